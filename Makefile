@@ -1,0 +1,49 @@
+# A fresh machine needs Python >= 3.11 (`python3`), git and make; everything else comes from locks/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-emit-index-url --no-annotate
+
+.PHONY: help demo env test check format lock clean
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.demo  ## install what the demonstration needs and run it
+	$(BIN)/postrand demo
+
+env: $(VENV)/.dev  ## install the locked development environment (no-op when up to date)
+
+test: env  ## run all tests and doctests
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: env  ## lint, format, types, spelling
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/typos
+
+format: env  ## apply the formatter and the safe lint fixes
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newest versions)
+	$(LOCK) pyproject.toml $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file locks/dev.txt
+	$(LOCK) pyproject.toml --constraints locks/dev.txt --extra demo --output-file locks/demo.txt
+	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
+
+clean:  ## remove the environment and the caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\
+	 if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# The build tools come first and locked: nothing is fetched on the side, not even to build what has no wheel.
+$(VENV)/.%: locks/%.txt locks/build.txt pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r locks/build.txt
+	$(PIP) install --quiet --require-hashes --use-pep517 --no-build-isolation -r $<
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
