@@ -1,0 +1,1 @@
+"""The tests are a package: shared helpers are imported as `from tests.oracles import ...`."""

