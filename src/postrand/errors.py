@@ -1,0 +1,111 @@
+"""The one tree of errors, and how their sentences are made.
+
+::
+
+    PostrandError                exit code 1
+    ├── UsageError               2   a call or command line that cannot be meant
+    ├── SpecificationError       3   codebook, plan or mechanism: every problem of the file at once
+    ├── DataError                4   records that do not fit their description
+    ├── PrivacyError             5   a claim that the exact law does not meet, or that cannot be met
+    ├── DesignError              6   an infeasible problem, or a solver that did not converge
+    ├── ReleaseError             7   a bundle that cannot be written, or that fails verification
+    └── EstimationError          8   a quantity that the release cannot identify, or no convergence
+
+Messages say what, where, got, wanted and the next step. They never carry a record's values, its id, or a small count:
+categories (which the codebook publishes) and positions of rows in a *file that could not be parsed* are all they name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PostrandError(Exception):
+    """Any failure that postrand explains; ``problems`` holds one sentence each."""
+
+    exit_code = 1
+
+    def __init__(self, problems: str | Iterable[str]) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__(_join(self.problems))
+
+
+class UsageError(PostrandError):
+    """A call or command line that cannot be meant."""
+
+    exit_code = 2
+
+
+class SpecificationError(PostrandError):
+    """A codebook, plan, mechanism or matrix that is not well formed."""
+
+    exit_code = 3
+
+
+class DataError(PostrandError):
+    """Records that do not fit their description."""
+
+    exit_code = 4
+
+
+class PrivacyError(PostrandError):
+    """A privacy claim that the exact law does not meet, or a level that no law can hold."""
+
+    exit_code = 5
+
+
+class DesignError(PostrandError):
+    """An infeasible design problem, or a solver that did not converge."""
+
+    exit_code = 6
+
+
+class ReleaseError(PostrandError):
+    """A release that cannot be written, read or verified."""
+
+    exit_code = 7
+
+
+class EstimationError(PostrandError):
+    """A quantity that the release cannot identify, or an estimate that did not converge."""
+
+    exit_code = 8
+
+
+def sentence(what: str, *, where: str = "", got: object = None, wanted: object = None, fix: str = "") -> str:
+    """Return one message in the house form: where, what, got, wanted, next step.
+
+    >>> sentence("epsilon is not positive", where="plan.toml [privacy]", got=-1, wanted="> 0", fix="set epsilon = 1.0")
+    'plan.toml [privacy]: epsilon is not positive; got -1; wanted > 0. Next: set epsilon = 1.0.'
+    """
+    text = f"{where}: {what}" if where else what
+    if got is not None:
+        text += f"; got {got}"
+    if wanted is not None:
+        text += f"; wanted {wanted}"
+    text = text if text.endswith(".") else text + "."
+    return f"{text} Next: {fix.rstrip('.')}." if fix else text
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the known word closest to ``word``, or an empty string.
+
+    >>> nearest("epsilom", ["epsilon", "delta"])
+    " (did you mean 'epsilon'?)"
+    """
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def raise_all(kind: type[PostrandError], problems: Iterable[str]) -> None:
+    """Raise ``kind`` with every problem at once, or return when there is none."""
+    found = tuple(problems)
+    if found:
+        raise kind(found)
+
+
+def _join(problems: tuple[str, ...]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return f"{len(problems)} problems:\n" + "\n".join(f"  {i}. {p}" for i, p in enumerate(problems, 1))

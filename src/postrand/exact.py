@@ -1,0 +1,66 @@
+"""Comparisons of rationals with ``e^ε`` whose rounding always errs on the safe side.
+
+``decimal`` computes ``exp`` and ``ln`` correctly rounded, so one unit in the last place brackets the true value.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+_DIGITS = 60
+_CONTEXT = Context(prec=_DIGITS)
+
+
+def exp_lower(epsilon: float | Fraction) -> Fraction:
+    """Return a rational at or below ``e^epsilon``, within 1e-58 relative.
+
+    >>> float(exp_lower(1.0)) == math.e and exp_lower(1.0) < exp_upper(1.0)
+    True
+    """
+    return Fraction(_CONTEXT.next_minus(_CONTEXT.exp(_rounded(epsilon, ROUND_FLOOR))))
+
+
+def exp_upper(epsilon: float | Fraction) -> Fraction:
+    """Return a rational at or above ``e^epsilon``, within 1e-58 relative."""
+    return Fraction(_CONTEXT.next_plus(_CONTEXT.exp(_rounded(epsilon, ROUND_CEILING))))
+
+
+def log_upper(ratio: Fraction) -> float:
+    """Return the smallest float that is surely at or above ``ln(ratio)``, for a rational ``ratio > 0``.
+
+    >>> log_upper(Fraction(1)), log_upper(Fraction(3)) >= math.log(3)
+    (0.0, True)
+    """
+    if ratio == 1:
+        return 0.0
+    bound = _CONTEXT.next_plus(_CONTEXT.ln(_rounded(ratio, ROUND_CEILING)))
+    value = float(bound)
+    return value if Decimal(value) >= bound else math.nextafter(value, math.inf)
+
+
+def format_upper(value: float, digits: int = 6) -> str:
+    """Return ``value`` as text of so many significant digits, rounded up, so that "at most" stays true.
+
+    >>> format_upper(1.0000001), format_upper(0.5)
+    ('1.00001', '0.5')
+    """
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value))
+    return f"{rounded.normalize():f}" if math.isfinite(value) else str(value)
+
+
+def within(ratio: Fraction, epsilon: float | Fraction) -> bool:
+    """Tell whether ``ratio <= e^epsilon`` surely holds (never true when it does not).
+
+    >>> within(Fraction(2718281828, 10**9), 1.0), within(Fraction(2718281829, 10**9), 1.0)
+    (True, False)
+    """
+    return ratio <= exp_lower(epsilon) or (ratio <= 1 and epsilon >= 0)
+
+
+def _rounded(value: float | Fraction, direction: str) -> Decimal:
+    """Return ``value`` as a decimal of 60 digits, rounded in the named direction."""
+    exact = Fraction(value)
+    context = Context(prec=_DIGITS, rounding=direction)
+    return context.divide(Decimal(exact.numerator), Decimal(exact.denominator))

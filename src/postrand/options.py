@@ -1,0 +1,61 @@
+"""Values from plain data: the options of plans, certificates and forms are the fields of frozen dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """Return ``{"model": name, field: value, ...}`` for a member of a family.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> to_dict(DifferentialPrivacy(1.0))
+    {'model': 'differential', 'epsilon': 1.0}
+    """
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {"model": value.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}}
+
+
+def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> Any:
+    """Return the member of ``family`` that ``data["model"]`` names, made from the other entries.
+
+    Raises
+    ------
+    SpecificationError
+        With every unknown, missing or refused option at once, and the nearest known name.
+
+    Examples
+    --------
+    >>> from postrand.privacy import MODELS
+    >>> from_dict(MODELS, {"model": "differential", "epsilon": 2.0}, "plan.toml [privacy]")
+    DifferentialPrivacy(epsilon=2.0)
+    """
+    members = {member.name: member for member in family}  # type: ignore[attr-defined]
+    model = data.get("model")
+    if model not in members:
+        hint = nearest(str(model), members)
+        raise SpecificationError(
+            sentence(f"unknown model {model!r}{hint}", where=where, wanted=" or ".join(map(repr, members)))
+        )
+    return build(members[model], {k: v for k, v in data.items() if k != "model"}, where)
+
+
+def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
+    """Return ``kind(**values)`` for a dataclass, with every problem of the values at once."""
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    problems = [sentence(f"unknown option {k!r}{nearest(k, fields)}", where=where) for k in values if k not in fields]
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in values:
+            problems.append(sentence(f"option {name!r} is missing", where=where, fix=f"set {name} = ..."))
+    raise_all(SpecificationError, problems)
+    try:
+        return kind(**values)
+    except PostrandError as error:
+        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
+    except (TypeError, ValueError) as error:
+        raise SpecificationError(sentence("an option has the wrong type", where=where, got=str(error))) from None

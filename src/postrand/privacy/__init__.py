@@ -1,0 +1,9 @@
+"""Privacy models: one file each, one Protocol, one conformance suite."""
+
+from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
+from postrand.privacy.differential import DifferentialPrivacy
+
+MODELS: tuple[type, ...] = (DifferentialPrivacy,)
+"""Every model that a plan or certificate may name, by its ``name``."""
+
+__all__ = ["MODELS", "DifferentialPrivacy", "Finding", "LinearConstraints", "PrivacyModel"]

@@ -1,0 +1,61 @@
+"""What every privacy model offers: an exact test for the certificate, and constraints for the designer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from postrand.matrix import TransitionMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of testing a product of exact laws against a privacy model.
+
+    ``level`` is the level the laws attain, rounded against us; ``holds`` is decided exactly, not from ``level``.
+    ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do.
+    """
+
+    holds: bool
+    level: float
+    sentence: str
+    worst: int = 0
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearConstraints:
+    """Constraints ``A vec(M) <= b`` on a matrix of shape (S, S), ``vec`` row by row (true category slowest).
+
+    Row sums and signs are common to all models and are not repeated here.
+    """
+
+    A: csr_array
+    b: NDArray[np.float64]
+
+    def excess(self, array: NDArray[np.float64]) -> float:
+        """Return ``max(A vec(M) - b)``: at most 0 where the float matrix is feasible."""
+        return float((self.A @ array.ravel() - self.b).max(initial=-np.inf))
+
+
+@runtime_checkable
+class PrivacyModel(Protocol):
+    """A privacy guarantee, as two separately written expressions of one definition that check each other.
+
+    Implementations are frozen dataclasses; their fields are the options of plans, command line and forms.
+    """
+
+    name: ClassVar[str]
+
+    def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+        """Test the product of independent blocks, exactly, on the law that is sampled."""
+        ...
+
+    def constraints(self, size: int) -> LinearConstraints:
+        """Return the constraints that one block of ``size`` categories must meet, for designers."""
+        ...
