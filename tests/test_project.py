@@ -185,9 +185,7 @@ def test_the_checks_find_planted_violations(tmp_path: Path) -> None:
         path.write_text(source)
     chain = route(import_graph(tmp_path), "postrand.certificate", "postrand.design")
     assert chain == ["postrand.certificate", "postrand.matrix", "postrand.design.solve"]
-    assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == [
-        "postrand/table.py:1 imports pandas"
-    ]
+    assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == ["postrand/table.py:1 imports pandas"]
     with pytest.raises(ValueError, match=r"postrand\.table"):
         TopologicalSorter(import_graph(tmp_path, module_level_only=True)).prepare()
     bodies = {"a": "x = 1", "b": "assert_close(1, 1)", "c": "np.testing.assert_equal(1, 1)", "d": "assert x"}
