@@ -1,0 +1,124 @@
+"""Certificates: one-sided, recomputed from the law, honest about limits; forgeries must fail."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from postrand.certificate import Certificate, Claim, Facts, certify, claims_from_dict
+from postrand.codebook import Codebook, Variable
+from postrand.errors import PrivacyError, SpecificationError
+from postrand.exact import exp_lower
+from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism import Block, Mechanism
+from postrand.privacy import DifferentialPrivacy
+
+DP = DifferentialPrivacy
+
+
+def test_blocks_add_up_and_each_claim_names_its_variables():
+    mechanism = Mechanism({"a": randomised_response(3, 1.0), "b": randomised_response(4, 0.5)})
+    certificate = certify(mechanism, [DP(1.5), Claim(DP(0.5), ("b",))])
+    levels = [finding.level for finding in certificate.findings]
+    assert 1.5 - 1e-12 < levels[0] <= 1.5
+    assert 0.5 - 1e-12 < levels[1] <= 0.5
+    assert certificate.claims[0].variables == ("a", "b")
+    assert certificate.sentences[1].startswith("b: ")
+
+
+def test_without_claims_the_attained_level_is_certified():
+    mechanism = Mechanism({"a": randomised_response(3, 1.0)})
+    assert certify(mechanism).claims[0].privacy.epsilon == mechanism["a"].matrix.epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 20.0])
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_the_smallest_unit_outside_is_refused(row, column, epsilon):
+    """The largest admitted entry, in any place, is certified; one unit of 2^-53 more is not."""
+    low = UNIT // 100_000_000_000
+    high = int(low * exp_lower(epsilon))
+    weights = np.empty((2, 2), dtype=np.int64)
+    weights[row, column], weights[1 - row, column] = high, low
+    weights[:, 1 - column] = UNIT - weights[:, column]
+    certify(Mechanism({"a": TransitionMatrix(weights)}), [DP(epsilon)])
+    weights[row] += np.where(np.arange(2) == column, 1, -1)
+    with pytest.raises(PrivacyError, match="does not meet"):
+        certify(Mechanism({"a": TransitionMatrix(weights)}), [DP(epsilon)])
+
+
+def test_a_failure_names_block_column_and_rows():
+    weights = np.array([[UNIT - 4, 4], [4, UNIT - 4]])
+    with pytest.raises(PrivacyError, match="most of it in block 'b', column 0, rows 0 and 1"):
+        certify(Mechanism({"a": randomised_response(2, 1.0), "b": TransitionMatrix(weights)}), [DP(3.0)])
+
+
+def test_zeros_have_no_finite_epsilon():
+    mechanism = Mechanism({"a": TransitionMatrix.identity(2)})
+    with pytest.raises(PrivacyError, match="no finite epsilon"):
+        certify(mechanism)
+    with pytest.raises(PrivacyError, match="does not meet"):
+        certify(mechanism, [DP(30.0)])
+    assert DP(30.0).check([TransitionMatrix.identity(2)]).level == math.inf
+
+
+def test_limits_are_spelled_out():
+    book = Codebook(
+        (
+            Variable("a", role="key", categories=("x", "y"), missing="keep"),
+            Variable("b", role="other", type="double"),
+            Variable("id", role="record_key", type="int64"),
+        )
+    )
+    mechanism = Mechanism([Block("a", randomised_response(2, 1.0), provenance="confidential")], book)
+    text = " ".join(certify(mechanism, facts=Facts(False, False, True)).not_covered)
+    for expected in (
+        "NOT PRIVATE",
+        "no guarantee: b",
+        "missing value is disclosed for: a",
+        "original order",
+        "ids are",
+    ):
+        assert expected in text
+    assert "tuned on confidential frequencies: a" in text
+    assert "NOT PRIVATE" not in " ".join(certify(mechanism).not_covered)
+
+
+def test_claims_round_trip_and_recompute_the_same_certificate():
+    mechanism = Mechanism({"a": randomised_response(3, 1.0), "b": randomised_response(4, 0.5)})
+    certificate = certify(mechanism, [DP(1.5), Claim(DP(0.5), ("b",))], Facts(order_is_shuffled=False))
+    data = json.loads(json.dumps(certificate.to_dict()))
+    claims, facts = claims_from_dict(data)
+    again = certify(mechanism, claims, facts)
+    assert isinstance(again, Certificate)
+    assert again.to_dict() == data
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(schema="x"), "unknown certificate schema"),
+        (lambda d: d["claims"][0]["privacy"].update(model="differntial"), "did you mean 'differential'"),
+        (lambda d: d["claims"][0]["privacy"].update(epsilom=1), "unknown option 'epsilom'"),
+        (lambda d: d["facts"].update(extra=1), "unknown option 'extra'"),
+    ],
+)
+def test_unknown_entries_are_refused(change, message):
+    data = certify(Mechanism({"a": randomised_response(3, 1.0)})).to_dict()
+    change(data)
+    with pytest.raises(SpecificationError, match=message):
+        claims_from_dict(data)
+
+
+def test_part_of_a_joint_block_or_a_stranger_cannot_be_claimed():
+    mechanism = Mechanism({("a", "b"): randomised_response(4, 1.0)})
+    with pytest.raises(SpecificationError, match="part of a joint block"):
+        certify(mechanism, [Claim(DP(1.0), ("a",))])
+    with pytest.raises(SpecificationError, match="no block perturbs 'c'"):
+        certify(mechanism, [Claim(DP(1.0), ("a", "b", "c"))])
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, True, "1"])
+def test_epsilons_that_mean_nothing_are_refused(epsilon):
+    with pytest.raises(PrivacyError, match="not a positive number"):
+        DP(epsilon)

@@ -1,0 +1,59 @@
+"""Directed rounding of exponentials and logarithms, against 200-digit arithmetic."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrand.exact import exp_lower, exp_upper, format_upper, log_upper, within
+
+epsilons = st.floats(1e-12, 36.0)
+ratios = st.fractions(Fraction(1), Fraction(2**53))
+
+
+def true_exp(epsilon):
+    with mpmath.workdps(200):
+        return mpmath.exp(mpmath.mpf(epsilon))
+
+
+def as_mpf(value):
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+@given(epsilons)
+def test_exponential_is_bracketed_tightly(epsilon):
+    with mpmath.workdps(200):
+        low, high = as_mpf(exp_lower(epsilon)), as_mpf(exp_upper(epsilon))
+        assert low < true_exp(epsilon) < high
+        assert (high - low) / high < mpmath.mpf(10) ** -57
+
+
+@given(ratios)
+def test_logarithm_is_at_or_above_and_within_one_float(ratio):
+    with mpmath.workdps(200):
+        true = mpmath.log(as_mpf(ratio))
+        value = log_upper(ratio)
+        assert mpmath.mpf(value) >= true
+        assert mpmath.mpf(math.nextafter(value, -math.inf)) < true or value == 0.0
+
+
+@given(ratios, epsilons)
+def test_within_never_accepts_an_excess(ratio, epsilon):
+    with mpmath.workdps(200):
+        if within(ratio, epsilon):
+            assert as_mpf(ratio) <= true_exp(epsilon)
+        else:
+            assert as_mpf(ratio) > true_exp(epsilon) * (1 - mpmath.mpf(10) ** -57)
+
+
+def test_equal_rows_need_no_budget():
+    assert within(Fraction(1), 0.0)
+    assert log_upper(Fraction(1)) == 0.0
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (1.0000001, "1.00001"), (36.5, "36.5"), (math.inf, "inf")])
+def test_printed_levels_are_rounded_up(value, text):
+    assert format_upper(value) == text

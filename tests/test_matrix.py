@@ -1,0 +1,143 @@
+"""The exact law: rounding, levels, refusals."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from postrand.errors import EstimationError, PrivacyError, SpecificationError
+from postrand.exact import within
+from postrand.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
+
+
+@st.composite
+def stochastic(draw, max_size=9):
+    size = draw(st.integers(1, max_size))
+    raw = draw(hnp.arrays(float, (size, size), elements=st.sampled_from([0.0, 1e-14, 1e-9, 0.01, 0.3, 1.0, 7.0])))
+    raw[np.arange(size), np.arange(size)] += 0.5
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+@given(stochastic())
+def test_rounding_keeps_rows_exact_zeros_zero_and_stays_close(array):
+    matrix = TransitionMatrix.from_array(array)
+    assert [sum(map(int, row)) for row in matrix.weights] == [UNIT] * len(array)
+    assert (matrix.weights[array == 0] == 0).all()
+    assert np.abs(matrix.array - array).max() <= (len(array) + 2) / UNIT
+
+
+@given(stochastic())
+def test_an_exact_law_is_kept_verbatim(array):
+    matrix = TransitionMatrix.from_array(array)
+    assert TransitionMatrix.from_array(matrix.array) == matrix
+
+
+@given(stochastic(6), st.randoms(use_true_random=False))
+def test_epsilon_ignores_the_order_of_categories(array, random):
+    matrix = TransitionMatrix.from_array(array)
+    rows, columns = list(range(matrix.size)), list(range(matrix.size))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    assert TransitionMatrix(matrix.weights[np.ix_(rows, columns)]).ratio == matrix.ratio
+
+
+@given(stochastic(6))
+def test_ratio_equals_brute_force_over_all_pairs(array):
+    weights = TransitionMatrix.from_array(array).weights.tolist()
+    size = len(weights)
+    pairs = [(weights[i][j], weights[k][j]) for j in range(size) for i in range(size) for k in range(size)]
+    infinite = any(a > 0 and b == 0 for a, b in pairs)
+    expected = None if infinite else max(Fraction(a, b) for a, b in pairs if b)
+    assert TransitionMatrix.from_array(array).ratio == expected
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 100])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.05, 1.0, 5.0, 30.0])
+def test_randomised_response_is_inside_and_cannot_be_improved_by_a_unit(size, epsilon):
+    matrix = randomised_response(size, epsilon)
+    assert within(matrix.ratio, epsilon)
+    assert matrix.epsilon <= epsilon
+    off = int(matrix.weights[0, 1]) - 1
+    assert off == 0 or not within(Fraction(UNIT - (size - 1) * off, off), epsilon)
+    assert np.allclose(matrix.array[0, 0], math.exp(epsilon) / (size - 1 + math.exp(epsilon)), rtol=1e-2)
+
+
+def test_rounded_floats_of_the_textbook_matrix_fail_where_the_integer_law_holds():
+    stay = math.e / (6 + math.e)
+    printed = np.full((7, 7), (1 - round(stay, 10)) / 6)
+    np.fill_diagonal(printed, round(stay, 10))
+    assert not within(TransitionMatrix.from_array(printed).ratio, 1.0)
+    assert within(randomised_response(7, 1.0).ratio, 1.0)
+
+
+def test_zero_columns_do_not_count_but_mixed_columns_are_infinite():
+    half = UNIT // 2
+    unused = TransitionMatrix(np.array([[half, half, 0]] * 3))
+    assert unused.epsilon == 0.0
+    mixed = TransitionMatrix(np.array([[half, half, 0], [half, half, 0], [half, half - 1, 1]]))
+    assert mixed.ratio is None
+    assert mixed.epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ([[0.5, 0.5]], "must be square"),
+        ([0.5, 0.5], "must be square"),
+        ([[0.5, 0.4], [0.5, 0.5]], "row 0 does not sum to 1"),
+        ([[1.1, -0.1], [0.5, 0.5]], "a probability is negative"),
+        ([[np.nan, 1], [0.5, 0.5]], "not finite"),
+    ],
+)
+def test_arrays_that_are_no_channel_are_refused(array, message):
+    with pytest.raises(SpecificationError, match=message):
+        TransitionMatrix.from_array(array)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.eye(2) * UNIT, "not integers"),
+        (np.array([[UNIT + 1, -1], [0, UNIT]]), "outside 0..2"),
+        (np.array([[UNIT - 1, 0], [0, UNIT]]), "row 0 does not sum"),
+        (np.array([[2**63, 2**63], [0, UNIT]], dtype=np.uint64), "outside 0..2"),
+    ],
+)
+def test_weights_that_are_no_law_are_refused(weights, message):
+    with pytest.raises(SpecificationError, match=message):
+        TransitionMatrix(weights)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 37.0, "1", None])
+def test_epsilons_that_no_law_holds_are_refused(epsilon):
+    with pytest.raises(PrivacyError):
+        check_epsilon(epsilon, 4)
+
+
+def test_a_value_cannot_be_changed_behind_its_back():
+    source = np.array([[UNIT, 0], [0, UNIT]])
+    matrix = TransitionMatrix(source)
+    source[0] = 0
+    assert matrix.weights[0, 0] == UNIT
+    with pytest.raises(ValueError, match="read-only"):
+        matrix.weights[0, 0] = 1
+
+
+def test_equality_hash_and_digest_agree():
+    a, b = randomised_response(3, 1.0), randomised_response(3, 1.0)
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a.digest() == b.digest() != randomised_response(3, 1.1).digest()
+    assert a != "a"
+
+
+def test_singular_matrices_are_not_inverted():
+    with pytest.raises(EstimationError, match="cannot be inverted"):
+        TransitionMatrix.from_array(np.full((4, 4), 0.25)).inverse()
+    matrix = randomised_response(4, 1.0)
+    assert np.allclose(matrix.inverse() @ matrix.array, np.eye(4), atol=1e-12)
+    assert TransitionMatrix.identity(3).condition == 1.0

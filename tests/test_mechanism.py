@@ -1,0 +1,108 @@
+"""Mechanisms: blocks that fit their codebook, plain data, digests."""
+
+import json
+
+import numpy as np
+import pytest
+
+from postrand.codebook import Codebook, Variable
+from postrand.errors import SpecificationError
+from postrand.matrix import randomised_response
+from postrand.mechanism import Block, Mechanism
+
+BOOK = Codebook(
+    (
+        Variable("sex", role="key", categories=("F", "M")),
+        Variable("age", role="key", categories=(1, 2, 3), missing="category"),
+        Variable("race", role="key", categories=("a", "b")),
+        Variable("income", role="sensitive", type="double"),
+    )
+)
+M2, M8 = randomised_response(2, 1.0), randomised_response(8, 1.0)
+
+
+def make(provenance="public"):
+    return Mechanism([Block("sex", M2, provenance=provenance), Block(("age", "race"), M8)], BOOK)
+
+
+def test_a_mapping_and_blocks_mean_the_same():
+    assert Mechanism({"sex": M2, ("age", "race"): M8}, codebook=BOOK).digest() == make().digest()
+    assert make().variables == ("sex", "age", "race")
+    assert make()["race"].name == "age*race"
+
+
+def test_round_trip_through_json():
+    mechanism = make()
+    data = json.loads(json.dumps(mechanism.to_dict()))
+    assert Mechanism.from_dict(data, BOOK) == mechanism
+    assert Mechanism.from_dict(data, BOOK).digest() == mechanism.digest()
+
+
+def test_cells_are_the_combinations_in_c_order_unless_listed():
+    assert make().blocks[1].cell_table((4, 2)).tolist() == [[i, j] for i in range(4) for j in range(2)]
+    feasible = Block(("age", "race"), M2, cells=((0, 1), (3, 0)))
+    assert feasible.cell_table((4, 2)).tolist() == [[0, 1], [3, 0]]
+    assert Mechanism.from_dict(Mechanism([feasible], BOOK).to_dict(), BOOK).blocks == (feasible,)
+
+
+def test_the_digest_follows_the_law_and_nothing_else():
+    assert make("public").digest() == make("confidential").digest()
+    assert Mechanism({"sex": randomised_response(2, 1.1)}, BOOK).digest() != Mechanism({"sex": M2}, BOOK).digest()
+    swapped = Codebook((Variable("sex", role="key", categories=("M", "F")),))
+    assert Mechanism({"sex": M2}, swapped).digest() != Mechanism({"sex": M2}, BOOK).digest()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ({}, "no blocks"),
+        ({"sex": M2, ("race", "sex"): randomised_response(4, 1.0)}, "'sex' is in two blocks"),
+        ({"sexe": M2}, "did you mean 'sex'"),
+        ({"sex": M8}, "does not fit the categories"),
+        ({"income": M2}, "has no categories"),
+        ({("sex", "sex"): M8}, "named twice"),
+        ({"sex": np.eye(2)}, "not a TransitionMatrix"),
+        ([Block("sex", M2, cells=((0,), (5,)))], "outside its variable's range"),
+    ],
+)
+def test_each_invariant_is_enforced(blocks, message):
+    with pytest.raises(SpecificationError, match=message):
+        Mechanism(blocks, codebook=BOOK)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"), [(((0,),), "do not fit"), (((0, 1), (1, 1)), "do not fit"), (((0,), (0,)), "listed twice")]
+)
+def test_cells_must_match_the_matrix(cells, message):
+    with pytest.raises(SpecificationError, match=message):
+        Block("sex", M2, cells=cells)
+
+
+def test_unknown_provenance_is_refused():
+    with pytest.raises(SpecificationError, match="unknown provenance"):
+        Block("sex", M2, provenance="guess")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(schema="other"), "unknown mechanism schema"),
+        (lambda d: d["blocks"][0].pop("weights"), "not well formed"),
+        (lambda d: d["blocks"][0].update(weights=[[0.5, 0.5], [0.5, 0.5]]), "not integers"),
+        (lambda d: d["blocks"][0].update(weights=[[1, 2], [3]]), "not well formed"),
+        (lambda d: d["variables"][0].update(categories=["M", "F"]), "differ from the codebook"),
+    ],
+)
+def test_damaged_data_are_refused(change, message):
+    data = json.loads(json.dumps(make().to_dict()))
+    change(data)
+    with pytest.raises(SpecificationError, match=message):
+        Mechanism.from_dict(data, BOOK)
+
+
+def test_a_mechanism_without_codebook_says_so():
+    with pytest.raises(SpecificationError, match="no codebook"):
+        Mechanism({"sex": M2}).require_codebook()
+    assert Mechanism({"sex": M2}).bind(BOOK).require_codebook() == BOOK
+    with pytest.raises(SpecificationError, match="no block perturbs 'sec'"):
+        make()["sec"]
