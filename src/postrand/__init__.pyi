@@ -1,0 +1,38 @@
+from . import estimate, risk
+from .certificate import Certificate, Claim, certify
+from .codebook import Codebook, Variable
+from .errors import PostrandError
+from .frames import perturb
+from .matrix import TransitionMatrix, randomised_response
+from .mechanism import Block, Mechanism
+from .plan import Plan, load_plan
+from .privacy import DifferentialPrivacy
+from .randomness import ReleaseKey
+from .release import Release, read_release, verify
+from .run import run
+
+__version__: str
+
+__all__ = [
+    "Block",
+    "Certificate",
+    "Claim",
+    "Codebook",
+    "DifferentialPrivacy",
+    "Mechanism",
+    "Plan",
+    "PostrandError",
+    "Release",
+    "ReleaseKey",
+    "TransitionMatrix",
+    "Variable",
+    "certify",
+    "estimate",
+    "load_plan",
+    "perturb",
+    "randomised_response",
+    "read_release",
+    "risk",
+    "run",
+    "verify",
+]

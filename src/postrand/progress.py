@@ -1,0 +1,56 @@
+"""Progress of long work: a bar on a terminal, plain lines elsewhere, silence for scripts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+Progress = Callable[[int], None]
+"""Called with the number of records done since the last call."""
+
+
+def silent(done: int) -> None:
+    """Ignore progress."""
+
+
+@contextmanager
+def reporter(label: str, total: int | None, stream: IO[str] | None = None) -> Iterator[Progress]:
+    """Yield a progress callable: a bar where ``stream`` (standard error) is a terminal, a line every 5 seconds elsewhere.
+
+    >>> import io
+    >>> out = io.StringIO()
+    >>> with reporter("perturb", 10, out) as step:
+    ...     step(10)
+    >>> out.getvalue()
+    'perturb: 10 of 10 records\\n'
+    """
+    stream = sys.stderr if stream is None else stream
+    if stream.isatty():
+        import click  # a bar needs a terminal library; scripts do not pay for it
+
+        with click.progressbar(length=total or 0, label=label, file=stream) as bar:
+            yield bar.update
+        return
+    lines = _Lines(label, total, stream)
+    yield lines.step
+    lines.close()
+
+
+class _Lines:
+    """Print a plain line now and then, and one at the end."""
+
+    def __init__(self, label: str, total: int | None, stream: IO[str]) -> None:
+        self.text = f"{label}: {{:,}}" + (f" of {total:,}" if total is not None else "") + " records"
+        self.stream, self.done, self.last = stream, 0, time.monotonic()
+
+    def step(self, done: int) -> None:
+        self.done += done
+        if time.monotonic() - self.last > 5:
+            self.close()
+
+    def close(self) -> None:
+        print(self.text.format(self.done), file=self.stream, flush=True)
+        self.last = time.monotonic()
