@@ -198,7 +198,7 @@ def _kind(of: pa.DataType) -> str:
 
 def _accepts(target: pa.DataType, given: set[type]) -> bool:
     kind = _kind(target)
-    allowed = {"integer": {int}, "float": {int, float}, "bool": {bool}}
+    allowed: dict[str, set[type]] = {"integer": {int}, "float": {int, float}, "bool": {bool}}
     return given <= allowed.get(kind, {str})
 
 
@@ -240,7 +240,9 @@ def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: V
     used = np.unique(chunk.indices.drop_null().to_numpy(zero_copy_only=False))
     if variable.missing == "error" and (nulls.any() or any(absent[i] for i in used)):
         problems.append(
-            sentence("a value is missing, and the policy is 'error'", where=where, fix="set missing = 'category' or 'keep'")
+            sentence(
+                "a value is missing, and the policy is 'error'", where=where, fix="set missing = 'category' or 'keep'"
+            )
         )
     if any(table[i] == _UNKNOWN and not absent[i] for i in used):
         problems.append(
@@ -257,5 +259,7 @@ def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: V
 def _check_categorical(variable: Variable) -> None:
     if not variable.is_categorical:
         raise SpecificationError(
-            sentence("the variable has no categories", where=f"variable {variable.name!r}", fix="list them in the codebook")
+            sentence(
+                "the variable has no categories", where=f"variable {variable.name!r}", fix="list them in the codebook"
+            )
         )

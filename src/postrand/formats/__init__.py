@@ -1,0 +1,77 @@
+"""Read and write microdata files: one module for each format, found by the file's suffix."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.errors import DataError, UsageError, sentence
+from postrand.formats.base import BATCH_ROWS, Format, Source, Writer, check_schema
+
+__all__ = ["BATCH_ROWS", "Format", "Source", "Writer", "format_of", "formats", "open_writer", "read"]
+
+
+def read(path: str | Path, codebook: Codebook | None = None) -> Source:
+    """Open a microdata file by its suffix; its records are read when :meth:`Source.batches` is called.
+
+    With a codebook, every column must have an entry of its type, and the other way round. A CSV file holds text:
+    there the codebook's type says what to convert to, without loss.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or the suffix is not known.
+    DataError
+        If the file is empty or damaged, has no records, or does not fit the codebook.
+    """
+    path = Path(path)
+    found = format_of(path)
+    if not path.is_file():
+        raise UsageError(sentence("no such file", where=str(path)))
+    if not path.stat().st_size:
+        raise DataError(sentence("the file is empty", where=path.name))
+    source = found.read(path, codebook)
+    check_schema(source.schema, path, codebook)
+    if source.num_rows == 0:
+        raise DataError(sentence("the file has no records", where=path.name))
+    return source
+
+
+def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
+    """Return a context manager that writes batches to a new file in the format of its suffix.
+
+    Types, category order, nulls and field metadata of the schema survive, as far as the format can hold them (CSV holds
+    text). The bytes depend on the records alone, not on how they are cut into batches. After an error there is no file.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is not known, or a batch lacks a column.
+    ReleaseError
+        If the file exists, or cannot be written.
+    """
+    path = Path(path)
+    return format_of(path).open_writer(path, schema)
+
+
+def format_of(path: str | Path) -> Format:
+    """Return the format of the file's suffix; raises UsageError with the known ones."""
+    suffix = Path(path).suffix.lower()
+    for entry in formats():
+        if suffix in entry.suffixes:
+            return entry
+    known = ", ".join(s for entry in formats() for s in entry.suffixes)
+    raise UsageError(sentence(f"unknown file type {suffix!r}", where=str(path), wanted=f"one of {known}"))
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Return every format of this package, by module name."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base")
+    return tuple(importlib.import_module(f"{__name__}.{name}").FORMAT for name in names)

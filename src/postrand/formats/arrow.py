@@ -1,0 +1,81 @@
+"""Arrow IPC files (also called Feather 2): everything that Arrow holds survives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+
+_ROWS = 1 << 16
+_WHAT = "Arrow IPC"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowSource:
+    """An Arrow IPC file, mapped into memory for each pass over its records."""
+
+    path: Path
+    schema: pa.Schema
+    num_rows: int
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.base.Source`."""
+        names = select(self.schema, columns, self.path)
+        with reading(self.path, _WHAT), pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped) as file:
+            for i in range(file.num_record_batches):
+                whole = file.get_batch(i).select(names)
+                for start in range(0, whole.num_rows, _ROWS):
+                    part = whole.slice(start, _ROWS)
+                    part.validate(full=True)  # nothing else checks offsets and dictionary indices
+                    yield from bounded(part, batch_size)
+
+
+def _read(path: Path, codebook: Codebook | None) -> ArrowSource:
+    with reading(path, _WHAT), pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+        rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
+        return ArrowSource(path, file.schema, rows)
+
+
+@dataclass(slots=True)
+class _Batches:
+    """Collects records into batches of one size, whose dictionaries only grow: the format knows no other change."""
+
+    file: pa.RecordBatchFileWriter
+    schema: pa.Schema
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            piece = batch.slice(0, _ROWS - self.rows)
+            self.waiting.append(conform(piece, self.schema))
+            self.rows += piece.num_rows
+            batch = batch.slice(piece.num_rows)
+            if self.rows == _ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        if self.rows:
+            table = pa.Table.from_batches(self.waiting).unify_dictionaries().combine_chunks()
+            whole = table.to_batches()[0]
+            self.file.write_batch(whole)
+            # Kept, empty, so that the next batch's dictionaries extend these.
+            self.waiting, self.rows = [whole.slice(0, 0)], 0
+
+
+@contextmanager
+def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_Batches]:
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    with writing(path) as sink, pa.ipc.new_file(sink, schema, options=options) as file:
+        batches = _Batches(file, schema)
+        yield batches
+        batches.flush()
+
+
+FORMAT = Format("Arrow IPC", (".arrow", ".feather"), _read, _open_writer)

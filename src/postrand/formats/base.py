@@ -1,0 +1,191 @@
+"""What every file format gives: a Source of Arrow batches and a Writer; one module holds one format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.coding import check_type, is_text
+from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
+
+BATCH_ROWS = 1 << 17
+
+
+class Source(Protocol):
+    """Microdata that can be read any number of times, as a stream of bounded batches."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with the types and labels of the file itself."""
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of records, or None where only reading tells."""
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records in file order, at most ``batch_size`` at a time, text columns dictionary-encoded.
+
+        The batches, put together, do not depend on ``batch_size``. ``columns`` names what to read and in which order.
+
+        Raises
+        ------
+        DataError
+            If a column is not in the file, or the file is damaged.
+        """
+
+
+class Writer(Protocol):
+    """Takes batches for one file."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the records; the batch holds the columns of the schema, in any order, dictionary-encoded or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Describe one file format; each module of this package has one as ``FORMAT``.
+
+    ``read(path, codebook)`` returns a Source; ``open_writer(path, schema)`` a context manager of a Writer, whose file
+    is complete on leaving and removed on an error. Both may assume that the path has one of the suffixes.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Codebook | None], Source]
+    open_writer: Callable[[Path, pa.Schema], AbstractContextManager[Writer]]
+
+
+def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> None:
+    """Raise DataError with every column that is named twice or does not fit the codebook.
+
+    Every column of the file needs an entry, and so a role; every entry needs its column, of its type.
+    """
+    problems = [sentence(f"column {n!r} is named twice", where=path.name) for n in repeated(schema.names)]
+    if codebook is not None and not problems:
+        for name in schema.names:
+            if name not in codebook:
+                what = f"column {name!r} has no entry in the codebook, and so no role"
+                fix = "add it to the codebook (role 'drop' leaves it out)"
+                problems.append(sentence(what, where=path.name, fix=fix))
+        for variable in codebook.variables:
+            if variable.name not in schema.names:
+                problems.append(_no_such_column(variable.name, schema.names, path))
+                continue
+            try:
+                check_type(schema.field(variable.name).type, variable)
+            except DataError as error:
+                problems += error.problems
+    raise_all(DataError, problems)
+
+
+def select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> list[str]:
+    """Return the columns to read; raises DataError for those that the file does not have."""
+    if columns is None:
+        return list(schema.names)
+    raise_all(UsageError, [sentence(f"column {n!r} is asked for twice") for n in repeated(columns)])
+    raise_all(DataError, [_no_such_column(n, schema.names, path) for n in columns if n not in schema.names])
+    return list(columns)
+
+
+def bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batch in pieces of at most ``size`` records, text columns dictionary-encoded."""
+    if size < 1:
+        raise UsageError(sentence("the batch size is not positive", got=size, wanted=">= 1"))
+    columns = [
+        c.dictionary_encode() if is_text(c.type) and not pa.types.is_dictionary(c.type) else c for c in batch.columns
+    ]
+    whole = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    for start in range(0, batch.num_rows, size):
+        yield whole.slice(start, size)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with the schema's columns, in its order and types.
+
+    Raises
+    ------
+    UsageError
+        If a column of the schema is not in the batch, or the other way round.
+    """
+    names = batch.schema.names
+    problems = [sentence(f"no column {n!r} to write") for n in schema.names if n not in names]
+    problems += [sentence(f"column {n!r} is not in the schema to write") for n in names if n not in schema.names]
+    raise_all(UsageError, problems)
+    arrays = [cast(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return the array in another type that holds its values exactly; dictionaries keep their order.
+
+    Raises
+    ------
+    DataError
+        If a value does not fit the type.
+    """
+    if array.type == target:
+        return array
+    try:
+        if pa.types.is_dictionary(target):
+            array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+            indices, values = array.indices.cast(target.index_type), array.dictionary.cast(target.value_type)
+            return pa.DictionaryArray.from_arrays(indices, values, ordered=target.ordered)
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(sentence("a column cannot be converted without loss", got=array.type, wanted=target)) from None
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn a library's complaint about the file, which may quote its records, into a DataError without it."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError):
+        raise DataError(
+            sentence(
+                f"not a readable {what} file", where=path.name, fix="the file is truncated or damaged; copy it again"
+            )
+        ) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file, and remove it again if anything fails before it is complete.
+
+    Raises
+    ------
+    ReleaseError
+        If the file exists, or cannot be written.
+    """
+    try:
+        sink = path.open("xb")
+    except OSError as error:
+        raise _not_written(path, error) from None
+    try:
+        with sink:
+            yield sink
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _not_written(path, error) from None
+        raise
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that occur more than once, sorted."""
+    return sorted({n for n in names if list(names).count(n) > 1})
+
+
+def _no_such_column(name: str, known: Sequence[str], path: Path) -> str:
+    what = f"no column {name!r}{nearest(name, known)}"
+    return sentence(what, where=path.name, wanted=f"one of {', '.join(known)}")
+
+
+def _not_written(path: Path, error: OSError) -> ReleaseError:
+    return ReleaseError(sentence("the file cannot be written", where=path.name, got=error.strerror or "an I/O error"))

@@ -1,0 +1,152 @@
+"""CSV files (RFC 4180, UTF-8, comma): text exactly as written, in and out.
+
+An empty field is missing; a quoted empty field is the empty string. The writer quotes every text.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from postrand.codebook import Codebook
+from postrand.coding import arrow_type, is_text
+from postrand.errors import DataError, sentence
+from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+
+_BLOCK = 1 << 23
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class CsvSource:
+    """A CSV file; its schema says text for every column that a codebook does not give another type."""
+
+    path: Path
+    schema: pa.Schema
+    num_rows: int | None = None
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.base.Source`."""
+        names = select(self.schema, columns, self.path)
+        try:
+            for batch in self._open(names):
+                typed = [_convert(batch.column(n), self.schema.field(n), self.path) for n in names]
+                yield from bounded(pa.RecordBatch.from_arrays(typed, names=names), batch_size)
+        except (pa.ArrowInvalid, OSError):
+            raise _diagnosis(self.path, len(self.schema)) from None
+
+    def _open(self, names: list[str]) -> pacsv.CSVStreamingReader:
+        return pacsv.open_csv(
+            self.path,
+            read_options=pacsv.ReadOptions(block_size=_BLOCK),
+            # An empty line is a missing value where there is but one column.
+            parse_options=pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(self.schema) > 1),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, _TEXT),
+                include_columns=names,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+def _read(path: Path, codebook: Codebook | None) -> CsvSource:
+    with reading(path, "UTF-8 CSV"), path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = list(islice(csv.reader(lines), 2))
+    if not rows or not rows[0]:
+        raise DataError(sentence("the first line is empty", where=path.name, wanted="the names of the columns"))
+    header = rows[0]
+    if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
+        fix = "save it with commas as separators"
+        raise DataError(
+            sentence(f"the columns seem to be separated by {mark!r}", where=path.name, wanted="','", fix=fix)
+        )
+    if len(rows) < 2:
+        raise DataError(sentence("the file has no records", where=path.name))
+    _check_quotes(path)
+    known = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}
+    return CsvSource(path, pa.schema([(name, known.get(name, pa.string())) for name in header]))
+
+
+def _convert(column: pa.Array, field: pa.Field, path: Path) -> pa.Array:
+    """Return the text as the field's type; a value whose text would come back as another value is refused."""
+    if is_text(field.type):
+        return column
+    try:
+        values = column.dictionary.cast(field.type)
+        lossless = _comes_back(column.dictionary, values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        lossless = False
+    if not lossless:
+        what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
+        raise DataError(sentence(what, where=path.name, fix="set type = 'string' in the codebook, or correct the file"))
+    return values.take(column.indices)
+
+
+def _comes_back(text: pa.Array, values: pa.Array) -> bool:
+    """Whether each value is the one that its text says: by text, or as an exact decimal ("1.50" is 1.5)."""
+    back = values.cast(pa.string())
+    if back.equals(text):
+        return True
+    if not pa.types.is_floating(values.type):
+        return False
+    changed = (t for t, b in zip(text.to_pylist(), back.to_pylist(), strict=True) if t != b)
+    return all(Decimal(t) == Decimal(repr(float(t))) for t in changed)
+
+
+def _check_quotes(path: Path) -> None:
+    """Refuse a quote that is never closed: the parser would take the rest of the file for one field."""
+    with path.open("rb") as file:
+        quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
+    if quotes % 2:
+        what = "a double quote is not closed, or not doubled inside a field"
+        raise DataError(sentence(what, where=path.name, fix="the file may be truncated; copy it again"))
+
+
+def _diagnosis(path: Path, width: int) -> DataError:
+    """Say what is wrong and on which line, reading the file once more; never what the line holds."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                where, fix = f"{path.name}, line {number}", "save the file as UTF-8"
+                return DataError(sentence("text is not valid UTF-8", where=where, fix=fix))
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        try:
+            for row in reader:
+                if row and len(row) != width:
+                    where = f"{path.name}, line {reader.line_num}"
+                    return DataError(sentence("ragged row", where=where, got=f"{len(row)} fields", wanted=width))
+        except csv.Error:
+            return DataError(sentence("a field is too long", where=f"{path.name}, line {reader.line_num}"))
+    return DataError(sentence("not a readable CSV file", where=path.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    file: pacsv.CSVWriter
+    schema: pa.Schema
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.file.write_batch(conform(batch, self.schema))
+
+
+@contextmanager
+def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_Lines]:
+    plain = pa.schema([(f.name, pa.string() if is_text(f.type) else f.type) for f in schema])
+    with writing(path) as sink, pacsv.CSVWriter(sink, plain) as file:
+        yield _Lines(file, plain)
+
+
+FORMAT = Format("CSV", (".csv",), _read, _open_writer)

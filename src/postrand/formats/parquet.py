@@ -1,0 +1,86 @@
+"""Parquet files: types, dictionary order, nulls and labels survive."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from postrand.codebook import Codebook
+from postrand.coding import is_text
+from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+
+ROW_GROUP_ROWS = 1 << 18
+_WHAT = "Parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """A Parquet file, opened anew for each pass over its records."""
+
+    path: Path
+    schema: pa.Schema
+    num_rows: int
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.base.Source`."""
+        names = select(self.schema, columns, self.path)
+        text = [name for name in names if is_text(self.schema.field(name).type)]
+        with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=True) as file:
+            # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
+            wanted = None if any("." in name for name in self.schema.names) else names
+            for batch in file.iter_batches(max(batch_size, 1), columns=wanted):
+                yield from bounded(batch.select(names), batch_size)
+
+
+def _read(path: Path, codebook: Codebook | None) -> ParquetSource:
+    with reading(path, _WHAT), pq.ParquetFile(path) as file:
+        return ParquetSource(path, file.schema_arrow, file.metadata.num_rows)
+
+
+@dataclass(slots=True)
+class _RowGroups:
+    """Collects batches into row groups of one size, so that the bytes do not depend on the batches."""
+
+    file: pq.ParquetWriter
+    schema: pa.Schema
+    waiting: list[pa.RecordBatch]
+    rows: int = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            piece = batch.slice(0, ROW_GROUP_ROWS - self.rows)
+            self.waiting.append(conform(piece, self.schema))
+            self.rows += piece.num_rows
+            batch = batch.slice(piece.num_rows)
+            if self.rows == ROW_GROUP_ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        if self.rows:
+            # One dictionary for each column: the encoder would drop to plain text where it changes.
+            table = pa.Table.from_batches(self.waiting).unify_dictionaries()
+            self.file.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self.waiting, self.rows = [], 0
+
+
+@contextmanager
+def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_RowGroups]:
+    # Text goes to the encoder as dictionaries, never expanded. What a reader sees is the given schema, which is
+    # therefore stored by hand, under the key that Arrow readers look for.
+    text = pa.dictionary(pa.int32(), pa.string())
+    encoded = pa.schema([pa.field(f.name, text if is_text(f.type) else f.type, f.nullable) for f in schema])
+    stored = base64.b64encode(schema.serialize().to_pybytes())
+    with writing(path) as sink, pq.ParquetWriter(sink, encoded, compression="zstd", store_schema=False) as file:
+        groups = _RowGroups(file, encoded, [])
+        yield groups
+        groups.flush()
+        file.add_key_value_metadata({**(schema.metadata or {}), b"ARROW:schema": stored})
+
+
+FORMAT = Format("Parquet", (".parquet", ".pq"), _read, _open_writer)
