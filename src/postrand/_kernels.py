@@ -1,0 +1,71 @@
+"""The compiled loops. Imported when first used, compiled when first called, then kept in numba's cache on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` without the interpreter's lock, kept on disk where any place for it can be written."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # neither the package nor the user's cache directory can be written
+        return numba.njit(nogil=True)(function)
+
+
+@_compiled
+def draw(words, lane, codes, entries, bits, released):  # type: ignore[no-untyped-def]
+    """Write the released code of each code; ``words`` is (n, lanes), ``entries`` as in ``AliasTables``."""
+    up, down = np.uint64(bits), np.uint64(64 - bits)
+    low = np.uint64((1 << (11 + bits)) - 1)
+    for i in range(codes.size):
+        word = words[i, lane]
+        bucket = word >> down
+        # Unsigned, so that no load pays for Python's negative indices.
+        entry = entries[(np.uint64(np.int64(codes[i]) + 1) << up) + bucket]
+        # With the low bits set on the left, the alias field never decides: rest < threshold, and nothing else.
+        released[i] = bucket if ((word << up) | low) < entry else entry & low
+
+
+@_compiled
+def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
+    """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
+
+    Every category below one bucket takes its alias from the first category that still has more than one bucket; a donor
+    that falls below becomes such a category at once.
+    """
+    size, buckets = weights.shape[0], 1 << bits
+    unit = np.int64(1) << (53 - bits)
+    rest = np.empty(buckets, dtype=np.int64)
+    for row in range(size):
+        rest[:] = 0
+        rest[:size] = weights[row]
+        small = rest < unit
+        entry = entries[row + 1]
+        for j in range(buckets):
+            entry[j] = np.uint64(j)  # full: threshold 0, alias itself
+        donor = _next_donor(rest, unit, 0)
+        for j in range(buckets):
+            if not small[j]:
+                continue
+            taker = j
+            while True:
+                entry[taker] = (np.uint64(rest[taker]) << np.uint64(11 + bits)) | np.uint64(donor)
+                rest[donor] -= unit - rest[taker]
+                if rest[donor] >= unit:
+                    break
+                taker = donor
+                donor = _next_donor(rest, unit, donor + 1)
+            if rest[donor] == unit:
+                donor = _next_donor(rest, unit, donor + 1)
+
+
+@_compiled
+def _next_donor(rest, unit, start):  # type: ignore[no-untyped-def]
+    while start < rest.size and rest[start] <= unit:
+        start += 1
+    return start

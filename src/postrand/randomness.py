@@ -1,0 +1,216 @@
+"""Keyed randomness: every random bit is a function of release key, mechanism, record and block.
+
+::
+
+    release key ──HKDF-SHA256, mechanism digest──> draw key, order key        (AES-256)
+    words of record r, slot s = AES-256(draw key, r as u64 LE ‖ s as u64 LE)  (16 bytes = two little-endian u64)
+    block b reads word b & 1 of slot b >> 1
+
+So a released value depends on nothing but key, mechanism, record key and true value: not on batches, threads, order,
+engine or retries. Two mechanisms never share noise, and one AES block serves two blocks of the mechanism.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from postrand.errors import DataError, UsageError, sentence
+
+KEY_BYTES = 32
+_SALT = b"postrand/1"
+_AES_BLOCK = 16
+SMALLEST_SHOWN_COUNT = 5
+"""Counts of records below this are not shown in messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseKey:
+    """Hold the 256-bit secret behind one release; its ``repr`` and errors never show it.
+
+    ``is_private`` is False for a key that grew from a seed: such a release can be replayed, and protects nobody.
+
+    Examples
+    --------
+    >>> ReleaseKey.from_seed(7)
+    ReleaseKey(is_private=False)
+    >>> ReleaseKey.from_bytes(bytes(32)).is_private
+    True
+    """
+
+    secret: bytes = field(repr=False)
+    is_private: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, bytes) or len(self.secret) != KEY_BYTES:
+            raise UsageError(_wrong_key())
+
+    @classmethod
+    def fresh(cls) -> ReleaseKey:
+        """Return a new key from the operating system."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_bytes(cls, secret: bytes) -> ReleaseKey:
+        """Return the key of these 32 bytes; raises UsageError for any other length."""
+        return cls(bytes(secret) if isinstance(secret, (bytearray, memoryview)) else secret)
+
+    @classmethod
+    def from_hex(cls, text: str) -> ReleaseKey:
+        """Return the key of 64 hexadecimal digits (white space at the ends is ignored); raises UsageError otherwise."""
+        try:
+            return cls(bytes.fromhex(text.strip()))
+        except (ValueError, AttributeError):
+            raise UsageError(_wrong_key()) from None
+
+    @classmethod
+    def from_seed(cls, seed: int) -> ReleaseKey:
+        """Return a key that anyone can rebuild from ``seed`` (an integer >= 0): for tests, never for a release."""
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise UsageError(sentence("a seed is not a whole number", wanted="an integer >= 0"))
+        return cls(_expand(str(seed).encode(), b"seed"), is_private=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKeys:
+    """Hold the two AES-256 keys of one mechanism under one release key."""
+
+    draw: bytes = field(repr=False)
+    order: bytes = field(repr=False)
+
+
+def as_release_key(value: ReleaseKey | bytes | str | None) -> ReleaseKey:
+    """Return ``value`` as a release key: 32 bytes, 64 hexadecimal digits, or None for a fresh one.
+
+    Raises
+    ------
+    UsageError
+        If the length is wrong or the text is not hexadecimal; the message never shows the key.
+    """
+    if value is None:
+        return ReleaseKey.fresh()
+    if isinstance(value, ReleaseKey):
+        return value
+    return ReleaseKey.from_hex(value) if isinstance(value, str) else ReleaseKey.from_bytes(value)
+
+
+def derive(key: ReleaseKey, mechanism_digest: str) -> StreamKeys:
+    """Derive the keys of draws and record order by HKDF-SHA256 (RFC 5869), bound to the mechanism's digest.
+
+    Examples
+    --------
+    >>> one, two = derive(ReleaseKey.from_seed(1), "aa" * 32), derive(ReleaseKey.from_seed(1), "bb" * 32)
+    >>> one == two, one.draw == one.order, len(one.draw)
+    (False, False, 32)
+    """
+    digest = mechanism_digest.encode()
+    return StreamKeys(_expand(key.secret, b"draw " + digest), _expand(key.secret, b"order " + digest))
+
+
+class WordStream:
+    """Give the words of up to ``capacity`` records, slot by slot, from buffers that are used again.
+
+    Not for use by two threads at once. The buffers take ``32 * capacity`` bytes: keep them within the L2 cache.
+    """
+
+    __slots__ = ("_cipher_bytes", "_cipher_words", "_count", "_encrypt", "_plain", "_plain_bytes")
+
+    def __init__(self, aes_key: bytes, capacity: int) -> None:
+        self._plain = np.zeros((capacity, 2), dtype="<u8")
+        self._plain_bytes = memoryview(self._plain).cast("B")
+        # The cipher asks for one byte less than a block of room at the end.
+        cipher = np.empty(capacity * _AES_BLOCK + _AES_BLOCK - 1, dtype=np.uint8)
+        self._cipher_bytes = memoryview(cipher)
+        self._cipher_words = cipher[: capacity * _AES_BLOCK].view("<u8").reshape(capacity, 2)
+        self._count = 0
+        # ECB on distinct counters is the block function itself, which is what is wanted here.
+        self._encrypt = Cipher(algorithms.AES256(aes_key), modes.ECB()).encryptor()
+
+    def load(self, record_keys: NDArray[np.uint64]) -> None:
+        """Take the keys of the next records, shape (n,), n <= capacity."""
+        self._count = record_keys.size
+        self._plain[: self._count, 0] = record_keys
+
+    def words(self, slot: int) -> NDArray[np.uint64]:
+        """Return the words of one slot, shape (n, 2): a view that holds until the next call."""
+        n = self._count
+        self._plain[:n, 1] = slot
+        self._encrypt.update_into(self._plain_bytes[: n * _AES_BLOCK], self._cipher_bytes)
+        return self._cipher_words[:n]
+
+
+def words(aes_key: bytes, record_keys: NDArray[np.uint64], slot: int) -> NDArray[np.uint64]:
+    """Return the two words of each record, shape (n, 2): ``AES-256(key, record key ‖ slot)``, all little-endian.
+
+    >>> words(bytes(32), np.array([0], dtype=np.uint64), 0).tobytes().hex()  # AES-256, zero key, zero block
+    'dc95c078a2408989ad48a21492842087'
+    """
+    stream = WordStream(aes_key, record_keys.size)
+    stream.load(record_keys)
+    return stream.words(slot)
+
+
+def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
+    """Return the 64-bit key of each record, shape (n,), from a column of integers or text.
+
+    Integers become their two's complement; text becomes the first 8 bytes (little-endian) of the SHA-256 of its UTF-8.
+
+    Raises
+    ------
+    DataError
+        If the column is of another type, or a key is missing.
+
+    Examples
+    --------
+    >>> record_keys(pa.array([5, -1])).tolist()
+    [5, 18446744073709551615]
+    """
+    if column.null_count:
+        raise DataError(sentence("a record key is missing", fix="name a column without missing values, or none"))
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    types, of = pa.types, column.type
+    if types.is_dictionary(of):
+        keys = record_keys(column.dictionary)
+        return keys[column.indices.to_numpy(zero_copy_only=False)]
+    if types.is_integer(of):
+        wide = np.int64 if types.is_signed_integer(of) else np.uint64
+        integers: NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(wide)
+        return integers.view(np.uint64)
+    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
+        texts = pc.cast(column, pa.large_binary()).to_pylist()
+        heads = b"".join(hashlib.sha256(text).digest()[:8] for text in texts)
+        return np.frombuffer(heads, dtype="<u8").astype(np.uint64)
+    raise DataError(sentence("a record key is neither integer nor text", got=of, wanted="int64, uint64 or string"))
+
+
+def duplicate_keys(involved: int) -> DataError:
+    """Return the error for ``involved`` records that share their key with another."""
+    many = f" ({involved} records are involved)" if involved >= SMALLEST_SHOWN_COUNT else ""
+    return DataError(
+        sentence(
+            f"two records have the same record key{many}",
+            wanted="a key of its own for each record: equal keys draw equal noise",
+            fix="name a unique column, or none to use row numbers",
+        )
+    )
+
+
+def _expand(secret: bytes, label: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=_SALT, info=label).derive(secret)
+
+
+def _wrong_key() -> str:
+    return sentence(
+        "the release key is not well formed", wanted=f"{KEY_BYTES} bytes, or {2 * KEY_BYTES} hexadecimal digits"
+    )
