@@ -1,0 +1,11 @@
+"""Disclosure risk of microdata before and after perturbation, one file for each measure.
+
+>>> from postrand import risk
+>>> risk.assess({"sex": ["F", "M", "M"]}, ["sex"], sampling_fraction=0.1, model="independence").sample_uniques
+1
+"""
+
+from postrand.risk.assess import assess
+from postrand.risk.report import RiskReport
+
+__all__ = ["RiskReport", "assess"]

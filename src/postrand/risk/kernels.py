@@ -1,0 +1,34 @@
+"""Compiled loops of the risk measures; imported only where they are called, since importing numba is slow."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]
+    """Multiply each cell by the ratio of its margin cell, and sum the result into the next margin, in one pass."""
+    out[:] = 0.0
+    for i in range(mu.size):
+        value = mu[i] * ratio[index[i]]
+        mu[i] = value
+        out[next_index[i]] += value
+
+
+@njit(cache=True, nogil=True)
+def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
+    """Sum the counts of the cells that agree with each cell, a code of -1 agreeing with every code."""
+    cells, keys = codes.shape
+    matches = counts.copy()
+    for a in range(cells):
+        for b in range(a + 1, cells):
+            agree = True
+            for j in range(keys):
+                x, y = codes[a, j], codes[b, j]
+                if x != y and x >= 0 and y >= 0:
+                    agree = False
+                    break
+            if agree:
+                matches[a] += counts[b]
+                matches[b] += counts[a]
+    return matches

@@ -1,0 +1,206 @@
+"""Log-linear models of the sample frequencies, fitted by iterative proportional fitting (SS §2.1).
+
+The fitted table is zero wherever one of the model's margins is zero in the data or a rule forbids the cell. Only the
+other cells, the *support*, are kept: for all two-way margins of ten census variables that is a tenth of the table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import UsageError, nearest, sentence
+from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
+
+Margins = tuple[tuple[int, ...], ...]
+Model = str | Sequence[str | Sequence[str]]
+
+ORDERS = {"independence": 1, "two-way": 2, "three-way": 3}
+MAX_BYTES = 2_000_000_000
+"""Refuse a fit whose working arrays would be larger."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogLinearFit:
+    """Hold a fitted hierarchical log-linear model of the expected sample frequencies ``μ``.
+
+    ``cells`` (L, J) are the codes of the support in C order, ``mu`` (L,) the fitted values; every other cell is 0.
+    ``deviation`` is the largest absolute difference between a fitted and an observed margin cell; ``converged``
+    tells whether it is within the tolerance asked for.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    margins: Margins
+    cells: IntArray
+    mu: FloatArray
+    iterations: int
+    deviation: float
+    converged: bool
+
+    @property
+    def model(self) -> str:
+        """The generating margins, for example ``age*sex, race``."""
+        return ", ".join("*".join(self.names[j] for j in margin) for margin in self.margins)
+
+    def at(self, codes: IntArray) -> FloatArray:
+        """Return ``μ`` of the cells with these codes, shape (m, J) → (m,); 0 outside the support."""
+        wanted = ravel(tuple(codes.T), self.shape)
+        known = ravel(tuple(self.cells.T), self.shape)
+        place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+        return np.where(known[place] == wanted, self.mu[place], 0.0)
+
+
+def margins_of(model: Model, names: Sequence[str]) -> Margins:
+    """Return the generating margins of a model as sorted positions of key variables, none within another.
+
+    ``model`` is ``"independence"``, ``"two-way"``, ``"three-way"``, or a list of names and tuples of names. A variable
+    that the list leaves out enters as a main effect: without it the model would not be hierarchical in the keys.
+
+    Raises
+    ------
+    UsageError
+        If the model or a variable is not known.
+
+    Examples
+    --------
+    >>> margins_of([("sex", "age")], ["age", "sex", "race"])
+    ((0, 1), (2,))
+    """
+    everything = range(len(names))
+    if isinstance(model, str):
+        if model not in ORDERS:
+            hint = nearest(model, ORDERS)
+            raise UsageError(sentence(f"unknown model {model!r}{hint}", wanted=f"{', '.join(ORDERS)}, or margins"))
+        return tuple(itertools.combinations(everything, min(ORDERS[model], len(names))))
+    sets = [frozenset([term] if isinstance(term, str) else term) for term in model]
+    unknown = sorted({name for term in sets for name in term if name not in names})
+    if unknown:
+        raise UsageError(
+            [
+                sentence(f"no key variable {n!r}{nearest(n, names)}", where="model", wanted=", ".join(names))
+                for n in unknown
+            ]
+        )
+    sets += [frozenset([name]) for name in names]
+    generating = {s for s in sets if s and not any(s < other for other in sets)}
+    return tuple(sorted(tuple(sorted(names.index(name) for name in term)) for term in generating))
+
+
+def fit(
+    table: CellTable,
+    model: Model = "two-way",
+    *,
+    forbidden: Iterable[Mapping[str, int]] = (),
+    tolerance: float = 1e-6,
+    max_iterations: int = 2000,
+) -> LogLinearFit:
+    """Fit ``log μ_j = z_j'β`` by iterative proportional fitting: maximum likelihood under ``f_j ~ Poisson(μ_j)``.
+
+    ``forbidden`` lists combinations of codes that cannot occur, ``{"age": 0, "marital": 2}``: their cells are fixed at
+    0. ``tolerance`` bounds the absolute difference between every fitted and observed margin cell.
+
+    Raises
+    ------
+    UsageError
+        If the model is unknown, or its support is too large to hold.
+    """
+    margins = margins_of(model, table.names)
+    rules = [_rule(table, combination) for combination in forbidden]
+    cells = _support(table, margins, rules)
+    targets = [_margin(table, margin).ravel() for margin in margins]
+    indices = [_margin_index(cells, table.shape, margin) for margin in margins]
+    mu = np.full(len(cells[0]), table.counts.sum() / max(len(cells[0]), 1))
+    iterations, deviation = _sweep(mu, indices, targets, tolerance, max_iterations) if mu.size else (0, 0.0)
+    codes = np.stack(cells, axis=1)
+    converged = deviation <= tolerance
+    return LogLinearFit(table.names, table.shape, margins, codes, mu, iterations, deviation, converged)
+
+
+def _rule(table: CellTable, combination: Mapping[str, int]) -> dict[int, int]:
+    unknown = [name for name in combination if name not in table.names]
+    if unknown:
+        hint = nearest(unknown[0], table.names)
+        raise UsageError(sentence(f"no key variable {unknown[0]!r}{hint}", where="structural zeros"))
+    return {table.names.index(name): int(code) for name, code in combination.items()}
+
+
+def _margin(table: CellTable, margin: tuple[int, ...]) -> FloatArray:
+    shape = tuple(table.shape[j] for j in margin)
+    number = ravel(tuple(table.codes[:, j] for j in margin), shape)
+    sums = np.bincount(number, weights=table.counts, minlength=math.prod(shape))
+    return np.asarray(sums, dtype=np.float64).reshape(shape)
+
+
+def _support(table: CellTable, margins: Margins, rules: Sequence[Mapping[int, int]]) -> list[NDArray[np.int16]]:
+    """Return the codes of the cells that no zero margin and no rule excludes, a column for each variable, in C order.
+
+    Variables are added one at a time; a margin or rule is applied as soon as its last variable is there.
+    """
+    marks = [(margin, _margin(table, margin) > 0) for margin in margins]
+    columns: list[NDArray[np.int16]] = []
+    length = 1
+    for j, size in enumerate(table.shape):
+        if length * size * (2 * len(table.shape) + 2 * len(margins) + 16) > MAX_BYTES:
+            raise UsageError(
+                sentence(
+                    "the log-linear model needs too many cells",
+                    got=f"more than {length * size:,} cells x {len(margins)} margins",
+                    fix="use fewer or coarser keys, a model with fewer margins, or latent_class.fit, which is sparse",
+                )
+            )
+        columns = [np.repeat(column, size) for column in columns]
+        columns.append(np.tile(np.arange(size, dtype=np.int16), length))
+        keep = np.ones(length * size, dtype=bool)
+        for margin, occupied in marks:
+            if margin[-1] == j:
+                keep &= occupied[tuple(columns[i] for i in margin)]
+        for rule in rules:
+            if max(rule) == j:
+                keep &= ~np.logical_and.reduce([columns[i] == code for i, code in rule.items()])
+        columns = [column[keep] for column in columns]
+        length = len(columns[0])
+    return columns
+
+
+def _margin_index(cells: Sequence[IntArray], shape: Sequence[int], margin: tuple[int, ...]) -> IntArray:
+    """Return the margin cell of each cell, in the smallest unsigned type: the sweeps are bound by memory."""
+    sizes = [shape[j] for j in margin]
+    return ravel([cells[j] for j in margin], sizes).astype(np.min_scalar_type(math.prod(sizes) - 1))
+
+
+def _sweep(
+    mu: FloatArray, indices: Sequence[IntArray], targets: Sequence[FloatArray], tolerance: float, most: int
+) -> tuple[int, float]:
+    """Scale ``mu`` in place to each margin in turn; return the sweeps made and the largest deviation that is left.
+
+    Each margin is read just before it is scaled. Only when all were within tolerance are they compared again, together.
+    """
+    from postrand.risk.kernels import scale_and_sum
+
+    last = len(targets) - 1
+    fitted = _fitted(mu, indices, targets)
+    for sweep in range(1, most + 1):
+        seen = 0.0
+        for m, target in enumerate(targets):
+            seen = max(seen, float(np.abs(fitted[m] - target).max()))
+            ratio = np.divide(target, fitted[m], out=np.zeros_like(target), where=fitted[m] > 0)
+            following = m + 1 if m < last else 0
+            scale_and_sum(mu, indices[m], ratio, indices[following], fitted[following])
+        if seen <= tolerance or sweep == most:
+            fitted = _fitted(mu, indices, targets)
+            deviation = max(float(np.abs(a - b).max()) for a, b in zip(fitted, targets, strict=True))
+            if deviation <= tolerance:
+                break
+    return sweep, deviation
+
+
+def _fitted(mu: FloatArray, indices: Sequence[IntArray], targets: Sequence[FloatArray]) -> list[FloatArray]:
+    sums: list[Any] = [np.bincount(i, weights=mu, minlength=t.size) for i, t in zip(indices, targets, strict=True)]
+    return sums

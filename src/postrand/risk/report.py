@@ -1,0 +1,142 @@
+"""The report of a risk assessment: a value that can be shown without showing a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from postrand.risk.cells import FloatArray, IntArray
+from postrand.risk.counts import KAnonymity, LDiversity
+
+SMALL = 5
+"""Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tau:
+    """An estimate with its standard error and interval; both are None where the model gives none."""
+
+    value: float
+    standard_error: float | None = None
+    interval: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.value:,.1f}"
+        return text if self.interval is None else f"{text} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordRisk:
+    """Risks of single records, for internal use only: never part of a report that leaves the agency.
+
+    ``frequency`` (n,) is the number of records in the record's cell; ``tau1`` and ``tau2`` (n,) are ``P(F=1 | f=1)``
+    and ``E(1/F | f=1)`` of sample uniques, 0 for other records; ``weights`` (n,) the risk from the sampling weights,
+    ``household`` (n,) that of the record's household; None where not asked for.
+    """
+
+    frequency: IntArray
+    tau1: FloatArray | None = None
+    tau2: FloatArray | None = None
+    weights: FloatArray | None = None
+    household: FloatArray | None = None
+
+    def worst(self, most: int = 10) -> IntArray:
+        """Return the positions of the riskiest records, first the riskiest."""
+        risk = next((r for r in (self.tau2, self.weights) if r is not None), 1 / np.maximum(self.frequency, 1))
+        return np.argsort(-risk, kind="stable")[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class RiskReport:
+    """Hold the disclosure risk of a file on its key variables.
+
+    ``tau1`` is the expected number of sample uniques that are population unique, ``tau2`` the expected number of
+    correct matches when each sample unique is matched once; None where neither sampling fraction nor weights were
+    given. ``status`` says whether the model's fit converged. ``records_at`` holds risks of single records and is left
+    out of text, ``repr`` and ``to_dict``.
+    """
+
+    key_variables: tuple[str, ...]
+    records: int
+    cells: int
+    occupied: int
+    sample_uniques: int
+    k_anonymity: KAnonymity
+    l_diversity: Mapping[str, LDiversity]
+    model: str | None
+    status: str
+    tau1_estimate: Tau | None
+    tau2_estimate: Tau | None
+    expected_reidentifications: float | None
+    notes: tuple[str, ...]
+    records_at: RecordRisk = field(repr=False, compare=False)
+
+    @property
+    def tau1(self) -> float | None:
+        """The estimated number of sample uniques that are population unique."""
+        return None if self.tau1_estimate is None else self.tau1_estimate.value
+
+    @property
+    def tau2(self) -> float | None:
+        """The estimated number of correct matches among sample uniques."""
+        return None if self.tau2_estimate is None else self.tau2_estimate.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, fit to be published: no record, no cell, counts below 5 as ``"<5"``."""
+        below = {str(k): _shown(n) for k, n in self.k_anonymity.records_below.items()}
+        return {
+            "key_variables": list(self.key_variables),
+            "records": self.records,
+            "cells": self.cells,
+            "occupied_cells": self.occupied,
+            "sample_uniques": _shown(self.sample_uniques),
+            "k_anonymity": {"k": self.k_anonymity.k, "records_below": below},
+            "l_diversity": {
+                name: {"distinct": value.distinct, "entropy": value.entropy} for name, value in self.l_diversity.items()
+            },
+            "model": self.model,
+            "status": self.status,
+            "tau1": _tau_dict(self.tau1_estimate),
+            "tau2": _tau_dict(self.tau2_estimate),
+            "expected_reidentifications": self.expected_reidentifications,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        """Return the report as text; like :meth:`to_dict` it is fit to be published."""
+        lines = [
+            f"{self.records:,} records on {', '.join(self.key_variables)}",
+            f"  cells                 {self.cells:,}, of which occupied {self.occupied:,}",
+            f"  sample uniques        {_words(self.sample_uniques)}",
+            f"  k-anonymity           k = {self.k_anonymity.k}; records in classes below "
+            + ", ".join(f"{k}: {_words(n)}" for k, n in self.k_anonymity.records_below.items()),
+        ]
+        for name, value in self.l_diversity.items():
+            lines.append(f"  l-diversity of {name}: distinct {value.distinct}, entropy {value.entropy:.2f}")
+        if self.tau1_estimate is not None and self.tau2_estimate is not None:
+            lines += [
+                f"  population uniques    {self.tau1_estimate} among the sample uniques (tau1)",
+                f"  correct matches       {self.tau2_estimate} among the sample uniques (tau2)",
+                f"  model                 {self.model}; {self.status}",
+            ]
+        if self.expected_reidentifications is not None:
+            lines.append(f"  from weights          {self.expected_reidentifications:,.1f} expected re-identifications")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def _shown(count: int) -> int | str:
+    return f"<{SMALL}" if 0 < count < SMALL else count
+
+
+def _words(count: int) -> str:
+    return f"fewer than {SMALL}" if 0 < count < SMALL else f"{count:,}"
+
+
+def _tau_dict(tau: Tau | None) -> dict[str, Any] | None:
+    if tau is None:
+        return None
+    interval = None if tau.interval is None else list(tau.interval)
+    return {"value": tau.value, "standard_error": tau.standard_error, "interval": interval}

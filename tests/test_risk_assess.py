@@ -1,0 +1,117 @@
+"""The report of an assessment: kinds of frames, bad input, and what may be shown."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, UsageError
+from postrand.risk import assess
+
+
+def columns(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = {"age": 9, "region": 12, "job": 15, "ill": 3}
+    data = {k: [f"{k}{v:02d}" for v in rng.geometric(0.35, n).clip(1, s)] for k, s in sizes.items()}
+    return {**data, "w": rng.uniform(1, 40, n)}
+
+
+KEYS = ["age", "region", "job"]
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_every_kind_of_frame_gives_one_report(kind):
+    data = columns()
+    plain = assess(data, KEYS, sampling_fraction=0.05, sensitive="ill")
+    assert assess(kind(data), KEYS, sampling_fraction=0.05, sensitive="ill") == plain
+
+
+def test_the_order_of_categories_does_not_matter():
+    data = columns()
+    plain = assess(data, KEYS, sampling_fraction=0.05, sensitive="ill")
+    categorical = pd.DataFrame(data).astype({k: "category" for k in [*KEYS, "ill"]})
+    other = assess(categorical, KEYS, sampling_fraction=0.05, sensitive="ill")
+    assert (other.k_anonymity, other.sample_uniques) == (plain.k_anonymity, plain.sample_uniques)
+    assert other.l_diversity["ill"].distinct == plain.l_diversity["ill"].distinct
+    assert other.l_diversity["ill"].entropy == pytest.approx(plain.l_diversity["ill"].entropy, rel=1e-12)
+    # The two fits stop at margins within 1e-6 of the same data.
+    assert other.tau1 == pytest.approx(plain.tau1, rel=1e-5)
+
+
+def test_sample_uniques_and_whole_population():
+    data = columns()
+    frame = pd.DataFrame(data)
+    uniques = int((frame.groupby(KEYS)["w"].transform("size") == 1).sum())
+    report = assess(data, KEYS, sampling_fraction=1.0)
+    assert report.sample_uniques == uniques
+    assert (report.tau1, report.tau2) == (uniques, uniques)  # every sample unique is then population unique
+    assert (report.records_at.frequency == frame.groupby(KEYS)["w"].transform("size")).all()
+
+
+def test_equal_weights_are_a_sampling_fraction():
+    data = columns()
+    data["w"] = np.full(len(data["age"]), 20.0)
+    a, b = assess(data, KEYS, weight="w"), assess(data, KEYS, sampling_fraction=0.05)
+    assert a.tau1 == pytest.approx(b.tau1, rel=1e-12)
+    assert a.tau2 == pytest.approx(b.tau2, rel=1e-12)
+
+
+def test_no_sample_uniques_is_said():
+    report = assess({"sex": ["F", "F", "M", "M"]}, ["sex"], sampling_fraction=0.1)
+    assert (report.tau1, report.tau2, report.sample_uniques) == (0.0, 0.0, 0)
+    assert "no sample uniques" in str(report)
+
+
+def test_no_fraction_gives_counts_and_says_so():
+    report = assess(columns(), KEYS)
+    assert report.tau1 is None
+    assert "not estimated" in str(report)
+
+
+def test_a_published_report_shows_no_small_count_and_no_record():
+    report = assess({"sex": ["F", "M", "M"], "age": ["1", "1", "1"]}, ["sex", "age"], sampling_fraction=0.5)
+    shown = json.dumps(report.to_dict())
+    assert json.loads(shown)["sample_uniques"] == "<5"
+    assert json.loads(shown)["k_anonymity"]["records_below"]["2"] == "<5"
+    assert "records_at" not in shown + repr(report)
+    assert "fewer than 5" in str(report)
+
+
+def test_missing_keys_follow_the_rule():
+    data = {"a": ["x", "x", None, "y"], "b": ["1", "1", "1", "2"]}
+    own = assess(data, ["a", "b"], missing="category")
+    wild = assess(data, ["a", "b"], missing="wildcard", sampling_fraction=0.5)
+    assert (own.sample_uniques, own.cells) == (2, 6)
+    assert wild.sample_uniques == 1
+    assert wild.records_at.frequency.tolist() == [3, 3, 3, 1]
+    assert wild.tau1 is None
+    book = Codebook((Variable("a", role="key", categories=("x", "y", "z"), missing="category"),))
+    assert assess(data, ["a"], codebook=book).cells == 4
+
+
+def test_bad_input_is_explained():
+    data = columns(50)
+    with pytest.raises(UsageError, match=r"wanted \(0, 1\]"):
+        assess(data, KEYS, sampling_fraction=1.5)
+    with pytest.raises(UsageError, match="both"):
+        assess(data, KEYS, sampling_fraction=0.5, weight="w")
+    with pytest.raises(UsageError, match="did you mean 'age'"):
+        assess(data, ["agee"])
+    with pytest.raises(UsageError, match="list of names"):
+        assess(data, "age")
+    with pytest.raises(UsageError, match="unknown model"):
+        assess(data, KEYS, sampling_fraction=0.5, model="four-way")
+    with pytest.raises(UsageError, match="not a table"):
+        assess(3, KEYS)
+    with pytest.raises(UsageError, match="unknown rule"):
+        assess(data, KEYS, missing="drop")  # type: ignore[arg-type]
+    data["w"][:2] = [np.nan, 0.5]
+    with pytest.raises(DataError, match="missing") as error:
+        assess(data, KEYS, weight="w")
+    assert len(error.value.problems) == 2
+    with pytest.raises(DataError, match="not a number"):
+        assess(data, KEYS, weight="ill")
