@@ -1,0 +1,272 @@
+"""Contingency tables of codes: dense arrays while they are small, sorted occupied cells beyond."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import SpecificationError, UsageError, nearest, raise_all, sentence
+
+DENSE_CELLS = 1 << 22
+"""Tables of more cells than this are kept as their occupied cells."""
+
+_MAX_CELLS = 2**63 - 1
+_PENDING_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContingencyTable:
+    """Hold the count of each combination of codes; a value, checked when made.
+
+    Parameters
+    ----------
+    variables
+        The names, one for each axis.
+    shape
+        The number of codes of each variable.
+    counts
+        Dense: an array of that shape, in C order. Sparse: shape (C,), the counts of ``cells``. Integers, or float64
+        where records are weighted.
+    cells
+        None where dense; else the C-order index of each cell that is stored, ascending, int64, shape (C,).
+    omitted
+        The number (or weight) of records left out because a value is missing and kept so (code -1).
+
+    Raises
+    ------
+    SpecificationError
+        If the parts do not fit each other, or a count is negative or not finite.
+
+    Examples
+    --------
+    >>> codes = [np.array([0, 1, 1, 1]), np.array([2, 0, 0, 1])]
+    >>> table = tally(("sex", "area"), (2, 3), [(codes, None)])
+    >>> table.dense().tolist(), table.uniques(), table.project(["sex"]).dense().tolist()
+    ([[0, 0, 1], [2, 1, 0]], 2, [1, 3])
+    """
+
+    variables: tuple[str, ...]
+    shape: tuple[int, ...]
+    counts: NDArray[Any]
+    cells: NDArray[np.int64] | None = None
+    omitted: float = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", tuple(self.variables))
+        object.__setattr__(self, "shape", tuple(int(s) for s in self.shape))
+        for name in ("counts", "cells"):
+            if (array := getattr(self, name)) is not None:
+                array = np.array(array)  # a copy: nobody else can change it
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+        raise_all(SpecificationError, _problems(self))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether ``counts`` holds every cell."""
+        return self.cells is None
+
+    @property
+    def size(self) -> int:
+        """The number of cells, occupied or not."""
+        return math.prod(self.shape)
+
+    @property
+    def total(self) -> int | float:
+        """The sum of the counts: records, or their weight."""
+        return self.counts.sum().item()  # type: ignore[no-any-return]
+
+    def uniques(self) -> int:
+        """Return the number of cells that hold exactly one record (of an unweighted table: the sample uniques)."""
+        return int((self.counts == 1).sum())
+
+    def occupied(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the codes, shape (C, J), and the counts, shape (C,), of the cells above 0, in C order."""
+        index, counts = _sparse(self)
+        codes = np.stack(np.unravel_index(index, self.shape), axis=1) if self.shape else np.zeros((index.size, 0))
+        return codes.astype(np.int64, copy=False), counts
+
+    def dense(self) -> NDArray[Any]:
+        """Return the counts as an array of the table's shape.
+
+        Raises
+        ------
+        UsageError
+            If the table has too many cells to be held densely.
+        """
+        if self.cells is None:
+            return self.counts
+        if self.size > 1 << 28:
+            what = "the table is too large to be held densely"
+            raise UsageError(sentence(what, got=f"{self.size} cells", wanted=f"<= {1 << 28}", fix="use occupied()"))
+        full = np.zeros(self.size, dtype=self.counts.dtype)
+        full[self.cells] = self.counts
+        return full.reshape(self.shape)
+
+    def project(self, names: Iterable[str]) -> ContingencyTable:
+        """Return the marginal table of these variables, axes in the order named.
+
+        Raises
+        ------
+        UsageError
+            If a name is not an axis of the table, or is named twice.
+        """
+        names = tuple(names)
+        raise_all(UsageError, _name_problems(names, self.variables))
+        axes = [self.variables.index(name) for name in names]
+        shape = tuple(self.shape[a] for a in axes)
+        if self.cells is None:
+            others = tuple(a for a in range(len(self.shape)) if a not in axes)
+            kept = [a for a in range(len(self.shape)) if a in axes]
+            counts = self.counts.sum(axis=others).transpose([kept.index(a) for a in axes])
+            return ContingencyTable(names, shape, counts, omitted=self.omitted)
+        codes, counts = self.occupied()
+        index = np.ravel_multi_index(tuple(codes[:, a] for a in axes), shape) if axes else np.zeros(len(counts), int)
+        return _of_cells(names, shape, index, counts, self.omitted)
+
+
+def tally(
+    variables: Sequence[str],
+    shape: Sequence[int],
+    batches: Iterable[tuple[Sequence[NDArray[Any]], NDArray[Any] | None]],
+) -> ContingencyTable:
+    """Count a stream of batches, each the codes of every variable, (n,) each, and the records' weights (or None).
+
+    Records with a code -1 (a missing value that is kept) are left out and counted in ``omitted``. Memory is bounded by
+    the occupied cells, not by the records.
+
+    Raises
+    ------
+    UsageError
+        If there are more combinations than a 64-bit index holds.
+    """
+    variables, shape = tuple(variables), tuple(int(s) for s in shape)
+    size = math.prod(shape)
+    if size > _MAX_CELLS:
+        what = "the variables have more combinations than 2^63"
+        raise UsageError(sentence(what, where="*".join(variables), fix="count fewer variables together"))
+    counter = _Dense(size) if size <= DENSE_CELLS else _Sparse()
+    omitted: int | float = 0
+    for codes, weights in batches:
+        index, weights, left_out = _index(codes, shape, weights)
+        omitted += left_out
+        counter.add(index, weights)
+    cells, counts = counter.result()
+    counts = counts.reshape(shape) if cells is None else counts
+    return ContingencyTable(variables, shape, counts, cells, omitted)
+
+
+class _Dense:
+    """Adds up an array over every cell."""
+
+    def __init__(self, size: int) -> None:
+        self.counts: NDArray[Any] = np.zeros(size, dtype=np.int64)
+
+    def add(self, index: NDArray[np.int64], weights: NDArray[Any] | None) -> None:
+        if weights is not None and self.counts.dtype != np.float64:
+            self.counts = self.counts.astype(np.float64)
+        if index.size < self.counts.size:  # touch the records' cells, not every cell
+            np.add.at(self.counts, index, 1 if weights is None else weights)
+        else:
+            self.counts += np.bincount(index, weights=weights, minlength=self.counts.size)
+
+    def result(self) -> tuple[None, NDArray[Any]]:
+        return None, self.counts
+
+
+class _Sparse:
+    """Adds up occupied cells; merges when as much is pending as is held, so that each cell is sorted O(log n) times."""
+
+    def __init__(self) -> None:
+        self.cells: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.counts: NDArray[Any] = np.zeros(0, dtype=np.int64)
+        self.pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
+
+    def add(self, index: NDArray[np.int64], weights: NDArray[Any] | None) -> None:
+        self.pending.append(_merge(index, np.ones(index.size, dtype=np.int64) if weights is None else weights))
+        if sum(cells.size for cells, _ in self.pending) > max(_PENDING_CELLS, self.cells.size):
+            self.result()
+
+    def result(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        cells, counts = zip((self.cells, self.counts), *self.pending, strict=True)
+        self.cells, self.counts = _merge(np.concatenate(cells), np.concatenate(counts))
+        self.pending = []
+        return self.cells, self.counts
+
+
+def _merge(index: NDArray[np.int64], counts: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return distinct cells, ascending, with their summed counts."""
+    order = np.argsort(index, kind="stable")
+    index, counts = index[order], counts[order]
+    first = np.flatnonzero(np.concatenate(([True], index[1:] != index[:-1]))) if index.size else np.zeros(0, int)
+    return index[first], np.add.reduceat(counts, first) if first.size else counts
+
+
+def _index(
+    codes: Sequence[NDArray[Any]], shape: tuple[int, ...], weights: NDArray[Any] | None
+) -> tuple[NDArray[np.int64], NDArray[Any] | None, int | float]:
+    """Return the C-order index of each countable record, its weight, and what was left out."""
+    if not shape:
+        raise UsageError(sentence("a table needs at least one variable"))
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    kept = np.ones(index.size, dtype=bool)
+    for column, size in zip(codes, shape, strict=True):
+        if column.size and not (column.min() >= -1 and column.max() < size):
+            raise UsageError(sentence("a code is outside its variable's range", wanted=f"-1..{size - 1}"))
+        kept &= column >= 0
+        index *= size
+        index += column
+    if kept.all():
+        return index, weights, 0
+    lost = (~kept).sum() if weights is None else weights[~kept].sum()
+    return index[kept], None if weights is None else weights[kept], lost.item()
+
+
+def _of_cells(
+    names: tuple[str, ...], shape: tuple[int, ...], index: NDArray[np.int64], counts: NDArray[Any], omitted: float
+) -> ContingencyTable:
+    index, counts = _merge(index, counts)
+    table = ContingencyTable(names, shape, counts, index, omitted)
+    return table if table.size > DENSE_CELLS else ContingencyTable(names, shape, table.dense(), omitted=omitted)
+
+
+def _sparse(table: ContingencyTable) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    flat = table.counts.reshape(-1)
+    positive = np.flatnonzero(flat)
+    return (positive if table.cells is None else table.cells[positive]), flat[positive]
+
+
+def _problems(table: ContingencyTable) -> Iterable[str]:
+    where = f"table {'*'.join(table.variables)}"
+    if len(table.variables) != len(table.shape) or len(set(table.variables)) != len(table.variables):
+        yield sentence("a table needs one distinct name for each axis", where=where)
+    if any(s < 1 for s in table.shape) or math.prod(table.shape) > _MAX_CELLS:
+        yield sentence("an axis is empty, or there are more than 2^63 cells", where=where)
+    elif table.cells is None:
+        if table.counts.shape != table.shape:
+            yield sentence(
+                "counts do not have the table's shape", where=where, got=table.counts.shape, wanted=table.shape
+            )
+    elif table.counts.shape != table.cells.shape or table.cells.ndim != 1:
+        yield sentence("cells and counts differ in number", where=where)
+    elif table.cells.size and not (
+        table.cells[0] >= 0 and table.cells[-1] < math.prod(table.shape) and (np.diff(table.cells) > 0).all()
+    ):
+        yield sentence("cells are not ascending indices within the table", where=where)
+    if not np.issubdtype(table.counts.dtype, np.number):
+        yield sentence("counts are not numbers", where=where, got=table.counts.dtype)
+    elif not (np.isfinite(table.counts).all() and (table.counts >= 0).all()):
+        yield sentence("a count is negative or not finite", where=where)
+
+
+def _name_problems(names: Sequence[str], known: Sequence[str]) -> Iterable[str]:
+    for name in sorted({n for n in names if list(names).count(n) > 1}):
+        yield sentence(f"variable {name!r} is named twice")
+    for name in names:
+        if name not in known:
+            yield sentence(f"no variable {name!r} in the table{nearest(name, known)}", wanted=", ".join(known))
