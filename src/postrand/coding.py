@@ -53,9 +53,9 @@ def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[An
     array([1, 2, 0], dtype=int8)
     """
     _check_categorical(variable)
+    lookup = {value: code for code, value in enumerate(category_values(variable).to_pylist())}
     check_type(column.type, variable)
-    codes = np.empty(len(column), dtype=code_dtype(variable))
-    start, lookup = 0, _lookup(variable)
+    codes, start = np.empty(len(column), dtype=code_dtype(variable)), 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         part = codes[start : start + len(chunk)]
         _encode_chunk(chunk, lookup, _missing_code(variable), part, variable)
@@ -200,10 +200,6 @@ def _accepts(target: pa.DataType, given: set[type]) -> bool:
     kind = _kind(target)
     allowed: dict[str, set[type]] = {"integer": {int}, "float": {int, float}, "bool": {bool}}
     return given <= allowed.get(kind, {str})
-
-
-def _lookup(variable: Variable) -> dict[Any, int]:
-    return {value: code for code, value in enumerate(category_values(variable).to_pylist())}
 
 
 def _missing_code(variable: Variable) -> int:
