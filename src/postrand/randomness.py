@@ -127,10 +127,10 @@ class WordStream:
 
     def __init__(self, aes_key: bytes, capacity: int) -> None:
         self._plain = np.zeros((capacity, 2), dtype="<u8")
-        self._plain_bytes = memoryview(self._plain).cast("B")
+        self._plain_bytes = self._plain.data.cast("B")
         # The cipher asks for one byte less than a block of room at the end.
         cipher = np.empty(capacity * _AES_BLOCK + _AES_BLOCK - 1, dtype=np.uint8)
-        self._cipher_bytes = memoryview(cipher)
+        self._cipher_bytes = cipher.data
         self._cipher_words = cipher[: capacity * _AES_BLOCK].view("<u8").reshape(capacity, 2)
         self._count = 0
         # ECB on distinct counters is the block function itself, which is what is wanted here.
@@ -181,8 +181,7 @@ def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     types, of = pa.types, column.type
     if types.is_dictionary(of):
-        keys = record_keys(column.dictionary)
-        return keys[column.indices.to_numpy(zero_copy_only=False)]
+        return record_keys(column.dictionary.take(column.indices))
     if types.is_integer(of):
         wide = np.int64 if types.is_signed_integer(of) else np.uint64
         integers: NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(wide)

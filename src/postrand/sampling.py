@@ -5,8 +5,8 @@ smallest with ``2^k >= S`` (at least 1). The top 53 bits v of a random word choo
 ``rest = v mod u``; the released code is b where ``rest < threshold[b]``, else ``alias[b]``. Each row's weight is
 reproduced to the unit.
 
-One bucket is one 64-bit entry: the threshold in the upper 53-k bits, the alias in the lower 11+k. So a draw is one load,
-one comparison and one selection, without a branch. A full bucket is stored as threshold 0 with itself as alias.
+One bucket is one 64-bit entry: the threshold in the upper 53-k bits, the alias in the lower 11+k. So a draw is one
+load, one comparison and one selection, without a branch. A full bucket is stored as threshold 0 with itself as alias.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write words.json: keyed words made by an AES and an HKDF that share nothing with the package.
 
-Run ``python tests/golden/words.py``. AES-256 is FIPS 197 from its definition over GF(2^8); HKDF is RFC 5869 by ``hmac``.
+Run ``python tests/golden/words.py``. AES-256 is FIPS 197 over GF(2^8), HKDF is RFC 5869 by ``hmac``.
 """
 
 import hashlib

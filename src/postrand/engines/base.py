@@ -1,0 +1,133 @@
+"""What every engine does, and what it may release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
+from postrand.formats import Source, Writer
+from postrand.mechanism import Mechanism
+from postrand.progress import Progress
+from postrand.randomness import ReleaseKey
+from postrand.table import ContingencyTable
+
+Sink = Callable[[pa.Schema], AbstractContextManager[Writer]]
+"""Opens what takes the released records, for example ``functools.partial(formats.open_writer, path)``."""
+
+RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
+
+
+class Engine(Protocol):
+    """The two verbs that touch records. Equal inputs give equal outputs on every engine, bit for bit."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name in plans and messages."""
+
+    def count(
+        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
+    ) -> ContingencyTable:
+        """Count the records (or sum their weights) in each combination of the variables' codes.
+
+        Raises
+        ------
+        UsageError
+            If a variable is named twice or has no categories.
+        SpecificationError
+            If a variable is not in the codebook.
+        DataError
+            If a record does not fit the codebook, or a weight is missing.
+        """
+
+    def perturb(
+        self,
+        source: Source,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        sink: Sink,
+        *,
+        columns: Sequence[str] | None = None,
+        record_key: str | None = None,
+        shuffle: bool = True,
+        progress: Progress | None = None,
+    ) -> int:
+        """Draw the released value of every block of every record, write the released records, return their number.
+
+        Parameters
+        ----------
+        mechanism
+            Bound to the codebook of the source.
+        columns
+            What to release, in which order; by default :func:`released_names`. Those that no block perturbs are
+            released as they are.
+        record_key
+            A column of unique integers or texts that names the records; by default they are numbered 0, 1, ... in file
+            order. The released values of a record depend on its key, never on its place.
+        shuffle
+            Whether to put the records in the order of a keyed pseudorandom permutation, instead of the file's.
+        progress
+            Called with the number of records perturbed since the last call.
+
+        Raises
+        ------
+        SpecificationError
+            If the mechanism and the codebook do not fit, or a jointly perturbed variable keeps missing values.
+        UsageError
+            If a column cannot be released: unknown, or named twice.
+        DataError
+            If a record does not fit the codebook, two records have the same key, or a combination is not feasible.
+        """
+
+
+def released_names(codebook: Codebook) -> tuple[str, ...]:
+    """Return the columns that are released unless asked otherwise: all but the record key and what is dropped."""
+    return tuple(v.name for v in codebook.with_role(*RELEASED_ROLES))
+
+
+def released_schema(source: Source, columns: Sequence[str]) -> pa.Schema:
+    """Return the source's fields of these columns; what the file says of itself as a whole is left behind."""
+    return pa.schema([source.schema.field(name) for name in columns])
+
+
+def check_columns(
+    source: Source, mechanism: Mechanism, columns: Sequence[str] | None, record_key: str | None
+) -> tuple[str, ...]:
+    """Return the columns to release; raises with every problem of the request before a record is read."""
+    codebook = mechanism.require_codebook()
+    names = released_names(codebook) if columns is None else tuple(columns)
+    problems = [
+        sentence(f"column {n!r} is to be released twice") for n in sorted({n for n in names if names.count(n) > 1})
+    ]
+    problems += [
+        sentence(f"column {n!r} is not in the codebook{nearest(n, codebook.names)}", fix="name columns of the codebook")
+        for n in names
+        if n not in codebook
+    ]
+    if not names:
+        problems.append(sentence("no column is released", fix="give a variable the role key, sensitive or other"))
+    raise_all(UsageError, problems)
+    raise_all(SpecificationError, _joint_problems(mechanism))
+    wanted = {*names, *mechanism.variables, *([] if record_key is None else [record_key])}
+    known = source.schema.names
+    raise_all(
+        DataError,
+        [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in sorted(wanted) if n not in known],
+    )
+    return names
+
+
+def _joint_problems(mechanism: Mechanism) -> Iterable[str]:
+    codebook = mechanism.require_codebook()
+    for block in mechanism.blocks:
+        for name in block.variables:
+            if (len(block.variables) > 1 or block.cells is not None) and codebook[name].missing == "keep":
+                yield sentence(
+                    f"variable {name!r} keeps missing values, and is perturbed jointly",
+                    where=f"block {block.name!r}",
+                    fix="set missing = 'category', or perturb it in a block of its own",
+                )

@@ -1,0 +1,175 @@
+"""The local engine: threads over a stream of Arrow batches, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand import coding
+from postrand.codebook import Codebook
+from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.order import KeyedOrder
+from postrand.engines.records import Perturber
+from postrand.errors import DataError, UsageError, sentence
+from postrand.formats import BATCH_ROWS, Source
+from postrand.mechanism import Mechanism
+from postrand.progress import Progress, silent
+from postrand.randomness import ReleaseKey, record_keys
+from postrand.table import ContingencyTable, tally
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Count and perturb on this machine; see :class:`postrand.engines.base.Engine`.
+
+    Parameters
+    ----------
+    threads
+        How many batches are worked on at a time; by default one for each processor that this process may use.
+    batch_rows
+        Records in a batch.
+    memory_limit
+        Bytes of released codes that the shuffle keeps in memory; beyond, it sorts through temporary files.
+    scratch
+        The directory of those files, by default the system's. They hold released records and no record keys, and are
+        removed at the end.
+    """
+
+    threads: int | None = None
+    batch_rows: int = BATCH_ROWS
+    memory_limit: int = 1 << 27
+    scratch: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "batch_rows", "memory_limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(sentence(f"{name} is not positive", got=value, wanted=">= 1"))
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return "local"
+
+    def count(
+        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
+    ) -> ContingencyTable:
+        """Count records or sum weights; see :class:`postrand.engines.base.Engine`."""
+        held = [codebook[name] for name in variables]
+        if len(set(variables)) != len(variables) or not held:
+            raise UsageError(sentence("a table needs variables, each named once", got=", ".join(variables)))
+        columns = [*variables, *([weight] if weight is not None and weight not in variables else [])]
+
+        def codes(batch: pa.RecordBatch) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+            found = [coding.encode(batch.column(v.name), v) for v in held]
+            return found, None if weight is None else _weights(batch.column(weight), weight)
+
+        with self._pool() as pool:
+            batches = self._map(pool, codes, source.batches(columns, self.batch_rows))
+            return tally(variables, [v.size for v in held], batches)
+
+    def perturb(
+        self,
+        source: Source,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        sink: Sink,
+        *,
+        columns: Sequence[str] | None = None,
+        record_key: str | None = None,
+        shuffle: bool = True,
+        progress: Progress | None = None,
+    ) -> int:
+        """Perturb and write; see :class:`postrand.engines.base.Engine`."""
+        names = check_columns(source, mechanism, columns, record_key)
+        perturber = Perturber.of(mechanism, key, names)
+        with (
+            sink(released_schema(source, names)) as writer,
+            KeyedOrder(self.memory_limit, self.scratch) as order,
+            self._pool() as pool,
+        ):
+            records = 0
+            for batch, keys in self._released(pool, source, perturber, record_key):
+                records += batch.num_rows
+                if shuffle:
+                    order.add(batch, perturber.order(keys))
+                else:
+                    writer.write(perturber.values(batch))
+                    if record_key is not None:  # only words, to find duplicates
+                        order.add(batch.select([]), perturber.order(keys))
+                (progress or silent)(batch.num_rows)
+            for batch in self._map(pool, perturber.values if shuffle else _as_it_is, order.batches(self.batch_rows)):
+                if shuffle:
+                    writer.write(batch)
+        return records
+
+    def _released(
+        self, pool: ThreadPoolExecutor, source: Source, perturber: Perturber, record_key: str | None
+    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.uint64]]]:
+        """Yield batches of released codes with the keys of their records, in file order."""
+        extra = [] if record_key is None or record_key in perturber.inputs else [record_key]
+
+        def work(task: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, NDArray[np.uint64]]:
+            start, batch = task
+            if record_key is None:
+                keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
+            else:
+                keys = record_keys(batch.column(record_key))
+            return perturber.release(batch, keys), keys
+
+        return self._map(pool, work, _numbered(source.batches([*perturber.inputs, *extra], self.batch_rows)))
+
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers(), thread_name_prefix="postrand")
+
+    def _workers(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0))
+
+    def _map(
+        self, pool: ThreadPoolExecutor, work: Callable[[_Task], _Result], tasks: Iterable[_Task]
+    ) -> Iterator[_Result]:
+        """Yield ``work(task)`` in the order of the tasks, with at most one task waiting for each worker."""
+        running: deque[Future[_Result]] = deque()
+        try:
+            for task in tasks:
+                running.append(pool.submit(work, task))
+                if len(running) > self._workers():
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each batch with the number of its first record."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
+
+
+def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:
+    if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise DataError(sentence("a weight is missing or not a number", where=f"variable {name!r}"))
+    weights: NDArray[np.float64] = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise DataError(sentence("a weight is negative or not finite", where=f"variable {name!r}"))
+    return weights
