@@ -1,0 +1,201 @@
+"""A release on disk: its files, how they are derived from one another, and how they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from postrand import __version__, coding, formats, report
+from postrand.certificate import Certificate, Claim, Facts, certify
+from postrand.codebook import Codebook, Variable
+from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.mechanism import Mechanism
+from postrand.privacy import PrivacyModel
+from postrand.release import atomic, canonical
+from postrand.summary import Summary, summarise
+
+SCHEMA = "postrand/release/1"
+CODEBOOK_SCHEMA = "postrand/codebook/1"
+RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
+CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that)."""
+
+    path: Path
+    codebook: Codebook
+    mechanism: Mechanism
+    certificate: dict[str, Any]
+    manifest: dict[str, Any]
+
+    @property
+    def data_path(self) -> Path:
+        """The data file."""
+        return self.path / str(self.manifest["data"])
+
+    @property
+    def certificate_sentences(self) -> tuple[str, ...]:
+        """One sentence for each privacy claim, naming its variables."""
+        claims = self.certificate["claims"]
+        return tuple(f"{', '.join(claim['variables'])}: {claim['sentence']}." for claim in claims)
+
+    def frame(self) -> pa.Table:
+        """Return the released records as an Arrow table, columns in codebook order.
+
+        Text variables with categories are dictionary columns that hold every category in codebook order.
+
+        Raises
+        ------
+        DataError
+            If the data does not fit the codebook.
+        """
+        source = formats.read(self.data_path, self.codebook)
+        names = self.codebook.names
+        batches = [
+            pa.RecordBatch.from_arrays([_typed(batch.column(n), self.codebook[n]) for n in names], names=names)
+            for batch in source.batches(columns=names)
+        ]
+        return pa.Table.from_batches(batches).unify_dictionaries()
+
+
+def write(
+    directory: str | Path,
+    *,
+    data_writer: Callable[[Path], None],
+    data_name: str,
+    mechanism: Mechanism,
+    claims: Iterable[Claim | PrivacyModel] = (),
+    facts: Facts | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> Release:
+    """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
+
+    The bundle is made beside ``directory``, flushed and renamed. Equal inputs give equal bytes.
+
+    Parameters
+    ----------
+    directory
+        A name that does not exist yet, in a folder that does.
+    data_writer
+        Writes the perturbed records to the path it is given, which ends in ``data_name`` (``data.parquet``, ...).
+    mechanism
+        The law the records were drawn from, bound to the codebook of the file. The released codebook leaves out
+        what is not released: variables with role ``drop``, and the record key unless ``facts.ids_are_released``.
+    claims
+        What the certificate states; a claim that fails stops the release.
+    extra
+        Further text files by name, for example metadata; ``verify`` checks their digests only.
+
+    Raises
+    ------
+    ReleaseError
+        If the directory exists, a name is unsafe, or the disk refuses a step of the writing.
+    PrivacyError
+        If a claim fails.
+    DataError
+        If the data that was written does not fit the codebook or the law.
+    """
+    directory, facts = Path(directory), facts or Facts()
+    texts = {name: text.encode() for name, text in (extra or {}).items()}
+    raise_all(ReleaseError, name_problems([data_name, *texts]))
+    codebook = released_codebook(mechanism.require_codebook(), facts)
+    mechanism = mechanism.bind(codebook)
+    certificate = certify(mechanism, claims, facts)
+    with atomic.appearing(directory) as staging:
+        data_writer(staging / data_name)
+        summary = summarise(staging / data_name, mechanism)
+        files = derive(mechanism, certificate, summary, data_name) | texts
+        for name, content in files.items():
+            (staging / name).write_bytes(content)
+        manifest = manifest_of(staging, data_name, __version__)
+        (staging / MANIFEST).write_bytes(canonical.dump(manifest))
+    return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
+
+
+def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str) -> dict[str, bytes]:
+    """Return the bytes of every file that follows from others, by name.
+
+    ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
+    """
+    return {
+        CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
+        MECHANISM: canonical.dump(mechanism.to_dict()),
+        CERTIFICATE: canonical.dump(certificate.to_dict()),
+        REPORT: report.public_report(mechanism, certificate, summary, data_name).encode(),
+    }
+
+
+def write_dossier(directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path) -> Path:
+    """Write the internal dossier whole or not at all, readable by its owner only, apart from the release.
+
+    Raises
+    ------
+    ReleaseError
+        If the directory exists, lies inside the release or holds it, a name is unsafe, or the disk refuses.
+    """
+    directory = Path(directory)
+    raise_all(ReleaseError, [*name_problems(list(files)), *atomic.nesting_problems(directory, Path(release))])
+    with atomic.appearing(directory, atomic.PRIVATE) as staging:
+        for name, content in files.items():
+            path = staging / name
+            path.touch(0o600)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return directory
+
+
+def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
+    """Raise ReleaseError, before any work is done, with everything that keeps these directories from being written."""
+    targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
+    problems = [p for target in targets for p in atomic.target_problems(target)]
+    raise_all(ReleaseError, [*problems, *atomic.nesting_problems(*targets)])
+
+
+def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
+    """Return the codebook of the released columns: no dropped variable, no record key unless ids are released."""
+    roles = (*RELEASED_ROLES, "record_key") if facts.ids_are_released else RELEASED_ROLES
+    return Codebook(codebook.with_role(*roles))
+
+
+def manifest_of(root: Path, data_name: str, version: str) -> dict[str, Any]:
+    """Return the manifest of the files that are in ``root``."""
+    files = sorted(path for path in root.iterdir() if path.name != MANIFEST)
+    return {
+        "schema": SCHEMA,
+        "package": {"name": "postrand", "version": version},
+        "data": data_name,
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for path in files},
+    }
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def name_problems(names: list[str]) -> list[str]:
+    """Return a sentence for each file name that is unsafe, taken or used twice."""
+    taken = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST)
+    problems = []
+    for name in names:
+        if not _NAME.fullmatch(name):
+            problems.append(
+                sentence(f"{name!r} is no safe file name", wanted="letters, digits, '.', '_', '-', no leading dot")
+            )
+        elif name in taken or names.count(name) > 1:
+            problems.append(sentence(f"the file name {name!r} is taken", fix="choose another"))
+    return problems
+
+
+def _typed(column: pa.Array, variable: Variable) -> pa.Array:
+    return coding.decode(coding.encode(column, variable), variable) if variable.is_categorical else column

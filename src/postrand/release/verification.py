@@ -1,0 +1,258 @@
+"""Reading a release, and re-checking all of it from its bytes alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from postrand import __version__, formats
+from postrand.certificate import Certificate, certify, claims_from_dict
+from postrand.codebook import Codebook
+from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.mechanism import Mechanism
+from postrand.release import canonical
+from postrand.release.bundle import (
+    CERTIFICATE,
+    CODEBOOK,
+    CODEBOOK_SCHEMA,
+    MANIFEST,
+    MECHANISM,
+    REPORT,
+    SCHEMA,
+    Release,
+    derive,
+    manifest_of,
+    name_problems,
+    released_codebook,
+)
+from postrand.summary import Summary, summarise
+
+T = TypeVar("T")
+FORGED = "it is not the file that the other files of the release give"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was verified: its name, whether it holds, and a sentence that says what was found."""
+
+    name: str
+    ok: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome of :func:`verify`, check by check."""
+
+    path: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check holds."""
+        return all(check.ok for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        checks = [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in self.checks]
+        return {"release": str(self.path), "ok": self.ok, "checks": checks}
+
+    def __str__(self) -> str:
+        lines = [f"{'ok  ' if c.ok else 'FAIL'}  {c.name:<12} {c.sentence}" for c in self.checks]
+        verdict = "The release is what it claims to be." if self.ok else "THE RELEASE DOES NOT VERIFY."
+        return "\n".join([*lines, verdict])
+
+
+def read(directory: str | Path) -> Release:
+    """Read what a release says of itself: codebook, mechanism, certificate, manifest; data on ``frame()``.
+
+    Nothing is recomputed: :func:`verify` does that.
+
+    Raises
+    ------
+    ReleaseError
+        If a file is missing or not well formed, or the directory holds anything but plain files.
+    SpecificationError
+        If the codebook or the mechanism is not well formed.
+    """
+    root = Path(directory)
+    _plain_files(root)
+    manifest = _manifest(root)
+    codebook = _codebook(root)
+    return Release(root, codebook, _mechanism(root, codebook), _load(root, CERTIFICATE), manifest)
+
+
+def verify(directory: str | Path, *, manifest_sha256: str | None = None, raise_if_failed: bool = True) -> Verification:
+    """Recompute every claim of a release from its bytes alone, trusting none of its files.
+
+    Digests and sizes are those of the manifest; the certificate is certified anew from the exact law; the data holds
+    only what codebook and law allow; and each derived file is, byte for byte, the one that the others give.
+
+    What no one can check from the bytes alone: that the data was drawn from this law and this file, that the key is
+    private and the order shuffled (the certificate's ``facts``), and the contents of extra files. Whoever could
+    rewrite *all* files consistently is caught only by ``manifest_sha256``, the digest of ``manifest.json`` as
+    published by the agency elsewhere.
+
+    Raises
+    ------
+    ReleaseError
+        With every check that fails, unless ``raise_if_failed`` is false.
+    """
+    root, audit = Path(directory), _Audit()
+    names = audit.attempt("files", _plain_files, "every entry is a plain file", root)
+    manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
+    if manifest_sha256 is not None:
+        audit.attempt("published", _published, "the manifest is the published one", root, manifest_sha256)
+    audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
+    book = audit.attempt("codebook", _codebook, "well formed", root, needs=[names])
+    law = audit.attempt("mechanism", _mechanism, "every row sums to exactly 2^53", root, book, needs=[book])
+    proof = audit.attempt("certificate", _certificate, "every claim holds for the exact law", root, law, needs=[law])
+    needs: list[Any] = [manifest, law, proof]
+    found = audit.attempt("data", _data, "every value fits codebook and law", root, manifest, law, needs=needs)
+    needs = [found, proof]
+    audit.attempt(
+        "derived", _derived, "each is the one the others give", root, manifest, law, proof, found, needs=needs
+    )
+    verification = Verification(root, tuple(audit.checks))
+    if raise_if_failed:
+        raise_all(ReleaseError, (f"{root.name}, {c.name}: {c.sentence}" for c in verification.checks if not c.ok))
+    return verification
+
+
+class _Audit:
+    """Run checks in order; one that stands on a failed one fails too. Local to :func:`verify`."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    def attempt(
+        self, name: str, function: Callable[..., T], holds: str, *arguments: Any, needs: list[Any] | None = None
+    ) -> T | None:
+        if any(value is None for value in needs or ()):
+            self.checks.append(Check(name, False, "could not be checked, since an earlier check failed"))
+            return None
+        try:
+            value = function(*arguments)
+        except PostrandError as error:
+            self.checks.append(Check(name, False, " ".join(error.problems)))
+        except Exception as error:  # the bytes may be hostile: whatever they raise is a failed check
+            self.checks.append(Check(name, False, sentence("not well formed", got=type(error).__name__)))
+        else:
+            self.checks.append(Check(name, True, holds))
+            return value
+        return None
+
+
+def _plain_files(root: Path) -> tuple[str, ...]:
+    """Return the names in the directory; links and folders are refused, so that nothing outside is ever read."""
+    try:
+        with os.scandir(root) as entries:
+            found = sorted((e.name, e.stat(follow_symlinks=False).st_mode) for e in entries)
+    except OSError as error:
+        raise ReleaseError(sentence("no such release", where=str(root), got=error.strerror)) from None
+    raise_all(
+        ReleaseError,
+        (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
+    )
+    return tuple(name for name, _ in found)
+
+
+def _load(root: Path, name: str) -> dict[str, Any]:
+    try:
+        data = (root / name).read_bytes()
+    except OSError:
+        raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
+    return canonical.parse(data, name)
+
+
+def _manifest(root: Path) -> dict[str, Any]:
+    manifest = _load(root, MANIFEST)
+    _check_schema(manifest, SCHEMA, MANIFEST)
+    files, data = manifest.get("files"), manifest.get("data")
+    if not isinstance(files, dict) or not isinstance(data, str):
+        raise ReleaseError(sentence("'files' or 'data' is missing", where=MANIFEST))
+    own = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT)
+    problems = [sentence(f"{name!r} is not listed", where=MANIFEST) for name in (data, *own) if name not in files]
+    problems += name_problems([data, *(name for name in files if name not in (*own, data))])
+    raise_all(ReleaseError, problems)
+    formats.format_of(data)
+    return manifest
+
+
+def _check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
+    if data.get("schema") != wanted:
+        raise ReleaseError(
+            sentence("unknown schema", where=where, got=data.get("schema"), wanted=wanted, fix="use a newer postrand")
+        )
+
+
+def _published(root: Path, wanted: str) -> bool:
+    found = hashlib.sha256((root / MANIFEST).read_bytes()).hexdigest()
+    if found != wanted.strip().lower():
+        raise ReleaseError(sentence("the manifest is not the published one", got=found, wanted=wanted))
+    return True
+
+
+def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
+    found = manifest_of(root, manifest["data"], manifest["package"]["version"])
+    listed, present = manifest["files"], found["files"]
+    problems = [sentence(f"{name!r} is listed, and missing") for name in listed if name not in present]
+    problems += [sentence(f"{name!r} is not listed in the manifest") for name in present if name not in listed]
+    problems += [
+        sentence(f"{name!r} is not the file that was released")
+        for name in listed
+        if name in present and listed[name] != present[name]
+    ]
+    if not problems and canonical.dump(found) != canonical.dump(manifest):
+        problems = [sentence("the manifest says more than it may", got=canonical.first_difference(manifest, found))]
+    raise_all(ReleaseError, problems)
+    return True
+
+
+def _codebook(root: Path) -> Codebook:
+    data = _load(root, CODEBOOK)
+    _check_schema(data, CODEBOOK_SCHEMA, CODEBOOK)
+    return Codebook.from_dict(data, CODEBOOK)
+
+
+def _mechanism(root: Path, codebook: Codebook) -> Mechanism:
+    return Mechanism.from_dict(_load(root, MECHANISM), codebook)
+
+
+def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
+    """Certify the law anew, for the claims that the certificate makes."""
+    stated = _load(root, CERTIFICATE)
+    claims, facts = claims_from_dict(stated)
+    if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
+        raise ReleaseError(sentence("a fact is neither true nor false", where=CERTIFICATE))
+    codebook = mechanism.require_codebook()
+    if released_codebook(codebook, facts) != codebook:
+        raise ReleaseError(sentence("a variable is released that its role keeps back", where=CODEBOOK))
+    certificate = certify(mechanism, claims, facts)
+    if place := canonical.first_difference(stated, canonical.plain(certificate.to_dict())):
+        raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
+    return certificate
+
+
+def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
+    return summarise(root / manifest["data"], mechanism)
+
+
+def _derived(
+    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, summary: Summary
+) -> bool:
+    wanted = derive(mechanism, certificate, summary, manifest["data"])
+    version = manifest["package"]["version"]
+    hint = "" if version == __version__ else f"verify it with postrand {version}, which wrote it"
+    problems = [
+        sentence(FORGED, where=name, fix=hint if name == REPORT else "")
+        for name, content in wanted.items()
+        if (root / name).read_bytes() != content
+    ]
+    raise_all(ReleaseError, problems)
+    return True

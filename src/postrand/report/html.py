@@ -1,0 +1,244 @@
+"""Render the report: values in, one HTML page out, the same bytes for the same values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
+
+from postrand import options
+from postrand.certificate import Certificate
+from postrand.exact import format_upper
+from postrand.mechanism import Block, Mechanism
+from postrand.report import svg
+from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
+from postrand.summary import Summary
+
+MAX_TEXT = 80
+MAX_SENTENCE = 10_000
+PRIORS = {
+    "public": ("public", "chosen from public figures, or from none"),
+    "dp": ("differentially private", "tuned on frequencies that were themselves released with a guarantee"),
+    "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
+    "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
+}
+_READERS = {
+    ".csv": 'read.csv({}, colClasses = "character", na.strings = "", check.names = FALSE)',
+    ".parquet": "as.data.frame(arrow::read_parquet({}))",
+    ".pq": "as.data.frame(arrow::read_parquet({}))",
+    ".arrow": "as.data.frame(arrow::read_feather({}))",
+    ".feather": "as.data.frame(arrow::read_feather({}))",
+}
+
+Sections = Mapping[str, Sequence[Mapping[str, object]]]
+"""Further tables by title: each a sequence of rows, each row its cells by column name."""
+
+
+def public_report(mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str) -> str:
+    """Return the page that goes with a release: no script, no request to any host, the same bytes every time.
+
+    It is a function of the other files of the release, so that ``verify`` makes it again and compares.
+    """
+    return _page(mechanism, certificate, summary, data_name, {}, internal=False)
+
+
+def internal_report(
+    mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str, sections: Sections
+) -> str:
+    """Return the same page, marked as internal, with further tables such as risk values for entitled staff."""
+    return _page(mechanism, certificate, summary, data_name, sections, internal=True)
+
+
+def _page(
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    data_name: str,
+    sections: Sections,
+    *,
+    internal: bool,
+) -> str:
+    found = values(mechanism, summary)
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            internal=internal,
+            sections=sections,
+            key_is_private=certificate.facts.key_is_private,
+            data_name=data_name,
+            records=summary.records,
+            names=mechanism.require_codebook().names,
+            claims=[_claim(c, f, mechanism) for c, f in zip(certificate.claims, certificate.findings, strict=True)],
+            not_covered=certificate.not_covered,
+            variables=found.variables[:VARIABLE_BUDGET],
+            perturbed=len(found.variables),
+            blocks=[_block(b) for b in found.blocks],
+            left_out=len(mechanism.blocks) - len(found.blocks),
+            table=found.table,
+            has_weight=bool(mechanism.require_codebook().with_role("weight")),
+            digest=certificate.mechanism_digest,
+            python=_python(found.variables, data_name),
+            r=_r(mechanism, data_name),
+            priors=PRIORS,
+            shades=[0.0, *svg.SHADES],
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("postrand.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "count": lambda n: f"{n:,}",
+        "decimal": _decimal,
+        "percent": _percent,
+        "cell": _cell,
+        "upper": format_upper,
+        "short": lambda text: _cut(str(text), MAX_TEXT),
+        "long": lambda text: _cut(str(text), MAX_SENTENCE),
+        "shade": svg.shade,
+        "bar": svg.bar,
+    }
+    return environment
+
+
+def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
+    chosen = options.to_dict(claim.privacy)
+    model = chosen.pop("model")
+    every = claim.variables == mechanism.variables and len(mechanism.variables) > 1
+    return {
+        "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
+        "model": model,
+        "asked": ", ".join(f"{name} = {value}" for name, value in chosen.items()),
+        "level": format_upper(float(finding.level)),
+        "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
+    }
+
+
+def _block(view: BlockView) -> dict[str, Any]:
+    rows, ends = [], (0.0, 1.0)
+    found = view.corrected
+    shown = list(view.shown)
+    if found is not None:
+        low, high = found.low[shown], found.high[shown]
+        ends = svg.axis_end(np.append(low, 0), np.append(high, view.released[shown]))
+    for k in view.shown:
+        row = {"label": view.labels[k], "kept": view.diagonal[k], "released": view.released[k], "value": None}
+        if found is not None:
+            value, low_end, high_end = float(found.value[k]), float(found.low[k]), float(found.high[k])
+            row |= {"value": value, "error": float(found.error[k])}
+            row["plot"] = svg.interval(float(view.released[k]), value, low_end, high_end, ends)
+        rows.append(row)
+    return {
+        "name": view.name,
+        "view": view,
+        "rows": rows,
+        "axis": svg.axis(ends),
+        "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
+        "spread": _spread(view.diagonal),
+        "largest": None if found is None else float(found.error.max()),
+        "known": found is not None,
+    }
+
+
+def _spread(diagonal: NDArray[np.float64]) -> list[tuple[str, float]]:
+    """Summarise the probabilities of staying unchanged, of a matrix that is too large to draw."""
+    names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
+    return list(zip(names, np.quantile(diagonal, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
+
+
+def _python(variables: Sequence[VariableView], data_name: str) -> str:
+    example = json.dumps(variables[0].name, ensure_ascii=False)
+    lines = [
+        "import postrand as pr",
+        "",
+        'release = pr.read_release("path/to/release")',
+        "frame = release.frame()  # an Arrow table; frame.to_pandas() for pandas",
+        f"shares = pr.estimate.proportions(frame, {example}, release.mechanism)",
+        "print(shares.value, shares.standard_error)",
+    ]
+    if len(variables) > 1:
+        names = ", ".join(json.dumps(v.name, ensure_ascii=False) for v in variables[:2])
+        lines.append(f"print(pr.estimate.table(frame, [{names}], release.mechanism))")
+    return "\n".join(lines)
+
+
+def _r(mechanism: Mechanism, data_name: str) -> str:
+    """Return R code that corrects the first block of one variable, or reads the first matrix where there is none."""
+    number, block = next(
+        ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
+        (1, mechanism.blocks[0]),
+    )
+    lines = [
+        'folder <- "path/to/release"',
+        'law <- jsonlite::fromJSON(file.path(folder, "mechanism.json"), simplifyVector = FALSE)',
+        f"weights <- law$blocks[[{number}]]$weights        # {_cut(_comment(block.name), MAX_TEXT)}",
+        "M <- do.call(rbind, lapply(weights, unlist)) / 2^53  # rows true, columns released",
+    ]
+    if len(block.variables) == 1:
+        lines += _r_estimate(mechanism, block, data_name)
+    return "\n".join(lines)
+
+
+def _r_estimate(mechanism: Mechanism, block: Block, data_name: str) -> Iterable[str]:
+    name = block.variables[0]
+    variable = mechanism.require_codebook()[name]
+    reader = _READERS[PurePath(data_name).suffix.lower()]
+    position = mechanism.variables.index(name) + 1
+    missing = ", NA" if variable.missing == "category" else ""
+    levels = f"c(unlist(law$variables[[{position}]]$categories){missing})"
+    yield "data <- " + reader.format(f"file.path(folder, {json.dumps(data_name)})")
+    yield f"values <- factor(data[[{json.dumps(name, ensure_ascii=False)}]], levels = {levels}, exclude = NULL)"
+    yield 'counts <- as.vector(table(values, useNA = "no"))' if not missing else "counts <- tabulate(values, nrow(M))"
+    yield "n <- sum(counts); lambda <- counts / n"
+    yield "A <- solve(t(M))"
+    yield "estimate <- as.vector(A %*% lambda)"
+    yield "covariance <- A %*% (diag(lambda) - tcrossprod(lambda)) %*% t(A) / n"
+    yield "data.frame(category = levels(values), estimate, standard_error = sqrt(diag(covariance)))"
+
+
+def _comment(text: str) -> str:
+    """Return text that cannot end a comment: one printable line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _decimal(value: float, digits: int = 3) -> str:
+    """Return a number of so many significant digits in plain notation; a dash for what is not known."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}".replace("-", "−")
+
+
+def _percent(value: float) -> str:
+    """Return a share in per cent with one or two decimals."""
+    text = f"{100 * value:.2f}"
+    return ("0.00" if text == "-0.00" else text).replace("-", "−")
+
+
+def _cell(probability: float) -> str:
+    """Return the text of a heat map cell, in per cent: exact zeros and ones differ from nearly so."""
+    if probability in (0.0, 1.0):
+        return f"{100 * probability:.0f}"
+    return "<0.1" if probability < 0.0005 else ">99.9" if probability >= 0.9995 else f"{100 * probability:.1f}"
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

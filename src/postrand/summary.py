@@ -1,0 +1,157 @@
+"""One pass over released data: does it fit the codebook and the law, and how often does each value occur."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand import coding, formats
+from postrand.codebook import Codebook
+from postrand.errors import DataError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism
+
+MAX_PAIR_CELLS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Hold what a report needs of released data: the number of records, and counts of *released* values.
+
+    ``blocks[b]`` has shape (K,): records in each cell of block b. ``variables[name]`` has shape (S,): records in each
+    code. ``pair`` names two variables, ``pair_counts`` their table; both are empty where no small table exists.
+    Kept missing values are in no count.
+    """
+
+    records: int
+    blocks: tuple[NDArray[np.int64], ...]
+    variables: Mapping[str, NDArray[np.int64]]
+    pair: tuple[str, ...]
+    pair_counts: NDArray[np.int64]
+
+
+def summarise(path: Path, mechanism: Mechanism) -> Summary:
+    """Read the data file once, check every value against the mechanism's codebook and law, and count.
+
+    Raises
+    ------
+    DataError
+        If columns or types are not the codebook's, a value is no category, or a combination is released that the
+        matrices give probability zero.
+    """
+    codebook = mechanism.require_codebook()
+    source = formats.read(path, codebook)
+    raise_all(DataError, _schema_problems(source.schema, codebook))
+    counter = _Counter(codebook, mechanism)
+    for batch in source.batches():
+        counter.add(batch)
+    raise_all(DataError, _law_problems(counter.blocks, mechanism))
+    pair_counts = counter.pair_counts.reshape(counter.pair_shape)
+    return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts)
+
+
+class _Counter:
+    """Add up batches; local to :func:`summarise`."""
+
+    def __init__(self, codebook: Codebook, mechanism: Mechanism) -> None:
+        self.codebook, self.mechanism = codebook, mechanism
+        self.records = 0
+        self.blocks = [np.zeros(block.matrix.size, dtype=np.int64) for block in mechanism.blocks]
+        self.variables = {v.name: np.zeros(v.size, dtype=np.int64) for v in codebook.variables if v.is_categorical}
+        self.pair = small_pair(codebook, mechanism)
+        self.pair_shape = tuple(codebook[name].size for name in self.pair)
+        self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
+        self.cells = [_Cells(block, tuple(codebook[n].size for n in block.variables)) for block in mechanism.blocks]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        codes: dict[str, NDArray[Any]] = {}
+        for variable in self.codebook.variables:
+            column = batch.column(batch.schema.get_field_index(variable.name))
+            if variable.is_categorical:
+                codes[variable.name] = coding.encode(column, variable)
+                self.variables[variable.name] += _count(codes[variable.name], variable.size)
+            elif column.null_count and variable.missing == "error":
+                raise DataError(sentence("a value is missing", where=f"variable {variable.name!r}"))
+        for counts, cells, block in zip(self.blocks, self.cells, self.mechanism.blocks, strict=True):
+            if len(block.variables) == 1 and block.cells is None:
+                counts[:] = self.variables[block.variables[0]]
+            else:
+                counts += _count(cells.positions([codes[n] for n in block.variables]), counts.size)
+        if self.pair:
+            index = _ravel([codes[n] for n in self.pair], self.pair_shape)
+            self.pair_counts += _count(index, self.pair_counts.size)
+        self.records += batch.num_rows
+
+
+class _Cells:
+    """Map codes of a block's variables to the positions of its cells."""
+
+    def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
+        self.name, self.shape = block.name, shape
+        self.listed: NDArray[np.int64] | None = None
+        if block.cells is not None:
+            listed = _ravel(list(block.cell_table(shape).T), shape)
+            self.order = np.argsort(listed)
+            self.listed = listed[self.order]
+
+    def positions(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return the cell of each record, -1 where a value is missing and kept."""
+        index = _ravel(codes, self.shape)
+        if self.listed is None:
+            return index
+        place = np.searchsorted(self.listed, index).clip(max=self.listed.size - 1)
+        if ((self.listed[place] != index) & (index >= 0)).any():
+            raise DataError(
+                sentence("a combination is released that is not a cell of the block", where=f"block {self.name!r}")
+            )
+        return np.where(index >= 0, self.order[place], -1)
+
+
+def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
+    """Return the first two perturbed variables whose table has at most 60 cells, or nothing.
+
+    They come from two blocks of one variable each, so that the table is corrected one axis at a time.
+    """
+    single = [b.variables[0] for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None]
+    sizes = {name: codebook[name].size for name in single}
+    pairs = ((a, b) for i, a in enumerate(single) for b in single[i + 1 :])
+    return next(((a, b) for a, b in pairs if sizes[a] * sizes[b] <= MAX_PAIR_CELLS), ())
+
+
+def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the C-order index of each combination, -1 where any code is negative."""
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    kept = np.zeros(len(codes[0]), dtype=bool)
+    for part, size in zip(codes, shape, strict=True):
+        index = index * size + part
+        kept |= part < 0
+    return np.where(kept, -1, index)
+
+
+def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
+    # Codes start at -1 (kept missing): one place more in front, then dropped.
+    return np.bincount(codes.astype(np.int64) + 1, minlength=size + 1)[1:]
+
+
+def _schema_problems(schema: pa.Schema, codebook: Codebook) -> Iterable[str]:
+    if tuple(schema.names) != codebook.names:
+        yield sentence("the data's columns are not in the codebook's order")
+    if schema.metadata:
+        # Dataframe libraries note there the columns and index of the file that a frame was read from.
+        yield sentence("the data file carries metadata of its own", got=", ".join(_names(schema.metadata)))
+
+
+def _names(metadata: Mapping[bytes, bytes]) -> list[str]:
+    return sorted(key.decode(errors="replace") for key in metadata)
+
+
+def _law_problems(counts: Iterable[NDArray[np.int64]], mechanism: Mechanism) -> Iterable[str]:
+    for block, counted in zip(mechanism.blocks, counts, strict=True):
+        if counted[block.matrix.weights.max(axis=0) == 0].any():
+            yield sentence("a value is released that the matrix gives probability zero", where=f"block {block.name!r}")
