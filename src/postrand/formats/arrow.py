@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,7 +48,7 @@ class _Batches:
 
     file: pa.RecordBatchFileWriter
     schema: pa.Schema
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting: list[pa.RecordBatch]
     rows: int = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -73,7 +73,8 @@ class _Batches:
 def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_Batches]:
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
     with writing(path) as sink, pa.ipc.new_file(sink, schema, options=options) as file:
-        batches = _Batches(file, schema)
+        empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+        batches = _Batches(file, schema, [empty])
         yield batches
         batches.flush()
 

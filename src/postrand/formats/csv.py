@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ import pyarrow.csv as pacsv
 from postrand.codebook import Codebook
 from postrand.coding import arrow_type, is_text
 from postrand.errors import DataError, sentence
-from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, select, writing
 
 _BLOCK = 1 << 23
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -60,17 +59,18 @@ class CsvSource:
 
 
 def _read(path: Path, codebook: Codebook | None) -> CsvSource:
-    with reading(path, "UTF-8 CSV"), path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = list(islice(csv.reader(lines), 2))
-    if not rows or not rows[0]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            header = next(csv.reader(lines), [])
+            has_records = any(len(header) == 1 or line.strip("\r\n") for line in lines)
+    except (UnicodeDecodeError, csv.Error):
+        raise _diagnosis(path, 0) from None
+    if not header:
         raise DataError(sentence("the first line is empty", where=path.name, wanted="the names of the columns"))
-    header = rows[0]
     if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
-        fix = "save it with commas as separators"
-        raise DataError(
-            sentence(f"the columns seem to be separated by {mark!r}", where=path.name, wanted="','", fix=fix)
-        )
-    if len(rows) < 2:
+        what, fix = f"the columns seem to be separated by {mark!r}", "save it with commas as separators"
+        raise DataError(sentence(what, where=path.name, wanted="','", fix=fix))
+    if not has_records:
         raise DataError(sentence("the file has no records", where=path.name))
     _check_quotes(path)
     known = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}

@@ -30,7 +30,9 @@ class ParquetSource:
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.path)
-        text = [name for name in names if is_text(self.schema.field(name).type)]
+        # Columns that were dictionaries when written come back as such, with their order, by themselves.
+        types = {name: self.schema.field(name).type for name in names}
+        text = [name for name, of in types.items() if is_text(of) and not pa.types.is_dictionary(of)]
         with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=True) as file:
             # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
             wanted = None if any("." in name for name in self.schema.names) else names
@@ -64,7 +66,7 @@ class _RowGroups:
     def flush(self) -> None:
         if self.rows:
             # One dictionary for each column: the encoder would drop to plain text where it changes.
-            table = pa.Table.from_batches(self.waiting).unify_dictionaries()
+            table = pa.Table.from_batches(self.waiting).unify_dictionaries().combine_chunks()
             self.file.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self.waiting, self.rows = [], 0
 
