@@ -1,0 +1,105 @@
+"""L2 loss: the expected squared error of the unbiased estimate of the empirical distribution (CHR §3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import DesignError, sentence
+from postrand.matrix import MAX_CONDITION
+
+
+@dataclass(frozen=True, slots=True)
+class L2Loss:
+    """Cost ``l2 = (1/n) (Σ_l w_l Σ_k (M^-1[l,k])² - 1)``, ``w = pᵀM`` (CHR, end of §3; ``p = U0 / n``).
+
+    It is ``E Σ (μ^ - μ)²`` over the draws of the perturbation alone, μ^ the unbiased estimate (CHR (4)) and μ the
+    empirical distribution of the file; it does not depend on the sensitive variables. ``records`` is n; with the
+    default 1 the value is n times CHR's. Invariant under a relabelling of the released categories, not convex.
+
+    Raises
+    ------
+    DesignError
+        If ``records`` is not a positive number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> M = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> L2Loss(records=4).value(M, np.array([0.5, 0.5]))  # per record 2 q (1-q) / (2q-1)² = 1.5
+    0.375
+    """
+
+    name: ClassVar[str] = "l2"
+    maximise: ClassVar[bool] = False
+    records: float = 1
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.records, (int, float)) and not isinstance(self.records, bool)
+        if not (number and math.isfinite(self.records) and self.records > 0):
+            raise DesignError(sentence("records is not a positive number", got=self.records, wanted="the file's n"))
+
+    def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return the loss; infinite where the matrix cannot be inverted in float64.
+
+        Summed as ``Σ_i p_i Σ_l M[i,l] |M^-1[l] - e_i|²``: terms that are not negative, so that nothing cancels near
+        the identity.
+        """
+        inverse = _inverse(array)
+        if inverse is None:
+            return math.inf
+        squares = (inverse**2).sum(axis=1)
+        # |A_l - e_i|² = |A_l|² - 2 A[l,i] + 1, formed from A - I on the diagonal to keep small digits.
+        distance = squares[None, :] - 2 * inverse.T + 1
+        rest = inverse - np.eye(len(inverse))
+        np.fill_diagonal(distance, (rest**2).sum(axis=1))
+        return float(prior @ (array * distance).sum(axis=1)) / self.records
+
+    def gradient(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``∂ l2 / ∂ M``, shape (S, S), of the formula above with every entry of ``M`` free.
+
+        With ``A = M^-1``, ``D = diag(w)``, ``r_l = Σ_k A[l,k]²``: ``(p rᵀ - 2 Aᵀ D A Aᵀ) / n``. Infinite where ``M``
+        cannot be inverted.
+        """
+        inverse = _inverse(array)
+        if inverse is None:
+            return np.full_like(array, np.inf)
+        gram = inverse @ inverse.T
+        weighted = inverse.T * (prior @ array)
+        return np.asarray(np.outer(prior, gram.diagonal()) - 2 * weighted @ gram) / self.records
+
+    def curvature(
+        self, array: NDArray[np.float64], prior: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the Hessian in the moves ``(rows[v], columns[v])``, shape (V, V): ``M[i,j] += x, M[i,i] -= x``.
+
+        The second differential in directions δ and η is, with ``P = A Aᵀ`` and ``T = P D A``,
+        ``2 tr(Aᵀ D A δ P ηᵀ) + 2 tr(T δ A η) + 2 tr(T η A δ) - 2 tr(D_δ A η P) - 2 tr(D_η A δ P)``,
+        ``D_δ = diag(δᵀ p)``. The matrix must be invertible.
+        """
+        A = np.linalg.inv(array)
+        P, w = A @ A.T, prior @ array
+        S, T = (A.T * w) @ A, (P * w) @ A
+        i, j = rows, columns
+        # X[v, u] below couples move v = (i → j) with move u = (k → l).
+        P_jl = P[np.ix_(j, j)] - P[np.ix_(i, j)] - P[np.ix_(j, i)] + P[np.ix_(i, i)]
+        A_jk = A[np.ix_(j, i)] - A[np.ix_(i, i)]
+        T_jk = T[np.ix_(j, i)] - T[np.ix_(i, i)]
+        inflow = prior[i][:, None] * (
+            A[np.ix_(j, i)] * (P[np.ix_(j, j)] - P[np.ix_(j, i)]) - A[np.ix_(i, i)] * (P[np.ix_(i, j)] - P[np.ix_(i, i)])
+        )
+        half = T_jk * A_jk.T - inflow
+        return np.asarray(2 * (S[np.ix_(i, i)] * P_jl + half + half.T)) / self.records
+
+
+def _inverse(array: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    try:
+        inverse = np.linalg.inv(array)
+    except np.linalg.LinAlgError:
+        return None
+    condition = np.abs(inverse).sum(axis=1).max() * np.abs(array).sum(axis=1).max()
+    return inverse if condition <= MAX_CONDITION else None
