@@ -1,0 +1,7 @@
+"""Correct inference from a release: the analyst has the data, the matrices and nothing else."""
+
+from postrand.estimate.result import Estimate
+from postrand.estimate.tally import from_counts
+from postrand.estimate.unbiased import from_tally, proportions, table
+
+__all__ = ["Estimate", "from_counts", "from_tally", "proportions", "table"]

@@ -1,0 +1,188 @@
+"""The axes of a released table, and linear maps applied along them one by one.
+
+A released table is a tensor with one axis for each unperturbed variable and one for each whole block. Every linear
+estimator here is a product of one small matrix per axis, so no Kronecker product is ever built.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import EstimationError, SpecificationError, sentence
+from postrand.matrix import TransitionMatrix
+
+Array = NDArray[np.float64]
+Operator = Array | None
+"""A matrix of shape (L, K) acting along an axis of length K; None is the identity."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """Describe one axis: an unperturbed variable, or a block perturbed as one.
+
+    Parameters
+    ----------
+    names
+        The variables of the axis, all of the block's.
+    labels
+        A text for each code of each variable.
+    matrix
+        The block's law over its K cells; None where the axis is unperturbed.
+    cells
+        The codes of each cell, shape (K, J).
+    kept
+        Positions in ``names`` of the variables that the table shows, the others are summed out.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    matrix: TransitionMatrix | None
+    cells: NDArray[np.int32]
+    kept: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.matrix is not None and self.matrix.size != len(self.cells):
+            raise SpecificationError(
+                sentence(
+                    "the matrix does not fit the counts",
+                    where="*".join(self.names),
+                    got=f"{len(self.cells)} counts",
+                    wanted=f"{self.matrix.size}",
+                )
+            )
+
+    @property
+    def size(self) -> int:
+        """The number K of cells."""
+        return len(self.cells)
+
+    @property
+    def kept_names(self) -> tuple[str, ...]:
+        """The variables that the table shows."""
+        return tuple(self.names[i] for i in self.kept)
+
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        """The number of codes of each variable shown."""
+        return tuple(len(self.labels[i]) for i in self.kept)
+
+    @property
+    def projection(self) -> Operator:
+        """The 0/1 matrix, shape (L, K), that sums cells into the variables shown; None where it is the identity."""
+        shape = self.kept_shape
+        if not shape:
+            return np.ones((1, self.size))
+        index = np.ravel_multi_index(tuple(self.cells[:, self.kept].T), shape)
+        size = math.prod(shape)
+        if size == self.size and np.array_equal(index, np.arange(size)):
+            return None
+        project = np.zeros((size, self.size))
+        project[index, np.arange(self.size)] = 1.0
+        return project
+
+    def unbiased(self) -> Operator:
+        """Return ``G (Mᵀ)^-1``, shape (L, K), with G the projection; raises EstimationError where M is singular."""
+        if self.matrix is None:
+            return self.projection
+        try:
+            solved = self.matrix.inverse().T
+        except EstimationError as error:
+            raise EstimationError(
+                sentence(
+                    "not every frequency can be identified from the release",
+                    where="*".join(self.names),
+                    got="a singular or nearly singular transition matrix",
+                    fix="ask estimate.identified(...) for the groups of categories that can be estimated",
+                )
+            ) from error
+        project = self.projection
+        return np.ascontiguousarray(solved) if project is None else project @ solved
+
+    def cell_labels(self) -> tuple[str, ...]:
+        """Return a text for each cell, variables joined by ``, ``."""
+        return tuple(", ".join(self.labels[j][c] for j, c in enumerate(row)) for row in self.cells.tolist())
+
+
+def single(name: str, labels: Sequence[str], matrix: TransitionMatrix | None) -> Axis:
+    """Return the axis of one variable."""
+    cells = np.arange(len(labels), dtype=np.int32)[:, None]
+    return Axis((name,), (tuple(labels),), matrix, cells, (0,))
+
+
+def apply(operators: Sequence[Operator], tensor: Array) -> Array:
+    """Apply one operator along each axis: ``out[l] = Σ_k Π_a B_a[l_a, k_a] tensor[k]``.
+
+    >>> apply([np.array([[1.0, 1.0]]), None], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[4., 6.]])
+    """
+    for axis, operator in enumerate(operators):
+        if operator is not None:
+            tensor = np.moveaxis(np.tensordot(operator, tensor, axes=(1, axis)), 0, axis)
+    return np.ascontiguousarray(tensor)
+
+
+def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:
+    """Return the diagonal of ``B diag(tensor) Bᵀ`` as a tensor: the squared operators along each axis."""
+    return apply([None if b is None else b * b for b in operators], tensor)
+
+
+def apply_pairs(operators: Sequence[Operator], tensor: Array) -> Array:
+    """Return ``B diag(tensor) Bᵀ``, shape (L, L) in C order, from products of pairs along each axis."""
+    pairs = []
+    for operator, size in zip(operators, tensor.shape, strict=True):
+        b = np.eye(size) if operator is None else operator
+        pairs.append((b[:, None, :] * b[None, :, :]).reshape(-1, size))
+    sizes = [size if b is None else len(b) for b, size in zip(operators, tensor.shape, strict=True)]
+    doubled = apply(pairs, tensor).reshape([s for size in sizes for s in (size, size)])
+    order = [*range(0, 2 * len(sizes), 2), *range(1, 2 * len(sizes), 2)]
+    total = math.prod(sizes)
+    return np.ascontiguousarray(doubled.transpose(order)).reshape(total, total)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Order the cells of a table: axes as counted, variables as the caller named them."""
+
+    axes: tuple[Axis, ...]
+    variables: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of codes of each variable, in the caller's order."""
+        return tuple(len(texts) for texts in self.labels)
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        """The texts of each variable's codes, in the caller's order."""
+        texts = {axis.names[i]: axis.labels[i] for axis in self.axes for i in axis.kept}
+        return tuple(texts[name] for name in self.variables)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The variables shown that a block perturbs."""
+        held = {name for axis in self.axes if axis.matrix is not None for name in axis.kept_names}
+        return tuple(name for name in self.variables if name in held)
+
+    def arrange(self, tensor: Array) -> Array:
+        """Return a tensor over the axes' kept cells as an array of ``shape``."""
+        split = tensor.reshape([size for axis in self.axes for size in axis.kept_shape])
+        return np.ascontiguousarray(split.transpose(self._order()))
+
+    def arrange_matrix(self, matrix: Array) -> Array:
+        """Reorder the rows and columns of a matrix over the axes' kept cells, in C order of ``shape``."""
+        index = self.arrange(np.arange(len(matrix), dtype=np.float64)).ravel().astype(np.intp)
+        return matrix[np.ix_(index, index)]
+
+    def scatter(self, values: Array) -> Array:
+        """Return an array of ``shape`` as a tensor over the axes' kept cells (the inverse of :meth:`arrange`)."""
+        split = values.transpose(np.argsort(self._order()))
+        return np.ascontiguousarray(split).reshape([math.prod(axis.kept_shape) for axis in self.axes])
+
+    def _order(self) -> list[int]:
+        counted = [name for axis in self.axes for name in axis.kept_names]
+        return [counted.index(name) for name in self.variables]

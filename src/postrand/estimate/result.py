@@ -1,0 +1,225 @@
+"""What an estimator returns: values, their covariance and what it includes, and how they print."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from scipy import stats
+
+from postrand.errors import UsageError, nearest, sentence
+from postrand.estimate.axes import Array
+
+Part = Literal["total", "sampling", "perturbation"]
+MAX_PRINTED = 40
+
+
+class Law(Protocol):
+    """The sampling law of an estimate: how its covariance is obtained, in C order of the table."""
+
+    def covariance(self, part: Part) -> Array:
+        """Return one part of the covariance, shape (L, L)."""
+
+    def variance(self, part: Part) -> Array:
+        """Return its diagonal, shape (L,)."""
+
+    def margin(self, keep: Sequence[int]) -> Law:
+        """Return the law of the table summed over all axes but ``keep``, in that order."""
+
+    def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
+        """Return the ends of an interval for each cell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Hold an estimated table of true proportions.
+
+    ``value`` has one axis for each variable, categories in codebook order; ``covariance``, ``sampling`` and
+    ``perturbation`` are (L, L) matrices over its cells in C order. ``covariance`` is the sum of the two parts: the
+    variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
+    would bias them (``estimate.maximum_likelihood`` never leaves the simplex).
+    """
+
+    variables: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    value: Array
+    law: Law
+    records: int
+    total: float
+    dropped: int
+    method: str
+    perturbed: tuple[str, ...]
+
+    @property
+    def covariance(self) -> Array:
+        """Sampling and perturbation together, shape (L, L); EstimationError where the table is too large for it."""
+        return self.law.covariance("total")
+
+    @property
+    def sampling(self) -> Array:
+        """The part of the covariance that drawing the records causes, shape (L, L)."""
+        return self.law.covariance("sampling")
+
+    @property
+    def perturbation(self) -> Array:
+        """The part that perturbing causes, the records held fixed, shape (L, L): unbiased, so perhaps not definite."""
+        return self.law.covariance("perturbation")
+
+    @property
+    def standard_error(self) -> Array:
+        """The square root of the covariance's diagonal, in the shape of ``value``; available at every size."""
+        return self.standard_error_of("total")
+
+    def standard_error_of(self, part: Part) -> Array:
+        """Return the standard error of one part: ``total``, ``sampling`` or ``perturbation``."""
+        return np.sqrt(np.maximum(self.law.variance(part), 0.0)).reshape(self.value.shape)
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return the lower and upper ends of a confidence interval for each cell, in the shape of ``value``.
+
+        Raises
+        ------
+        UsageError
+            If ``level`` is not between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
+        return self.law.bounds(self.value, level)
+
+    @property
+    def effective_sample_size(self) -> float:
+        """The number of unperturbed records that would give the same total variance.
+
+        ``n Σ sampling variance / Σ total variance`` over the cells of the table.
+        """
+        total = self.law.variance("total").sum()
+        return float(self.records * self.law.variance("sampling").sum() / total) if total > 0 else float(self.records)
+
+    def counts(self) -> Estimate:
+        """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights."""
+        return dataclasses.replace(self, value=self.value * self.total, law=_Scaled(self.law, self.total))
+
+    def margin(self, variables: Sequence[str]) -> Estimate:
+        """Return the table of some of the variables, the others summed out, with its own covariance.
+
+        Raises
+        ------
+        UsageError
+            If a variable is not in the table or is named twice.
+        """
+        unknown = [n for n in variables if n not in self.variables]
+        if isinstance(variables, str) or unknown or not variables or len(set(variables)) != len(variables):
+            hint = nearest(unknown[0], self.variables) if unknown else ""
+            raise UsageError(
+                sentence(f"not variables of the table{hint}", got=variables, wanted=", ".join(self.variables))
+            )
+        keep = [self.variables.index(n) for n in variables]
+        rest = tuple(i for i in range(len(self.variables)) if i not in keep)
+        value = self.value.sum(axis=rest).transpose(np.argsort(np.argsort(keep)))
+        return dataclasses.replace(
+            self,
+            value=value,
+            law=self.law.margin(keep),
+            variables=tuple(variables),
+            labels=tuple(self.labels[i] for i in keep),
+            perturbed=tuple(n for n in variables if n in self.perturbed),
+        )
+
+    @property
+    def includes(self) -> str:
+        """One sentence: what was counted and what the standard errors hold."""
+        text = f"{self.method}; {self.records:,} records"
+        if self.dropped:
+            text += f", {self.dropped:,} left out (a variable of the table is missing)"
+        held = ", ".join(self.perturbed)
+        noise = (
+            f"sampling and the perturbation of {held}" if held else "sampling (no variable of the table is perturbed)"
+        )
+        return f"{text}; standard errors include {noise}"
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
+        """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
+        low, high = self.interval(level)
+        cells = np.indices(self.value.shape).reshape(self.value.ndim, -1)
+        columns: dict[str, Any] = {
+            name: pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(texts, pa.string()))
+            for name, texts, index in zip(self.variables, self.labels, cells, strict=True)
+        }
+        numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": low, "upper": high}
+        return pa.table(columns | {name: pa.array(array.ravel()) for name, array in numbers.items()})
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        low, high = self.interval(level)
+        return {
+            "variables": list(self.variables),
+            "labels": [list(texts) for texts in self.labels],
+            "estimate": self.value.tolist(),
+            "standard_error": self.standard_error.tolist(),
+            "lower": low.tolist(),
+            "upper": high.tolist(),
+            "level": level,
+            "records": self.records,
+            "dropped": self.dropped,
+            "includes": self.includes,
+        }
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        columns = (self.value.ravel(), self.standard_error.ravel(), low.ravel(), high.ravel())
+        head = [*self.variables, "estimate", "std. error", "[95%", "interval]"]
+        cells = itertools.islice(itertools.product(*self.labels), MAX_PRINTED)
+        rows = [[*texts, *(f"{c[i]:.5g}" for c in columns)] for i, texts in enumerate(cells)]
+        lines = format_rows(head, rows, left=len(self.variables))
+        if self.value.size > MAX_PRINTED:
+            lines.append(f"... {self.value.size - MAX_PRINTED:,} more cells")
+        return "\n".join([*lines, self.includes[0].upper() + self.includes[1:] + "."])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scaled:
+    """Multiply a law by a constant."""
+
+    law: Law
+    factor: float
+
+    def covariance(self, part: Part) -> Array:
+        return self.factor**2 * self.law.covariance(part)
+
+    def variance(self, part: Part) -> Array:
+        return self.factor**2 * self.law.variance(part)
+
+    def margin(self, keep: Sequence[int]) -> Law:
+        return _Scaled(self.law.margin(keep), self.factor)
+
+    def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
+        low, high = self.law.bounds(value / self.factor, level)
+        return low * self.factor, high * self.factor
+
+
+def wald(value: Array, variance: Array, level: float) -> tuple[Array, Array]:
+    """Return ``value ± z sqrt(variance)``, z the normal quantile of the level."""
+    half = stats.norm.isf((1 - level) / 2) * np.sqrt(np.maximum(variance, 0.0)).reshape(value.shape)
+    return value - half, value + half
+
+
+def format_rows(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return aligned lines: the first ``left`` columns to the left, numbers to the right.
+
+    >>> format_rows(["sex", "n"], [["F", "10"], ["M", "9"]], left=1)
+    ['sex   n', 'F    10', 'M     9']
+    """
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            text.ljust(w) if i < left else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "  ".join(parts).rstrip()
+
+    return [line(row) for row in [head, *rows]]

@@ -1,0 +1,275 @@
+"""Counting the released records: the only place of the estimators that meets a data frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.coding import encode
+from postrand.errors import DataError, EstimationError, UsageError, nearest, raise_all, sentence
+from postrand.estimate.axes import Array, Axis, Layout, single
+from postrand.matrix import TransitionMatrix
+from postrand.mechanism import Mechanism
+
+MAX_CELLS = 1 << 25
+"""A dense table of more cells than this (256 MB in float64) is refused."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Hold the sufficient statistics of a released table, per sampling stratum.
+
+    ``counts`` has shape (H, K1, ..., Kd): the sum of weights in each released cell and stratum; ``squares`` the sum of
+    squared weights; ``records`` the number of records in each stratum, shape (H,); ``dropped`` the number left
+    out because a variable of the table is missing (policy ``keep``).
+    """
+
+    layout: Layout
+    counts: Array
+    squares: Array
+    records: NDArray[np.int64]
+    dropped: int = 0
+    weighted: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.records.sum():
+            raise DataError(
+                sentence("no record has all variables of the table", fix="check the data and the variables")
+            )
+
+    @property
+    def total(self) -> float:
+        """The sum of weights."""
+        return float(self.counts.sum())
+
+    @property
+    def released(self) -> Array:
+        """The released counts over all strata, shape (K1, ..., Kd)."""
+        return np.asarray(self.counts.sum(axis=0))
+
+
+def from_counts(
+    counts: Array,
+    matrices: Sequence[TransitionMatrix | None],
+    names: Sequence[str] = (),
+    labels: Sequence[Sequence[str]] = (),
+) -> Tally:
+    """Build a tally from an array of released frequencies, one axis and one matrix (or None) for each variable.
+
+    Raises
+    ------
+    DataError
+        If a count is negative or not finite, or all are zero.
+    UsageError
+        If the number of axes and matrices differ.
+
+    Examples
+    --------
+    >>> tally = from_counts([30, 10], [TransitionMatrix.identity(2)], ["sex"])
+    >>> tally.total, tally.layout.variables
+    (40.0, ('sex',))
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if counts.ndim != len(matrices):
+        raise UsageError(sentence("axes and matrices differ in number", got=counts.ndim, wanted=len(matrices)))
+    if not np.isfinite(counts).all() or (counts < 0).any():
+        raise DataError(sentence("counts must be finite and not negative"))
+    names = tuple(names) or tuple(f"v{i}" for i in range(counts.ndim))
+    texts = tuple(labels) or tuple(tuple(str(c) for c in range(size)) for size in counts.shape)
+    axes = tuple(single(n, t, m) for n, t, m in zip(names, texts, matrices, strict=True))
+    return Tally(Layout(axes, names), counts[None], counts[None], np.array([round(counts.sum())]))
+
+
+def tally(
+    frame: Any, variables: Sequence[str], mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+) -> Tally:
+    """Count the released records over the variables, and over all variables of the blocks that hold them.
+
+    ``frame`` is a pandas, polars or pyarrow table. A record in which a variable of the table, or of a block that it
+    needs, is missing under the policy ``keep`` is left out and counted in ``dropped``.
+
+    Raises
+    ------
+    UsageError
+        If no variable is named, or one is named twice.
+    DataError
+        If a column is missing, a value is not in the codebook, or a weight is negative or missing.
+    EstimationError
+        If the table has more than 2^25 cells.
+    """
+    table = as_table(frame)
+    layout = layout_of(table, variables, mechanism)
+    extra = [name for name in (weights, strata) if name is not None]
+    check_columns(table, extra)
+    shape = tuple(axis.size for axis in layout.axes)
+    if math.prod(shape) > MAX_CELLS:
+        raise EstimationError(
+            sentence(
+                "the table is too large",
+                got=f"{math.prod(shape)} cells",
+                wanted=f"<= {MAX_CELLS}",
+                fix="use fewer variables",
+            )
+        )
+    codes, present = cell_codes(table, layout.axes, codebook_for(table, mechanism, layout.axes))
+    weight = None if weights is None else weight_column(table, weights)[present]
+    group = np.zeros(1, dtype=np.int64) if strata is None else stratum_codes(table, strata)[present]
+    return _count(layout, shape, codes, weight, group, table.num_rows)
+
+
+def as_table(frame: Any) -> pa.Table:
+    """Return the records as an Arrow table."""
+    if isinstance(frame, pa.Table):
+        return frame
+    from postrand import frames
+
+    return frames.to_arrow(frame)
+
+
+def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -> Layout:
+    """Return the axes that a table of the variables needs, in the order in which they are first named."""
+    names = tuple(variables)
+    if isinstance(variables, str) or not names or len(set(names)) != len(names):
+        raise UsageError(sentence("name each variable of the table once", got=variables, wanted="a list of names"))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        held = mechanism[name].variables if name in mechanism.variables else (name,)
+        groups.setdefault(held, []).append(name)
+    needed = [name for held in groups for name in held]
+    check_columns(table, needed)
+    book = _codebook(table, mechanism, needed)
+    axes = []
+    for held, shown in groups.items():
+        block = mechanism[held[0]] if held[0] in mechanism.variables else None
+        labels = tuple(book[name].code_labels for name in held)
+        shape = tuple(len(texts) for texts in labels)
+        cells = (
+            np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T if block is None else block.cell_table(shape)
+        )
+        axes.append(Axis(held, labels, block.matrix if block else None, cells, tuple(held.index(n) for n in shown)))
+    return Layout(tuple(axes), names)
+
+
+def codebook_for(table: pa.Table, mechanism: Mechanism, axes: Sequence[Axis]) -> Codebook:
+    """Return the codebook of every variable of the axes."""
+    return _codebook(table, mechanism, [name for axis in axes for name in axis.names])
+
+
+def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
+    """Return the released cell on each axis of the records that miss none, and which records these are."""
+    codes = [[encode(table.column(name), book[name]) for name in axis.names] for axis in axes]
+    present = np.ones(table.num_rows, dtype=bool)
+    for group in codes:
+        for column in group:
+            if column.size and column.min() < 0:
+                present &= column >= 0
+    if not present.all():
+        codes = [[column[present] for column in group] for group in codes]
+    return [_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present
+
+
+def weight_column(table: pa.Table, name: str) -> Array:
+    """Return the sampling weights; raises DataError where one is missing, negative or not a number."""
+    column = table.column(name)
+    try:
+        values = pc.cast(column, pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(sentence("weights are not numbers", where=f"column {name!r}", got=column.type)) from None
+    if column.null_count or not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise DataError(sentence("weights must be finite, not negative and not all zero", where=f"column {name!r}"))
+    return np.asarray(values, dtype=np.float64)
+
+
+def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """Return the stratum of each record as 0..H-1; a stratum is a column that the mechanism leaves as it is."""
+    column = table.column(name).combine_chunks()
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode(null_encoding="encode")
+    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    return np.unique(indices, return_inverse=True)[1].astype(np.int64)
+
+
+def check_columns(table: pa.Table, names: Sequence[str]) -> None:
+    """Raise DataError unless the data have all the columns."""
+    known = table.column_names
+    raise_all(
+        DataError,
+        (
+            sentence(f"the data have no column {n!r}{nearest(n, known)}", wanted="the release's columns")
+            for n in names
+            if n not in known
+        ),
+    )
+
+
+def _codebook(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
+    """Take each variable from the mechanism's codebook, or from the frame's categorical types where it has none."""
+    known = mechanism.codebook
+    described = [n for n in names if known is not None and n in known and known[n].is_categorical]
+    others = [n for n in names if n not in described]
+    found = {v.name: v for v in _from_types(table, others).variables} if others else {}
+    if known is not None:
+        found |= {n: known[n] for n in described}
+    book = Codebook(tuple(found[n] for n in names))
+    blocks = [b for b in mechanism.blocks if b.variables[0] in book]
+    if blocks:
+        Mechanism(blocks, book)  # raises where a matrix does not fit the categories
+    return book
+
+
+def _from_types(table: pa.Table, names: Sequence[str]) -> Codebook:
+    from postrand import frames
+
+    book: Codebook = frames.codebook_of(table, names)
+    return book
+
+
+def _cell_of(axis: Axis, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    if len(codes) == 1 and np.array_equal(axis.cells[:, 0], np.arange(axis.size)):
+        return codes[0]
+    shape = tuple(len(texts) for texts in axis.labels)
+    position = np.full(math.prod(shape), -1, dtype=np.int64)
+    position[np.ravel_multi_index(tuple(axis.cells.T), shape)] = np.arange(axis.size)
+    found = position[np.ravel_multi_index(tuple(codes), shape)]
+    if found.size and found.min() < 0:
+        raise DataError(
+            sentence("the data hold a combination that the block never releases", where="block " + "*".join(axis.names))
+        )
+    return found
+
+
+def _count(
+    layout: Layout,
+    shape: tuple[int, ...],
+    codes: Sequence[NDArray[Any]],
+    weight: Array | None,
+    group: NDArray[np.int64],
+    rows: int,
+) -> Tally:
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    for size, column in zip(shape, codes, strict=True):
+        index *= size
+        index += column
+    cells, strata = math.prod(shape), int(group.max(initial=0)) + 1
+    if strata > 1:
+        if cells * strata > MAX_CELLS:
+            raise EstimationError(
+                sentence("the table by stratum is too large", got=cells * strata, wanted=f"<= {MAX_CELLS}")
+            )
+        index += group * cells
+    records = np.bincount(group, minlength=strata) if group.size == index.size else np.array([index.size])
+
+    def summed(w: Array | None) -> Array:
+        total = np.bincount(index, weights=w, minlength=strata * cells)
+        return total.astype(np.float64, copy=False).reshape(strata, *shape)
+
+    counts = summed(weight)
+    squares = counts if weight is None else summed(weight * weight)
+    return Tally(layout, counts, squares, records, rows - len(index), weight is not None)

@@ -1,0 +1,192 @@
+"""The unbiased estimator of a table of true frequencies, and its exact covariance estimate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from postrand.errors import EstimationError, sentence
+from postrand.estimate.axes import Array, Layout, Operator, apply, apply_pairs, apply_squares
+from postrand.estimate.result import Estimate, Part, wald
+from postrand.estimate.tally import Tally, tally
+from postrand.mechanism import Mechanism
+
+MAX_COVARIANCE = 4096
+"""Tables of more cells have standard errors but no full covariance matrix (128 MB at this size)."""
+
+METHOD = "unbiased, never clipped"
+
+
+def proportions(
+    frame: Any, variable: str, mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+) -> Estimate:
+    """Estimate the true distribution of one variable without bias: ``π^ = (Mᵀ)^-1 λ^``.
+
+    M has the true categories as rows and the released ones as columns; ``λ^`` are the released proportions. The
+    result's ``value`` has shape (S,) in codebook order and may leave [0, 1]; its ``covariance`` (S, S) is
+    ``B diag(λ^) Bᵀ − π^π^ᵀ`` over n − 1, ``B = (Mᵀ)^-1``: exactly unbiased for sampling and perturbation together. A
+    variable of a joint block is summed out of the block's table. A missing value under the policy ``keep`` is left
+    out, and the result says how many were.
+
+    Parameters
+    ----------
+    frame
+        The released records: a pandas, polars or pyarrow table.
+    weights
+        A released column of sampling weights; the covariance is then that of a weighted mean of independent draws.
+    strata
+        A released, unperturbed column of sampling strata; variation between strata then does not count.
+
+    Raises
+    ------
+    DataError
+        If the data do not fit the mechanism.
+    EstimationError
+        If M is singular: see ``estimate.identified``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from postrand.codebook import Codebook, Variable
+    >>> from postrand.matrix import TransitionMatrix
+    >>> sex = Codebook((Variable("sex", role="key", categories=("F", "M")),))
+    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=sex)
+    >>> found = proportions(pa.table({"sex": ["F"] * 60 + ["M"] * 40}), "sex", mech)
+    >>> found.value.tolist(), found.standard_error.round(4).tolist()
+    ([0.7, 0.3], [0.0985, 0.0985])
+
+    By hand: (0.6 − 0.25) / 0.5 = 0.7, and sqrt(0.6 × 0.4 / 99) / 0.5 = 0.0985.
+
+    References
+    ----------
+    CHR eq. (4); Chaudhuri & Mukerjee, Randomized Response, for the covariance.
+    """
+    return table(frame, [variable], mechanism, weights, strata)
+
+
+def table(
+    frame: Any, variables: Sequence[str], mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+) -> Estimate:
+    """Estimate the true joint distribution of several variables, perturbed or not, without bias.
+
+    The inverse is applied block by block along each axis. ``value`` has one axis for each variable in the order named.
+    Parameters and errors are those of :func:`proportions`.
+    """
+    return from_tally(tally(frame, variables, mechanism, weights, strata))
+
+
+def from_tally(counted: Tally) -> Estimate:
+    """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
+    layout = counted.layout
+    law = LinearLaw(counted, layout, tuple(axis.unbiased() for axis in layout.axes))
+    return Estimate(
+        variables=layout.variables,
+        labels=layout.labels,
+        value=layout.arrange(law.mean),
+        law=law,
+        records=int(counted.records.sum()),
+        total=counted.total,
+        dropped=counted.dropped,
+        method=METHOD,
+        perturbed=layout.perturbed,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearLaw:
+    """The law of ``π^ = B λ^`` with B a product of one operator per axis.
+
+    With weights w and strata h, ``u_i = w_i (B e_i − π^) / Σw`` are the influence values and the total covariance is
+    ``Σ_h n_h/(n_h−1) Σ_{i in h} (u_i − ū_h)(u_i − ū_h)ᵀ``. The perturbation part, records held fixed, is
+    ``B diag(t2) Bᵀ − diag(π(t2))`` over (Σw)², t2 the sums of squared weights: exactly unbiased (method, "fixed data").
+    """
+
+    counted: Tally
+    layout: Layout
+    operators: tuple[Operator, ...]
+
+    @property
+    def mean(self) -> Array:
+        """The estimate as a tensor over the kept cells of each axis."""
+        return apply(self.operators, self.counted.released) / self.counted.total
+
+    def covariance(self, part: Part) -> Array:
+        """Return one part of the covariance; raises EstimationError beyond 4096 cells."""
+        size = math.prod(self.layout.shape)
+        if size > MAX_COVARIANCE:
+            raise EstimationError(
+                sentence(
+                    "the table is too large for a full covariance matrix",
+                    got=f"{size} cells",
+                    wanted=f"<= {MAX_COVARIANCE}",
+                    fix="use .standard_error, a margin, or estimate.quantities",
+                )
+            )
+        moment = self._moment(
+            part, apply_pairs, lambda a, b: np.multiply.outer(a.ravel(), b.ravel()), lambda a: np.diag(a.ravel())
+        )
+        return self.layout.arrange_matrix(moment)
+
+    def variance(self, part: Part) -> Array:
+        """Return its diagonal from squared operators along each axis, at any size."""
+        moment = self._moment(part, apply_squares, np.multiply, lambda a: a)
+        return self.layout.arrange(moment).ravel()
+
+    def margin(self, keep: Sequence[int]) -> LinearLaw:
+        """Return the law of a margin: the same counts under operators summed over what is left out."""
+        names = [self.layout.variables[i] for i in keep]
+        return margin_law(self, names)
+
+    def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
+        """Return ``value ± z × standard error``."""
+        return wald(value, self.variance("total"), level)
+
+    def _moment(
+        self, part: Part, squared: Callable[..., Array], outer: Callable[..., Array], diagonal: Callable[..., Array]
+    ) -> Array:
+        """Evaluate a part as a full matrix or only on its diagonal: the same algebra under two products."""
+        if part == "sampling":
+            return self._moment("total", squared, outer, diagonal) - self._moment(
+                "perturbation", squared, outer, diagonal
+            )
+        counted, operators = self.counted, self.operators
+        if part == "perturbation":
+            if all(axis.matrix is None for axis in self.layout.axes):
+                return 0.0 * squared(operators, counted.squares[0])
+            pooled = counted.squares.sum(axis=0)
+            return (squared(operators, pooled) - diagonal(apply(operators, pooled))) / counted.total**2
+        mean = self.mean
+        out = np.zeros(())
+        for counts, squares, n in zip(counted.counts, counted.squares, counted.records, strict=True):
+            factor = _small_sample(int(n))
+            cross = apply(operators, squares)
+            centre = apply(operators, counts) - counts.sum() * mean
+            spread = squared(operators, squares) - outer(cross, mean) - outer(mean, cross)
+            out = out + factor * (spread + squares.sum() * outer(mean, mean) - outer(centre, centre) / n)
+        return out / counted.total**2
+
+
+def margin_law(law: LinearLaw, names: Sequence[str]) -> LinearLaw:
+    """Return the law of the table of ``names``: blocks that show no variable any more are summed to one cell."""
+    axes = tuple(
+        dataclasses.replace(axis, kept=tuple(axis.names.index(n) for n in names if n in axis.kept_names))
+        for axis in law.layout.axes
+    )
+    # 1ᵀ(Mᵀ)^-1 = 1ᵀ because rows of M sum to one: a whole block sums out without its inverse.
+    operators = tuple(axis.unbiased() if axis.kept else np.ones((1, axis.size)) for axis in axes)
+    return LinearLaw(law.counted, Layout(axes, tuple(names)), operators)
+
+
+def _small_sample(records: int) -> float:
+    if records < 2:
+        raise EstimationError(
+            sentence(
+                "a stratum or table of a single record has no variance estimate", fix="merge strata, or drop the table"
+            )
+        )
+    return records / (records - 1)
