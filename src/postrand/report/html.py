@@ -131,28 +131,23 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
 
 
 def _block(view: BlockView) -> dict[str, Any]:
-    rows, ends = [], (0.0, 1.0)
-    found = view.corrected
-    shown = list(view.shown)
+    found, shown = view.corrected, list(view.shown)
+    rows = [{"label": view.labels[k], "kept": view.diagonal[k], "released": view.released[k]} for k in shown]
+    ends, largest = (0.0, 1.0), None
     if found is not None:
-        low, high = found.low[shown], found.high[shown]
-        ends = svg.axis_end(np.append(low, 0), np.append(high, view.released[shown]))
-    for k in view.shown:
-        row = {"label": view.labels[k], "kept": view.diagonal[k], "released": view.released[k], "value": None}
-        if found is not None:
-            value, low_end, high_end = float(found.value[k]), float(found.low[k]), float(found.high[k])
-            row |= {"value": value, "error": float(found.error[k])}
-            row["plot"] = svg.interval(float(view.released[k]), value, low_end, high_end, ends)
-        rows.append(row)
+        value, error = view.cells(found.value)[shown], view.cells(found.standard_error)
+        low, high = (view.cells(bound)[shown] for bound in found.interval())
+        ends, largest = svg.axis_end(np.append(low, 0), np.append(high, view.released[shown])), float(error.max())
+        numbers = zip(rows, view.released[shown], value, error[shown], low, high, strict=True)
+        for row, released, v, e, below, above in numbers:
+            row |= {"value": v, "error": e, "plot": svg.interval(released, v, below, above, ends)}
     return {
-        "name": view.name,
         "view": view,
         "rows": rows,
         "axis": svg.axis(ends),
         "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
         "spread": _spread(view.diagonal),
-        "largest": None if found is None else float(found.error.max()),
-        "known": found is not None,
+        "largest": largest,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.errors import EstimationError
+from postrand.errors import DataError, EstimationError
+from postrand.estimate import Estimate, from_counts, from_tally
+from postrand.estimate.axes import Axis, Layout
+from postrand.estimate.tally import Tally
 from postrand.mechanism import Block, Mechanism
 from postrand.summary import Summary
 
@@ -20,29 +22,6 @@ MAX_ROWS = 30
 MAX_ESTIMATED = 1_000
 HEAT_BUDGET, ROW_BUDGET, VARIABLE_BUDGET = 6_000, 1_200, 300
 """What one page holds in all, so that it stays under 2 MB whatever the mechanism."""
-
-
-@dataclass(frozen=True, slots=True)
-class Corrected:
-    """Hold unbiased estimates of true shares, and the precision they have.
-
-    ``value`` and ``error`` (standard error: sampling and perturbation) have the shape of the categories. ``effective``
-    is the number of unperturbed records that would give the same total variance.
-    """
-
-    value: NDArray[np.float64]
-    error: NDArray[np.float64]
-    effective: float
-
-    @property
-    def low(self) -> NDArray[np.float64]:
-        """The lower end of the 95% interval."""
-        return self.value - 1.96 * self.error
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        """The upper end of the 95% interval."""
-        return self.value + 1.96 * self.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +46,8 @@ class BlockView:
     """Show one block: its matrix where it is small, and its categories.
 
     ``shown`` are the positions of the categories listed: all, or the most frequent released ones. ``corrected`` is
-    None where the matrix does not identify the true shares; ``reason`` then says why.
+    None where the release does not identify the true shares; ``reason`` then says why. ``positions`` are the codes of
+    each cell, shape (K, J).
     """
 
     name: str
@@ -77,8 +57,13 @@ class BlockView:
     shown: tuple[int, ...]
     released: NDArray[np.float64]
     records: int
-    corrected: Corrected | None
-    reason: str = ""
+    positions: NDArray[np.int32]
+    corrected: Estimate | None
+    reason: str
+
+    def cells(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the entries of an estimate's table (one axis for each variable) cell by cell, shape (K,)."""
+        return np.asarray(table[tuple(self.positions.T)])
 
     @property
     def size(self) -> int:
@@ -115,65 +100,47 @@ class Values:
 def values(mechanism: Mechanism, summary: Summary) -> Values:
     """Compute the page's numbers; deterministic, and a function of the release alone."""
     book = mechanism.require_codebook()
-    inverses = [_inverse(block) for block in mechanism.blocks]
-    parts = list(zip(mechanism.blocks, inverses, summary.blocks, strict=True))
-    variables = [v for block, inverse, counts in parts for v in _variables(block, inverse, counts, book)]
-    return Values(tuple(variables), tuple(_blocks(parts, book)), _table(mechanism, inverses, summary))
+    parts = [
+        (block, counts, _estimate(block, book, counts, block.variables))
+        for block, counts in zip(mechanism.blocks, summary.blocks, strict=True)
+    ]
+    variables = [v for block, counts, cells in parts for v in _variables(block, book, counts, cells)]
+    return Values(tuple(variables), tuple(_blocks(parts, book)), _table(mechanism, summary))
 
 
-def correct(inverse: NDArray[np.float64], counts: NDArray[np.int64]) -> Corrected | None:
-    """Return the unbiased shares ``inverse' λ``, λ the released shares; None without records.
-
-    ``inverse`` has shape (K, R): the inverse matrix, or its columns added up over the cells of a margin. The variance
-    is that of simple random sampling and perturbation together, ``n^-1 diag(A (diag λ - λλ') A')`` with A = inverse'.
-    """
-    records = int(counts.sum())
-    if not records:
-        return None
-    share = counts / records
-    value = share @ inverse
-    variance = (share @ inverse**2 - value**2).clip(min=0) / records
-    spread = float((value * (1 - value)).sum())
-    effective = spread / variance.sum() if variance.sum() > 0 and spread > 0 else math.nan
-    return Corrected(value, np.sqrt(variance), min(effective, float(records)))
-
-
-def code_labels(block: Block, book: Codebook) -> tuple[str, ...]:
-    """Return a text for each cell of a block, shape (K,)."""
-    variables = [book[name] for name in block.variables]
-    texts = [v.code_labels for v in variables]
-    cells = block.cell_table(tuple(v.size for v in variables))
-    return tuple(" × ".join(str(t[c]) for t, c in zip(texts, row, strict=True)) for row in cells.tolist())
-
-
-def _inverse(block: Block) -> NDArray[np.float64] | str:
+def _estimate(block: Block, book: Codebook, counts: NDArray[np.int64], names: tuple[str, ...]) -> Estimate | str:
+    """Return the unbiased estimate of variables of a block, or the reason why there is none."""
     if block.matrix.size > MAX_ESTIMATED:
-        return f"more than {MAX_ESTIMATED:,} categories: use the code below"
+        return f"there are more than {MAX_ESTIMATED:,} categories"
+    labels = tuple(book[name].code_labels for name in block.variables)
+    cells = block.cell_table(tuple(len(texts) for texts in labels))
+    shown = tuple(block.variables.index(name) for name in names)
+    axis = Axis(block.variables, labels, block.matrix, cells, shown)
+    counted = counts[None].astype(np.float64)
     try:
-        return block.matrix.inverse()
-    except EstimationError as error:
+        return from_tally(Tally(Layout((axis,), names), counted, counted, np.array([counts.sum()])))
+    except (EstimationError, DataError) as error:
         return str(error)
 
 
 def _variables(
-    block: Block, inverse: NDArray[np.float64] | str, counts: NDArray[np.int64], book: Codebook
+    block: Block, book: Codebook, counts: NDArray[np.int64], found: Estimate | str
 ) -> Iterable[VariableView]:
-    shape = tuple(book[name].size for name in block.variables)
-    cells = block.cell_table(shape)
+    cells = block.cell_table(tuple(book[name].size for name in block.variables))
+    matrix = block.matrix.array
     for position, name in enumerate(block.variables):
-        variable, codes = book[name], cells[:, position]
-        member = codes[:, None] == np.arange(variable.size)  # (K, S): which cells make up each category
-        matrix = block.matrix.array
+        codes = cells[:, position]
         kept = (matrix * (codes[:, None] == codes)).sum(axis=1)
         unchanged, effective = None, None
-        if not isinstance(inverse, str):
-            cell, margin = correct(inverse, counts), correct(inverse @ member, counts)
-            if cell is not None and margin is not None:
-                unchanged, effective = float(cell.value @ kept), margin.effective
+        if isinstance(found, Estimate):
+            own = found if len(block.variables) == 1 else _estimate(block, book, counts, (name,))
+            shares = found.value[tuple(cells.T)]
+            unchanged = float(shares @ kept)
+            effective = own.effective_sample_size if isinstance(own, Estimate) else None
         yield VariableView(
             name=name,
-            label=variable.label,
-            size=variable.size,
+            label=book[name].label,
+            size=book[name].size,
             partners=tuple(n for n in block.variables if n != name),
             lowest=float(kept.min()),
             highest=float(kept.max()),
@@ -185,12 +152,10 @@ def _variables(
         )
 
 
-def _blocks(
-    parts: Iterable[tuple[Block, NDArray[np.float64] | str, NDArray[np.int64]]], book: Codebook
-) -> Iterable[BlockView]:
+def _blocks(parts: Iterable[tuple[Block, NDArray[np.int64], Estimate | str]], book: Codebook) -> Iterable[BlockView]:
     """Yield blocks until the page is full; the page says that others are left out."""
     heat, rows = HEAT_BUDGET, ROW_BUDGET
-    for block, inverse, counts in parts:
+    for block, counts, found in parts:
         size = block.matrix.size
         draw = size <= MAX_HEAT and size * size <= heat
         frequent = np.argsort(-counts, kind="stable")[:MAX_ROWS]
@@ -198,7 +163,6 @@ def _blocks(
         if rows < 0:
             return
         heat -= size * size * draw
-        known = not isinstance(inverse, str)
         yield BlockView(
             name=" × ".join(block.variables),
             labels=code_labels(block, book),
@@ -207,28 +171,30 @@ def _blocks(
             shown=tuple(int(k) for k in np.sort(frequent)),
             released=counts / max(int(counts.sum()), 1),
             records=int(counts.sum()),
-            corrected=correct(inverse, counts) if not isinstance(inverse, str) else None,
-            reason="" if known else str(inverse),
+            positions=block.cell_table(tuple(book[name].size for name in block.variables)),
+            corrected=found if isinstance(found, Estimate) else None,
+            reason=found if isinstance(found, str) else "",
         )
 
 
-def _table(mechanism: Mechanism, inverses: list[NDArray[np.float64] | str], summary: Summary) -> TableView | None:
+def code_labels(block: Block, book: Codebook) -> tuple[str, ...]:
+    """Return a text for each cell of a block, shape (K,)."""
+    variables = [book[name] for name in block.variables]
+    texts = [v.code_labels for v in variables]
+    cells = block.cell_table(tuple(v.size for v in variables))
+    return tuple(" × ".join(str(t[c]) for t, c in zip(texts, row, strict=True)) for row in cells.tolist())
+
+
+def _table(mechanism: Mechanism, summary: Summary) -> TableView | None:
+    """Correct the summary's two-way table, where both matrices identify it."""
     if not summary.pair:
         return None
     first, second = summary.pair
     book = mechanism.require_codebook()
-    position = {block.variables: k for k, block in enumerate(mechanism.blocks)}
-    a, b = inverses[position[(first,)]], inverses[position[(second,)]]
-    if isinstance(a, str) or isinstance(b, str) or not summary.pair_counts.sum():
+    labels = (book[first].code_labels, book[second].code_labels)
+    matrices = [mechanism[name].matrix for name in summary.pair]
+    try:
+        found = from_tally(from_counts(summary.pair_counts.astype(np.float64), matrices, summary.pair, labels)).counts()
+    except (EstimationError, DataError):
         return None
-    found = correct(np.asarray(np.kron(a, b), dtype=np.float64), summary.pair_counts.ravel())
-    assert found is not None
-    records, shape = int(summary.pair_counts.sum()), summary.pair_counts.shape
-    return TableView(
-        names=(first, second),
-        rows=book[first].code_labels,
-        columns=book[second].code_labels,
-        released=summary.pair_counts,
-        corrected=found.value.reshape(shape) * records,
-        error=found.error.reshape(shape) * records,
-    )
+    return TableView((first, second), *labels, summary.pair_counts, found.value, found.standard_error)
