@@ -155,7 +155,7 @@ def words(aes_key: bytes, record_keys: NDArray[np.uint64], slot: int) -> NDArray
     >>> words(bytes(32), np.array([0], dtype=np.uint64), 0).tobytes().hex()  # AES-256, zero key, zero block
     'dc95c078a2408989ad48a21492842087'
     """
-    stream = WordStream(aes_key, record_keys.size)
+    stream = WordStream(aes_key, max(1, record_keys.size))
     stream.load(record_keys)
     return stream.words(slot)
 

@@ -111,7 +111,7 @@ def perturb_codes(
     for table, column in zip(tables, codes, strict=True):
         _check_codes(table, column)
     released = [np.empty_like(column) for column in codes]
-    stream = WordStream(draw_key, min(CHUNK, record_keys.size))
+    stream = WordStream(draw_key, max(1, min(CHUNK, record_keys.size)))
     for start in range(0, record_keys.size, CHUNK):
         part = slice(start, start + CHUNK)
         stream.load(record_keys[part])
@@ -137,7 +137,7 @@ def _draw_into(
     tables: AliasTables, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], released: NDArray[Any]
 ) -> None:
     _kernels().draw(words, lane, codes, tables.entries, tables.bits, released)
-    if codes.dtype.itemsize > 2:  # the alias field is narrower than 32 bits: its -1 is not yet one
+    if 8 * codes.dtype.itemsize > 64 - BITS + tables.bits:  # the alias field is narrower: its -1 is not yet one
         released[codes < 0] = -1
 
 

@@ -20,7 +20,7 @@ from postrand.engines.base import Sink, check_columns, released_schema
 from postrand.engines.order import KeyedOrder
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, UsageError, sentence
-from postrand.formats import BATCH_ROWS, Source
+from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
 from postrand.randomness import ReleaseKey, record_keys
@@ -48,7 +48,7 @@ class LocalEngine:
     """
 
     threads: int | None = None
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int = 1 << 16
     memory_limit: int = 1 << 27
     scratch: Path | None = None
 

@@ -24,9 +24,9 @@ _WORDS = ("\0first", "\0second")  # no codebook can hold such a name
 class KeyedOrder:
     """Take batches with the two words of each record; give them back in ascending order of the words.
 
-    Words are distinct for distinct record keys, so the order is that of the keys alone, whatever the memory limit; equal
-    words are the sign of duplicate keys. Use as a context manager: temporary files, in ``directory`` (by default the
-    system's), live as long as it does.
+    Words are distinct for distinct record keys, so the order is that of the keys alone, whatever the memory limit;
+    equal words are the sign of duplicate keys. Use as a context manager: temporary files, in ``directory`` (by default
+    the system's), live as long as it does.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class KeyedOrder:
 
     def __init__(self, limit: int, directory: Path | None = None) -> None:
         self._limit, self._directory = limit, directory
-        self._waiting: list[pa.RecordBatch] = []
+        self._waiting: dict[str, list[pa.Array]] = {}
         self._bytes = 0
         self._runs: list[Path] = []
         self._stack = ExitStack()
@@ -52,10 +52,10 @@ class KeyedOrder:
 
     def add(self, batch: pa.RecordBatch, words: NDArray[np.uint64]) -> None:
         """Take the records of a batch and their words, shape (n, 2)."""
-        for name, column in zip(_WORDS, words.T, strict=True):
-            batch = batch.append_column(name, pa.array(np.ascontiguousarray(column)))
-        self._waiting.append(batch)
-        self._bytes += batch.nbytes
+        columns = [*batch.columns, *(pa.array(np.ascontiguousarray(column)) for column in words.T)]
+        for name, column in zip([*batch.schema.names, *_WORDS], columns, strict=True):
+            self._waiting.setdefault(name, []).append(column)
+            self._bytes += column.nbytes
         if self._bytes > self._limit:
             self._spill()
 
@@ -93,9 +93,10 @@ class KeyedOrder:
                 yield pa.Table.from_batches([run.get_batch(part) for run in runs]).combine_chunks()
 
     def _take_waiting(self) -> pa.Table:
-        table = pa.Table.from_batches(self._waiting).combine_chunks()
-        self._waiting, self._bytes = [], 0
-        return table
+        # Column by column, so that no more than one column is held twice.
+        columns = {name: pa.concat_arrays(self._waiting.pop(name)) for name in list(self._waiting)}
+        self._bytes = 0
+        return pa.table(columns)
 
     def _spill(self) -> None:
         """Write what is in memory as one sorted run: a file of PARTS batches."""
@@ -130,12 +131,16 @@ def _sorted(table: pa.Table) -> tuple[NDArray[np.int64], int]:
     """Return the order of a table's records, shape (n,), and how many share their words with another."""
     first, second = (table.column(name).to_numpy() for name in _WORDS)
     order = np.argsort(first)
-    tied = first[order[1:]] == first[order[:-1]]
-    if not tied.any():
+    if not _repeats(first[order]).any():
         return order, 0
     order = np.lexsort((second, first))
-    same = (first[order[1:]] == first[order[:-1]]) & (second[order[1:]] == second[order[:-1]])
+    same = _repeats(first[order]) & _repeats(second[order])
     return order, int((np.append(same, False) | np.append(False, same)).sum())
+
+
+def _repeats(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Tell for each value but the last whether the next one equals it."""
+    return values[1:] == values[:-1]
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
