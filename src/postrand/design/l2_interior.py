@@ -1,0 +1,164 @@
+"""A smooth objective on sparse linear rows, minimised by the interior point method IPOPT (through casadi)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.design.l2_programme import Rows
+from postrand.errors import DesignError, sentence
+
+Vector = NDArray[np.float64]
+DENSE_HESSIAN = 900
+"""Up to so many moves the exact Hessian pays; beyond, limited-memory updates do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Smooth:
+    """An objective of the moves: value, gradient (V,) and Hessian (V, V)."""
+
+    value: Callable[[Vector], float]
+    gradient: Callable[[Vector], Vector]
+    hessian: Callable[[Vector], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """A solution ``[y, z]`` with the multipliers of its rows (>= 0 where ``high`` binds) and what the solver says."""
+
+    x: Vector
+    multipliers: Vector
+    iterations: int
+    status: str
+
+
+def minimise(
+    objective: Smooth, rows: Rows, high: Vector, start: Vector, *, tolerance: float = 1e-9, limit: int = 3000
+) -> Point:
+    """Minimise ``objective(y)`` over ``0 <= y <= high`` and the rows, from ``start`` = ``[y, z]``.
+
+    Raises
+    ------
+    DesignError
+        If IPOPT stops without a point that meets its tolerances, or casadi is not installed.
+    """
+    ca = _casadi()
+    V, N = len(high), rows.A.shape[1]
+    exact = V <= DENSE_HESSIAN
+    x = ca.MX.sym("x", N)
+    jacobian = _sparse(ca, rows.A)
+    value = _callback(ca, "value", [(N, 1)], [(1, 1)], lambda p: [objective.value(p[:V])])
+    slope = _callback(ca, "slope", [(N, 1), (0, 0)], [(1, 1), (N, 1)], lambda p, _: _with_gradient(objective, p[:V], N))
+    options: dict[str, Any] = {
+        "grad_f": slope,
+        "no_nlp_grad": True,  # the gradients below are all that is needed
+        "error_on_fail": False,
+        "print_time": False,
+        "ipopt.print_level": 0,
+        "ipopt.sb": "yes",
+        "ipopt.tol": tolerance,
+        "ipopt.max_iter": limit,
+        "ipopt.bound_relax_factor": 0.0,
+        "ipopt.linear_solver": "mumps",  # comes with casadi's wheel
+        "ipopt.mu_strategy": "adaptive",
+        "ipopt.jac_c_constant": "yes",
+        "ipopt.jac_d_constant": "yes",
+    }
+    keep = [value, slope]  # casadi holds no reference to Python callbacks
+    if exact:
+        curvature = _hessian(ca, objective, V, N, rows.A.shape[0])
+        keep.append(curvature)
+        options["hess_lag"] = curvature
+    else:
+        options["ipopt.hessian_approximation"] = "limited-memory"
+        options["ipopt.limited_memory_max_history"] = 30
+    solver = ca.nlpsol("least_loss", "ipopt", {"x": x, "f": value(x), "g": ca.densify(jacobian @ x)}, options)
+    found = solver(
+        x0=start,
+        lbx=np.concatenate([np.zeros(V), rows.z_low]),
+        ubx=np.concatenate([high, rows.z_high]),
+        lbg=rows.low,
+        ubg=rows.high,
+    )
+    stats = solver.stats()
+    status = str(stats["return_status"])
+    if status not in ("Solve_Succeeded", "Solved_To_Acceptable_Level"):
+        raise DesignError(
+            sentence(
+                "the interior point method did not converge",
+                got=status,
+                fix="check the conditions with fewer of them, or start from another matrix",
+            )
+        )
+    return Point(np.asarray(found["x"]).ravel(), np.asarray(found["lam_g"]).ravel(), int(stats["iter_count"]), status)
+
+
+def _casadi() -> Any:
+    try:
+        import casadi
+    except ImportError:
+        raise DesignError(
+            sentence("the least-loss designs need casadi (IPOPT)", fix="pip install 'postrand[l2]'")
+        ) from None
+    return casadi
+
+
+def _with_gradient(objective: Smooth, y: Vector, size: int) -> list[Any]:
+    gradient = np.zeros(size)
+    gradient[: len(y)] = objective.gradient(y)
+    return [objective.value(y), gradient]
+
+
+def _hessian(ca: Any, objective: Smooth, V: int, N: int, rows: int) -> Any:
+    upper = ca.Sparsity.upper(V)
+    pattern = ca.diagcat(ca.DM(upper), ca.DM(N - V, N - V)).sparsity()
+    i, j = np.triu_indices(V)
+    order = np.lexsort((i, j))  # casadi stores by column
+    i, j = i[order], j[order]
+
+    def evaluate(p: Vector, _: Vector, scale: Vector, __: Vector) -> list[Any]:
+        H = objective.hessian(p[:V]) * float(scale[0])
+        return [ca.DM(pattern, H[i, j])]
+
+    shapes = [(N, 1), (0, 0), (1, 1), (rows, 1)]
+    return _callback(ca, "curvature", shapes, [pattern], evaluate)
+
+
+def _sparse(ca: Any, A: Any) -> Any:
+    A = A.copy()
+    A.sort_indices()
+    pattern = ca.Sparsity(A.shape[0], A.shape[1], A.indptr.tolist(), A.indices.tolist())
+    return ca.DM(pattern, A.data)
+
+
+def _callback(ca: Any, name: str, inputs: list[Any], outputs: list[Any], function: Callable[..., list[Any]]) -> Any:
+    """Return a casadi function that calls Python; shapes are (rows, columns) or a sparsity pattern."""
+
+    def pattern(shape: Any) -> Any:
+        return ca.Sparsity.dense(*shape) if isinstance(shape, tuple) else shape
+
+    class Bridge(ca.Callback):  # type: ignore[misc]  # casadi carries no types
+        def __init__(self) -> None:
+            ca.Callback.__init__(self)
+            self.construct(name, {})
+
+        def get_n_in(self) -> int:
+            return len(inputs)
+
+        def get_n_out(self) -> int:
+            return len(outputs)
+
+        def get_sparsity_in(self, index: int) -> Any:
+            return pattern(inputs[index])
+
+        def get_sparsity_out(self, index: int) -> Any:
+            return pattern(outputs[index])
+
+        def eval(self, arguments: Any) -> Any:
+            return function(*(np.asarray(a).ravel() for a in arguments))
+
+    return Bridge()

@@ -1,0 +1,91 @@
+"""The uniform off-diagonal family (ABC (8)): ``M[k,k] = q_k``, every other entry of row k ``(1-q_k)/(S-1)``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.design.feasible import FeasibleSet
+from postrand.design.problem import Solution, refuse
+from postrand.design.rounding import mixing_weights
+from postrand.design.sign_patterns import best_pattern
+from postrand.errors import DesignError, sentence
+from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.objectives import MutualInformation, Objective
+from postrand.privacy import DifferentialPrivacy, PrivacyModel
+
+
+@dataclass(frozen=True, slots=True)
+class UniformOffDiagonal:
+    """Search ``M[k,k] = q_k``, other entries ``(1-q_k)/(S-1)``, one free ``q_k`` a category (ABC (8)).
+
+    Information is maximised globally, for every S >= 2, ε > 0 and prior: ABC's own optimiser stopped at local optima.
+
+    Examples
+    --------
+    >>> from postrand.design import design
+    >>> d = design([0.606, 0.216, 0.08, 0.058, 0.04], DifferentialPrivacy(1.0), structure=UniformOffDiagonal())
+    >>> d.status, d.details["pattern"]
+    ('optimal', 'q = 0.0842 (4 categories), q = 0.6213 (1 category)')
+    """
+
+    name: ClassVar[str] = "uniform-off-diagonal"
+
+    def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
+        """Return the global optimum, rounded inside the family."""
+        if not isinstance(privacy, DifferentialPrivacy):
+            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        if not isinstance(objective, MutualInformation):
+            raise refuse(self, objective, "use structure Symmetric or Circulant")
+        if prior.size == 2:
+            return _binary(prior, privacy, objective)
+        pattern = best_pattern(prior, privacy.epsilon)
+        law = round_family(pattern.off, privacy)
+        details = {"nodes": pattern.nodes, "pattern": describe(law)}
+        return Solution(law, pattern.bound, details)
+
+    def feasible_set(self, size: int, epsilon: float) -> FeasibleSet:
+        """Return the diagonals q that ε-DP allows: ``C q <= b`` (ABC Fact 1), vertices, a test."""
+        return FeasibleSet(size, epsilon)
+
+
+def _binary(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
+    """Return randomised response: of the four vertices, two release a constant and two are it (ABC §3.2.2)."""
+    high = 1 / (1 + math.exp(-privacy.epsilon))
+    ideal = objective.value(np.array([[high, 1 - high], [1 - high, high]]), prior)
+    law = randomised_response(2, privacy.epsilon)
+    return Solution(law, ideal * (1 + 1e-14), {"nodes": 0, "pattern": describe(law)})
+
+
+def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionMatrix:
+    """Return the exact law of the family nearest ``off`` (S,) that meets the model.
+
+    The few distinct values are rounded up or down in all ways; where none holds, all are mixed towards 1/S.
+
+    Raises
+    ------
+    DesignError
+        If even a quarter of mixing does not meet the model.
+    """
+    size = off.size
+    for t in mixing_weights():
+        values, places = np.unique(((1 - t) * off + t / size) * UNIT, return_inverse=True)
+        for up in product((True, False), repeat=len(values)) if len(values) <= 4 else [np.zeros(len(values), bool)]:
+            whole = np.where(up, np.ceil(values), np.floor(values)).astype(np.int64)[places]
+            weights = np.repeat(whole[:, None], size, axis=1)
+            np.fill_diagonal(weights, UNIT - (size - 1) * whole)
+            if weights.min() >= 0 and privacy.check([law := TransitionMatrix(weights)]).holds:
+                return law
+    raise DesignError(sentence("the matrix cannot be rounded inside the privacy model", got=privacy))
+
+
+def describe(law: TransitionMatrix) -> str:
+    """Return the diagonal's values and how many categories take each, smallest first."""
+    values, counts = np.unique(law.array.diagonal().round(4), return_counts=True)
+    parts = [f"q = {v:.4f} ({n} categor{'y' if n == 1 else 'ies'})" for v, n in zip(values, counts, strict=True)]
+    return ", ".join(parts)
