@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from postrand.entropy import beta_lower, column_excess, entropy_rate_lower
 from postrand.errors import EstimationError, PrivacyError, SpecificationError, sentence
 from postrand.exact import exp_lower, log_upper
 
@@ -109,6 +110,37 @@ class TransitionMatrix:
         """The smallest ε for which the exact law is ε-differentially private (ABC (6)), rounded up; may be inf."""
         ratio = self.ratio
         return math.inf if ratio is None else log_upper(ratio)
+
+    @property
+    def is_bistochastic(self) -> bool:
+        """Whether the columns too sum to exactly 1."""
+        # Sums that wrap around 2^64 cannot all come out right: the true ones add up to S 2^53.
+        return bool((self.weights.sum(axis=0) == UNIT).all())
+
+    @property
+    def entropy_rate(self) -> float:
+        """The mean entropy of a row, ``H(P) = -(1/S) Σ P ln P`` in nats (RDF (4)), rounded down."""
+        return entropy_rate_lower(self.weights)
+
+    @property
+    def beta(self) -> float:
+        """``H(P) / ln S``: the β of bistochastic privacy (RDF Definition 1), rounded down.
+
+        Raises
+        ------
+        PrivacyError
+            If the law is not bistochastic: no β is defined for it.
+        """
+        if not self.is_bistochastic:
+            column, excess = column_excess(self.weights)
+            raise PrivacyError(
+                sentence(
+                    f"column {column} does not sum to 1, so no beta is defined",
+                    got=f"an excess of {float(excess):.3g}",
+                    fix="round_bistochastic() makes an exact law of a nearly bistochastic array",
+                )
+            )
+        return beta_lower([self.weights])
 
     @property
     def condition(self) -> float:

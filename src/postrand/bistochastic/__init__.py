@@ -1,0 +1,23 @@
+"""Bistochastic matrices: exact laws whose rows and columns sum to 1 (RDF)."""
+
+from postrand.bistochastic.birkhoff import Birkhoff, birkhoff
+from postrand.bistochastic.majorisation import is_diagonally_dominant, majorises, transfer_matrix
+from postrand.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
+from postrand.bistochastic.rounding import round_bistochastic
+from postrand.bistochastic.truthfulness import TruthfulDesign, allocate, truthful
+
+__all__ = [
+    "Birkhoff",
+    "TruthfulDesign",
+    "allocate",
+    "birkhoff",
+    "blocks",
+    "circulant",
+    "is_diagonally_dominant",
+    "majorises",
+    "reach_beta",
+    "round_bistochastic",
+    "transfer_matrix",
+    "tridiagonal",
+    "truthful",
+]

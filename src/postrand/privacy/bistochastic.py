@@ -1,0 +1,84 @@
+"""β-bistochastic privacy (RDF Definitions 1-3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+from postrand.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
+from postrand.errors import PrivacyError, sentence
+from postrand.matrix import TransitionMatrix
+from postrand.privacy.base import Finding, LinearConstraints
+
+
+@dataclass(frozen=True, slots=True)
+class Bistochastic:
+    """Ask that rows and columns of every block sum to 1, and that ``Σ_k H(P_k) >= β Σ_k ln S_k``.
+
+    One block of one variable: RDF Definition 1. Several blocks: Definition 2 (conservative multivariate). One block of
+    several variables perturbed jointly: Definition 3 (true multivariate).
+
+    Raises
+    ------
+    PrivacyError
+        If β is not a number from 0 to 1.
+
+    Examples
+    --------
+    >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> Bistochastic(0.8).check([M]).sentence
+    'bistochastic privacy holds with β >= 0.811278, 0.811278 of 1 bits'
+    >>> Bistochastic(0.82).check([M]).holds
+    False
+    """
+
+    name: ClassVar[str] = "bistochastic"
+    beta: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.beta, (int, float)) and not isinstance(self.beta, bool)
+        if not (number and 0 <= self.beta <= 1):
+            raise PrivacyError(sentence("beta is not a number from 0 to 1", got=self.beta, wanted="0 <= beta <= 1"))
+
+    def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+        """Test column sums as integers, and compare β with a bound from below on the blocks' entropy ratio.
+
+        ``level`` is that bound; ``worst`` the block with the smallest share of its bits, or one that is not
+        bistochastic.
+        """
+        for position, matrix in enumerate(matrices):
+            if not matrix.is_bistochastic:
+                column, excess = column_excess(matrix.weights)
+                text = f"column {column} does not sum to 1 (excess {float(excess):+.3g})"
+                return Finding(False, 0.0, f"a matrix is not bistochastic: {text}", position, text)
+        level = beta_lower([matrix.weights for matrix in matrices])
+        spent = math.fsum(entropy_rate_lower(matrix.weights) for matrix in matrices) / math.log(2)
+        most = math.fsum(math.log2(matrix.size) for matrix in matrices)
+        shares = [matrix.beta for matrix in matrices]
+        worst = shares.index(min(shares))
+        return Finding(
+            holds=self.beta <= level,
+            level=level,
+            sentence=f"bistochastic privacy holds with β >= {format_lower(level)}, "
+            f"{format_lower(min(spent, most))} of {most:.6g} bits",
+            worst=worst,
+            where=f"β {format_lower(shares[worst])}",
+        )
+
+    def constraints(self, size: int) -> LinearConstraints:
+        """Return ``Σ_i M[i,j] <= 1`` and ``-Σ_i M[i,j] <= -1`` for every column j: 2S rows.
+
+        The entropy is not linear: see :meth:`entropy_floor`.
+        """
+        columns = hstack([eye_array(size)] * size)
+        A = csr_array(vstack([columns, -columns]))
+        return LinearConstraints(A, np.concatenate([np.ones(size), -np.ones(size)]))
+
+    def entropy_floor(self, size: int) -> float:
+        """Return the nats ``β ln S`` that the concave function ``H(P) = -(1/S) Σ P ln P`` of one block must reach."""
+        return self.beta * math.log(size)
