@@ -83,6 +83,7 @@ def _page(
             blocks=[_block(b) for b in found.blocks],
             left_out=len(mechanism.blocks) - len(found.blocks),
             table=found.table,
+        uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
             digest=certificate.mechanism_digest,
             python=_python(found.variables, data_name),
@@ -124,10 +125,14 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
     return {
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
-        "asked": ", ".join(f"{name} = {value}" for name, value in chosen.items()),
+        "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items()),
         "level": format_upper(float(finding.level)),
         "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
     }
+
+
+def _option(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _block(view: BlockView) -> dict[str, Any]:
