@@ -149,7 +149,8 @@ def _corners(lines: NDArray[np.float64]) -> NDArray[np.float64]:
     i, j, det = i[cross], j[cross], det[cross]
     x = np.stack([c[i] * A[j, 1] - c[j] * A[i, 1], A[i, 0] * c[j] - A[j, 0] * c[i]], axis=1) / det[:, None]
     size = np.abs(A) @ np.abs(x).T + np.abs(c)[:, None]
-    return x[(A @ x.T - c[:, None] <= 1e-13 * size).all(axis=0)]
+    inside: NDArray[np.bool_] = (A @ x.T - c[:, None] <= 1e-13 * size).all(axis=0)
+    return x[inside]
 
 
 def _without_repeats(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def _roots(p: Floats, values: Floats) -> Iterator[Node]:
     allowed = np.broadcast_to(special, (p.size, 4))
     low, high = _range(p, values, allowed)
     ends = np.linspace(low, high, 4)
-    for a, b in zip(ends[:-1], ends[1:], strict=True):
+    for a, b in pairwise(ends):
         yield Node(values, allowed, float(a), float(b))
 
 
@@ -170,7 +171,8 @@ def _steepest(gain: Floats, values: Floats) -> Floats:
     """Return the largest ``|ΔE / Δτ|`` between two values of a node: multipliers beyond it fix the choice."""
     run = values[:, :, None] - values[:, None, :]
     rise = gain[:, :, None] - gain[:, None, :]
-    return np.abs(np.divide(rise, run, out=np.zeros_like(run), where=run != 0)).max(axis=(1, 2))
+    steepest: Floats = np.abs(np.divide(rise, run, out=np.zeros_like(run), where=run != 0)).max(axis=(1, 2))
+    return steepest
 
 
 def _least_bound(

@@ -69,8 +69,8 @@ def design(
 
 def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: Objective) -> Design:
     """Round, evaluate the exact law, and say what is proven about it."""
-    exact = isinstance(solution.array, TransitionMatrix)
-    matrix = solution.array if exact else round_inside(solution.array, privacy)
+    found = solution.array
+    matrix = found if isinstance(found, TransitionMatrix) else round_inside(found, privacy)
     finding = privacy.check([matrix])
     if not finding.holds:
         raise DesignError(sentence("the designed law does not meet its privacy model", got=finding.sentence))

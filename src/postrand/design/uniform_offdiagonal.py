@@ -31,7 +31,7 @@ class UniformOffDiagonal:
     >>> from postrand.design import design
     >>> d = design([0.606, 0.216, 0.08, 0.058, 0.04], DifferentialPrivacy(1.0), structure=UniformOffDiagonal())
     >>> d.status, d.details["pattern"]
-    ('optimal', 'q = 0.0842 (4 categories), q = 0.6213 (1 category)')
+    ('optimal', 'q = 0.0842 (4 categories), q = 0.6223 (1 category)')
     """
 
     name: ClassVar[str] = "uniform-off-diagonal"
