@@ -6,6 +6,7 @@ An empty field is missing; a quoted empty field is the empty string. The writer 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,30 +78,38 @@ def _read(path: Path, codebook: Codebook | None) -> CsvSource:
     return CsvSource(path, pa.schema([(name, known.get(name, pa.string())) for name in header]))
 
 
+def lossless(text: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return the texts as values of another type, or None where one would come back as another value.
+
+    That is judged by the text, and for floating-point numbers by the exact decimal: "1.50" is 1.5, "007" is not 7.
+    """
+    try:
+        values = text.cast(target)
+        back = values.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if back.equals(text):
+        return values
+    if not pa.types.is_floating(target):
+        return None
+    changed = (t for t, b in zip(text.to_pylist(), back.to_pylist(), strict=True) if t != b)
+    return values if all(_is_exact(t) for t in changed) else None
+
+
+def _is_exact(text: str) -> bool:
+    value = float(text)
+    return math.isfinite(value) and Decimal(text) == Decimal(repr(value))
+
+
 def _convert(column: pa.Array, field: pa.Field, path: Path) -> pa.Array:
-    """Return the text as the field's type; a value whose text would come back as another value is refused."""
+    """Return a column of text as the field's type, or refuse."""
     if is_text(field.type):
         return column
-    try:
-        values = column.dictionary.cast(field.type)
-        lossless = _comes_back(column.dictionary, values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        lossless = False
-    if not lossless:
+    values = lossless(column.dictionary, field.type)
+    if values is None:
         what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
         raise DataError(sentence(what, where=path.name, fix="set type = 'string' in the codebook, or correct the file"))
     return values.take(column.indices)
-
-
-def _comes_back(text: pa.Array, values: pa.Array) -> bool:
-    """Whether each value is the one that its text says: by text, or as an exact decimal ("1.50" is 1.5)."""
-    back = values.cast(pa.string())
-    if back.equals(text):
-        return True
-    if not pa.types.is_floating(values.type):
-        return False
-    changed = (t for t, b in zip(text.to_pylist(), back.to_pylist(), strict=True) if t != b)
-    return all(Decimal(t) == Decimal(repr(float(t))) for t in changed)
 
 
 def _check_quotes(path: Path) -> None:
