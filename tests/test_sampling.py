@@ -214,7 +214,7 @@ def test_no_place_is_left_clear(place):
 def test_draws_are_independent():
     """Across blocks that share a cipher block, neighbours, halves (as of two workers), and slots.
 
-    n >= 100,000 pairs: a correlation of 0.03 is rejected with power > 0.999 (n r^2 = 90 against a critical value of 24);
+    n >= 100,000 pairs: a correlation of 0.03 is rejected with power > 0.999 (n r^2 = 90 against 24);
     the mutant, two workers that start with the same noise, has correlation 1.
     """
     lies = [r != 0 for r in release(np.zeros(SIZE, dtype=np.int8), blocks=4)]

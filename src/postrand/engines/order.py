@@ -140,7 +140,7 @@ def _sorted(table: pa.Table) -> tuple[NDArray[np.int64], int]:
 
 def _repeats(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Tell for each value but the last whether the next one equals it."""
-    return values[1:] == values[:-1]
+    return np.equal(values[1:], values[:-1])
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
