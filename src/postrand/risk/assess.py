@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.errors import DataError, UsageError, sentence
-from postrand.risk import loglinear
-from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
+from postrand.errors import UsageError, sentence
+from postrand.risk import loglinear, modelchoice, tau
+from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
-from postrand.risk.data import MissingRule, key_codes, numeric, read_columns, variable_codes
-from postrand.risk.report import RecordRisk, RiskReport, Tau
-from postrand.risk.tau import unique_risk
+from postrand.risk.data import Coded, MissingRule, code_column, key_codes, numeric, read_columns, rule_codes
+from postrand.risk.report import RecordRisk, RiskReport
+from postrand.risk.tau import Tau
+from postrand.risk.weights import check_weights, household_risk, individual_risk
 
 
 def assess(
@@ -26,24 +27,40 @@ def assess(
     weight: str | None = None,
     model: loglinear.Model = "two-way",
     sensitive: str | Sequence[str] | None = None,
+    household: str | None = None,
     codebook: Codebook | None = None,
     structural_zeros: Sequence[Mapping[str, Any]] = (),
     missing: MissingRule = "category",
 ) -> RiskReport:
     """Measure how identifiable the records of a sample are by their key variables.
 
-    ``data`` is a dataframe, an Arrow table, a source or a mapping of columns. ``sampling_fraction`` is the inclusion
-    probability π of every record, ``weight`` the column of sampling weights (``π = 1/weight`` of each record): give one
-    of them, or neither for the measures that need counts alone. ``model`` is the log-linear model of ``tau1`` and
-    ``tau2`` (see :func:`postrand.risk.loglinear.margins_of`). ``structural_zeros`` lists combinations of key *codes*
-    that cannot occur. A fit that does not converge is said in ``status``.
+    Parameters
+    ----------
+    data
+        A dataframe, an Arrow table, a source or a mapping of columns.
+    sampling_fraction, weight
+        The inclusion probability π of every record, or the column of sampling weights, ``π = 1/weight``: one
+        of them, or neither for the measures that need counts alone. Weights give the risk of each record too.
+    model
+        The log-linear model of ``tau1`` and ``tau2``: ``"independence"``, ``"two-way"``, ``"three-way"``, a list of
+        margins, or ``"search"`` for the model of least estimated error.
+    sensitive
+        Variables whose l-diversity is wanted.
+    household
+        The column of household ids; with weights, the risk of each household is found.
+    structural_zeros
+        Combinations of key values that cannot occur, ``[{"age": "0-14", "marital": "widowed"}]``.
+    missing
+        Whether a missing key value is a category of its own, or a wildcard that matches every value.
+
+    A fit that does not converge is said in ``status``.
 
     Raises
     ------
     UsageError
-        If a column, model or variable is unknown, the fraction is outside (0, 1], or comes with weights.
+        If a column, model or variable is unknown, or the fraction is outside (0, 1] or comes with weights.
     DataError
-        If a weight is missing or below 1, or values do not fit the codebook.
+        If a weight is missing or below 1, or values do not fit the codebook or the structural zeros.
 
     Examples
     --------
@@ -52,36 +69,39 @@ def assess(
     >>> report.sample_uniques, round(report.tau1, 3), report.status
     (2, 1.251, 'converged')
     """
-    _check_design(sampling_fraction, weight)
+    _check_design(key_variables, sampling_fraction, weight, household)
     asked = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
-    extra = [weight] if weight else []
-    columns = read_columns(data, [*key_variables, *asked, *extra] if not isinstance(key_variables, str) else [])
-    keys = key_codes(columns, key_variables, codebook, missing)
+    columns = read_columns(data, [*key_variables, *asked, *(n for n in (weight, household) if n)])
+    coded = {name: code_column(columns[name], name, codebook) for name in [*key_variables, *asked]}
+    keys = key_codes(coded, key_variables, missing)
     cells = table(keys)
     frequency = wildcard_frequencies(cells) if keys.has_wildcards else cells.counts
-    pi = _inclusion(columns, sampling_fraction, weight)
-    notes: list[str] = []
-    fitted = _Fitted.of(keys, cells, pi, model, structural_zeros, notes)
+    weights = _weights(columns, weight)
+    pi = sampling_fraction if weights is None else _inclusion(cells, weights)
+    rules = rule_codes({name: coded[name] for name in key_variables}, structural_zeros)
+    result = _estimate(keys, cells, pi, model, rules)
+    risk = None if weights is None or keys.has_wildcards else individual_risk(cells, weights)
+    of_household = None if risk is None or household is None else household_risk(risk, _labels(columns[household]))
     return RiskReport(
         key_variables=keys.names,
         records=keys.records,
         cells=keys.cells,
         occupied=int(cells.counts.size),
-        sample_uniques=int((frequency == 1).sum()),
+        sample_uniques=int(cells.counts[frequency == 1].sum()),
         k_anonymity=k_anonymity(keys),
-        l_diversity={name: _diversity(keys, columns[name], name, codebook) for name in asked},
-        model=fitted.model,
-        status=fitted.status,
-        tau1_estimate=fitted.tau1,
-        tau2_estimate=fitted.tau2,
-        expected_reidentifications=None,
-        notes=tuple(notes),
-        records_at=RecordRisk(frequency[cells.record_cell], fitted.risk1, fitted.risk2),
+        l_diversity={name: _diversity(keys, coded[name]) for name in asked},
+        model=result.model,
+        status=result.status,
+        tau1_estimate=result.tau1,
+        tau2_estimate=result.tau2,
+        expected_reidentifications=None if risk is None else float(risk.sum()),
+        notes=result.notes,
+        records_at=RecordRisk(frequency[cells.record_cell], result.risk1, result.risk2, risk, of_household),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class _Result:
     """What the log-linear model adds to the report."""
 
     model: str | None = None
@@ -90,63 +110,70 @@ class _Fitted:
     tau2: Tau | None = None
     risk1: FloatArray | None = None
     risk2: FloatArray | None = None
-
-    @classmethod
-    def of(
-        cls,
-        keys: KeyCodes,
-        cells: CellTable,
-        pi: FloatArray | float | None,
-        model: loglinear.Model,
-        zeros: Sequence[Mapping[str, Any]],
-        notes: list[str],
-    ) -> _Fitted:
-        if pi is None:
-            notes.append("no sampling fraction or weight was given: tau1 and tau2 are not estimated")
-            return cls()
-        if keys.has_wildcards:
-            notes.append("missing keys match every value: tau1 and tau2 need missing='category'")
-            return cls()
-        unique = cells.uniques[cells.record_cell]
-        if not unique.any():
-            notes.append("no sample uniques: tau1 and tau2 are 0")
-            return cls(None, "no model needed", Tau(0.0), Tau(0.0), np.zeros(keys.records), np.zeros(keys.records))
-        fit = loglinear.fit(cells, model, forbidden=zeros)
-        mu = fit.at(cells.codes)[cells.record_cell]
-        r1, r2 = (np.where(unique, r, 0.0) for r in unique_risk(mu, pi))
-        status = (
-            "converged"
-            if fit.converged
-            else (f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records")
-        )
-        return cls(
-            model if isinstance(model, str) else fit.model, status, Tau(float(r1.sum())), Tau(float(r2.sum())), r1, r2
-        )
+    notes: tuple[str, ...] = ()
 
 
-def _check_design(fraction: float | None, weight: str | None) -> None:
+def _estimate(
+    keys: KeyCodes,
+    cells: CellTable,
+    pi: FloatArray | float | None,
+    model: loglinear.Model,
+    rules: Sequence[Mapping[str, int]],
+) -> _Result:
+    if model != "search":
+        loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
+    if pi is None:
+        return _Result(notes=("no sampling fraction or weight was given: tau1 and tau2 are not estimated",))
+    if keys.has_wildcards:
+        return _Result(notes=("missing keys match every value: tau1 and tau2 need missing='category'",))
+    if not cells.uniques.any():
+        none = np.zeros(keys.records)
+        said = ("no sample uniques: tau1 and tau2 are 0",)
+        return _Result(None, "no model needed", Tau(0.0), Tau(0.0), none, none, said)
+    if model == "search" and np.min(pi) < 1:
+        average = keys.records / float((cells.counts / pi).sum())
+        fit = modelchoice.choose(cells, average, forbidden=rules).fit
+    else:
+        fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
+    tau1, tau2 = tau.estimate(fit, cells, pi)
+    record_risk = tau.unique_risk(fit.at(cells.codes), pi)
+    r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
+    status = "converged"
+    if not fit.converged:
+        status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
+    named = isinstance(model, str) and model != "search"
+    return _Result(str(model) if named else fit.model, status, tau1, tau2, r1, r2)
+
+
+def _check_design(keys: Sequence[str], fraction: float | None, weight: str | None, household: str | None) -> None:
+    if isinstance(keys, str) or not keys:
+        raise UsageError(sentence("key variables must be a list of names", got=repr(keys), wanted='["sex", "age"]'))
     if fraction is not None and weight is not None:
         raise UsageError(sentence("both a sampling fraction and a weight are given", wanted="one of them"))
     if fraction is not None and not 0 < fraction <= 1:
         raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
+    if household is not None and weight is None:
+        raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))
 
 
-def _inclusion(columns: Mapping[str, Any], fraction: float | None, weight: str | None) -> FloatArray | float | None:
-    if weight is None:
-        return fraction
-    weights = numeric(columns[weight], weight)
-    problems = []
-    where = f"variable {weight!r}"
-    if not np.isfinite(weights).all():
-        problems.append(sentence("a weight is missing", where=where, fix="complete it, or leave the record out"))
-    if (weights < 1).any():
-        problems.append(sentence("a weight is below 1", where=where, wanted=">= 1, the inverse of a probability"))
-    if problems:
-        raise DataError(problems)
-    return 1 / weights
+def _weights(columns: Mapping[str, Any], name: str | None) -> FloatArray | None:
+    if name is None:
+        return None
+    weights = numeric(columns[name], name)
+    check_weights(weights, name)
+    return weights
 
 
-def _diversity(keys: KeyCodes, column: Any, name: str, codebook: Codebook | None) -> LDiversity:
-    codes: IntArray
-    codes, size, missing = variable_codes(column, name, codebook)
-    return l_diversity(keys, np.where(codes < 0, missing, codes), size + 1)
+def _inclusion(cells: CellTable, weights: FloatArray) -> FloatArray:
+    """Return ``π_j = f_j / Σ weights`` of each occupied cell, shape (C,)."""
+    pi: FloatArray = cells.counts / np.bincount(cells.record_cell, weights=weights, minlength=cells.counts.size)
+    return pi
+
+
+def _labels(column: Any) -> np.ndarray[Any, Any]:
+    codes: np.ndarray[Any, Any] = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:
+    return l_diversity(keys, np.where(column.codes < 0, column.missing, column.codes), column.size + 1)

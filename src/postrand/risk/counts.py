@@ -107,3 +107,36 @@ def l_diversity(keys: KeyCodes, sensitive: IntArray, size: int) -> LDiversity:
     distinct = np.bincount(of_class, minlength=cells.counts.size)
     entropy = np.bincount(of_class, weights=-share * np.log(share), minlength=cells.counts.size)
     return LDiversity(int(distinct.min()), math.exp(float(entropy.min())))
+
+
+@dataclass(frozen=True, slots=True)
+class RiskyCombination:
+    """A combination of keys, with the number of its occupied cells below the threshold and of the records in them."""
+
+    variables: tuple[str, ...]
+    cells: int
+    records: int
+
+
+def risky_combinations(keys: KeyCodes, size: int = 3, threshold: int = 3) -> tuple[RiskyCombination, ...]:
+    """Count, for every combination of up to ``size`` keys, the occupied cells with fewer than ``threshold`` records.
+
+    The most records first. For use inside the agency: small counts are not for publication.
+
+    Raises
+    ------
+    UsageError
+        If the size or threshold is not positive, or the keys have wildcards.
+    """
+    if keys.has_wildcards or size < 1 or threshold < 1:
+        raise UsageError(sentence("risky cells need every value, and a size and threshold of at least 1"))
+    whole = table(keys)
+    found = []
+    for k in range(1, min(size, len(keys.names)) + 1):
+        for names in itertools.combinations(keys.names, k):
+            at = [keys.position(name) for name in names]
+            part = KeyCodes(names, tuple(keys.shape[j] for j in at), tuple(whole.codes[:, j] for j in at))
+            counts = np.bincount(table(part).record_cell, weights=whole.counts)
+            low = counts[counts < threshold]
+            found.append(RiskyCombination(names, int(low.size), int(low.sum())))
+    return tuple(sorted(found, key=lambda c: (-c.records, len(c.variables), c.variables)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -61,64 +62,89 @@ def _check_names(wanted: Sequence[str], known: Sequence[str]) -> None:
     )
 
 
-def key_codes(
-    columns: Mapping[str, pa.ChunkedArray], names: Sequence[str], codebook: Codebook | None, missing: MissingRule
-) -> KeyCodes:
-    """Return the codes of the key variables.
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """Hold the codes of one column: ``size`` of them, ``missing`` standing for no value (it may equal ``size``)."""
 
-    With a codebook its categories and order hold; without one, those of a categorical column, or else the values that
-    occur. ``missing="category"`` makes a missing value one more category, ``"wildcard"`` lets it match every value.
+    codes: IntArray
+    size: int
+    missing: int
+    categories: tuple[Any, ...]
+    from_codebook: bool
+
+
+def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -> Coded:
+    """Return the codes of one column by the codebook, or else by the categories or values that it has.
 
     Raises
     ------
-    UsageError
-        If no key is named, or the rule is unknown.
     DataError
-        If a value is not in the codebook, or a key has too many values to be categorical.
-    """
-    if isinstance(names, str) or not names:
-        raise UsageError(sentence("key variables must be a list of names", got=repr(names), wanted='["sex", "age"]'))
-    if missing not in ("category", "wildcard"):
-        raise UsageError(sentence(f"unknown rule {missing!r} for missing keys", wanted="'category' or 'wildcard'"))
-    coded = [variable_codes(columns[name], name, codebook) for name in names]
-    shape, codes = [], []
-    for column, size, missing_code in coded:
-        absent = (column < 0) | (column == missing_code)
-        wild = missing == "wildcard"
-        extra = not wild and missing_code >= size and bool(absent.any())
-        column = column.astype(np.min_scalar_type(-(size + 1)), copy=True)
-        column[absent] = -1 if wild else missing_code
-        shape.append(max(size + extra, 1))
-        codes.append(column)
-    return KeyCodes(tuple(names), tuple(shape), tuple(codes))
-
-
-def variable_codes(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -> tuple[IntArray, int, int]:
-    """Return the codes of one column, the number of codes, and the code that stands for missing.
-
-    The missing code is the number of codes itself where the variable has no category for missing values.
+        If a value is not in the codebook, or there are too many values for a categorical variable.
     """
     if codebook is not None and name in codebook and codebook[name].is_categorical:
         variable = codebook[name]
         codes = encode(column, variable)
-        return codes, variable.size, len(variable.categories)
+        return Coded(codes, variable.size, len(variable.categories), variable.categories, True)
     whole = column.combine_chunks()
     whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
     if not pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_encode()
     size = len(whole.dictionary)
     if size > MAX_KEY_CATEGORIES:
-        raise DataError(
-            sentence(
-                "too many values for a categorical variable",
-                where=f"variable {name!r}",
-                wanted=f"<= {MAX_KEY_CATEGORIES}",
-                fix="group the values, or leave the variable out",
-            )
-        )
-    indices = whole.indices.cast(pa.int32()).fill_null(size)
-    codes = indices.to_numpy(zero_copy_only=False)
-    return codes, size, size
+        what, wanted = "too many values for a categorical variable", f"<= {MAX_KEY_CATEGORIES}"
+        raise DataError(sentence(what, where=f"variable {name!r}", wanted=wanted, fix="group the values"))
+    codes = whole.indices.cast(pa.int32()).fill_null(size).to_numpy(zero_copy_only=False)
+    return Coded(codes, size, size, tuple(whole.dictionary.to_pylist()), False)
+
+
+def key_codes(coded: Mapping[str, Coded], names: Sequence[str], missing: MissingRule) -> KeyCodes:
+    """Return the codes of the key variables.
+
+    ``missing="category"`` makes a missing value one more category, ``"wildcard"`` lets it match every value.
+
+    Raises
+    ------
+    UsageError
+        If the rule is unknown.
+    """
+    if missing not in ("category", "wildcard"):
+        raise UsageError(sentence(f"unknown rule {missing!r} for missing keys", wanted="'category' or 'wildcard'"))
+    shape, codes = [], []
+    for column in (coded[name] for name in names):
+        absent = (column.codes < 0) | (column.codes == column.missing)
+        wild = missing == "wildcard"
+        extra = not wild and column.missing >= column.size and bool(absent.any())
+        values = column.codes.astype(np.min_scalar_type(-(column.size + 1)), copy=True)
+        values[absent] = -1 if wild else column.missing
+        shape.append(max(column.size + extra, 1))
+        codes.append(values)
+    return KeyCodes(tuple(names), tuple(shape), tuple(codes))
+
+
+def rule_codes(coded: Mapping[str, Coded], rules: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Return structural zeros as codes. A rule about a value that cannot occur is left out.
+
+    Raises
+    ------
+    UsageError
+        With every rule that names no variable or an unknown one, or a category that the codebook does not have.
+    """
+    found, problems = [], []
+    for number, rule in enumerate(rules, 1):
+        where = f"structural zero {number}"
+        if not rule:
+            problems.append(sentence("names no variable", where=where))
+        unknown = [n for n in rule if n not in coded]
+        problems += [sentence(f"no key variable {n!r}{nearest(n, coded)}", where=where) for n in unknown]
+        known = {n: value for n, value in rule.items() if n in coded}
+        absent = [n for n, value in known.items() if value not in coded[n].categories]
+        problems += [
+            sentence(f"{known[n]!r} is not a category of {n!r}", where=where) for n in absent if coded[n].from_codebook
+        ]
+        if not absent:
+            found.append({n: coded[n].categories.index(value) for n, value in known.items()})
+    raise_all(UsageError, problems)
+    return found
 
 
 def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:

@@ -32,3 +32,17 @@ def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
                 matches[a] += counts[b]
                 matches[b] += counts[a]
     return matches
+
+
+@njit(cache=True, nogil=True)
+def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
+    """Write ``z_j' A z_j`` of each cell, ``z_j`` having a one in each column that its row of ``index`` names."""
+    cells, margins = index.shape
+    for i in range(cells):
+        total = 0.0
+        for a in range(margins):
+            first = index[i, a]
+            total += covariance[first, first]
+            for b in range(a):
+                total += 2.0 * covariance[first, index[i, b]]
+        out[i] = total

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import UsageError, nearest, sentence
+from postrand.errors import DataError, UsageError, nearest, sentence
 from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
 
 Margins = tuple[tuple[int, ...], ...]
@@ -25,6 +25,9 @@ ORDERS = {"independence": 1, "two-way": 2, "three-way": 3}
 MAX_BYTES = 2_000_000_000
 """Refuse a fit whose working arrays would be larger."""
 
+MAX_INDEPENDENCE = 10_000_000
+"""Keep every cell of an independence model up to this many, for its goodness of fit."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogLinearFit:
@@ -32,7 +35,8 @@ class LogLinearFit:
 
     ``cells`` (L, J) are the codes of the support in C order, ``mu`` (L,) the fitted values; every other cell is 0.
     ``deviation`` is the largest absolute difference between a fitted and an observed margin cell; ``converged``
-    tells whether it is within the tolerance asked for.
+    tells whether it is within the tolerance asked for. ``complete`` is false where only the occupied cells are kept:
+    the independence model of a table too large to hold has its closed form.
     """
 
     names: tuple[str, ...]
@@ -43,6 +47,7 @@ class LogLinearFit:
     iterations: int
     deviation: float
     converged: bool
+    complete: bool = True
 
     @property
     def model(self) -> str:
@@ -99,28 +104,47 @@ def fit(
     *,
     forbidden: Iterable[Mapping[str, int]] = (),
     tolerance: float = 1e-6,
-    max_iterations: int = 2000,
+    max_iterations: int = 1000,
+    start: LogLinearFit | None = None,
 ) -> LogLinearFit:
     """Fit ``log μ_j = z_j'β`` by iterative proportional fitting: maximum likelihood under ``f_j ~ Poisson(μ_j)``.
 
     ``forbidden`` lists combinations of codes that cannot occur, ``{"age": 0, "marital": 2}``: their cells are fixed at
-    0. ``tolerance`` bounds the absolute difference between every fitted and observed margin cell.
+    0. ``tolerance`` bounds the absolute difference between every fitted and observed margin cell. ``start`` is
+    a fit of a smaller model to begin with. Independence without rules has a closed form and needs no support.
 
     Raises
     ------
     UsageError
         If the model is unknown, or its support is too large to hold.
+    DataError
+        If there are records in a forbidden cell.
     """
     margins = margins_of(model, table.names)
     rules = [_rule(table, combination) for combination in forbidden]
+    if not rules and all(len(margin) == 1 for margin in margins) and math.prod(table.shape) > MAX_INDEPENDENCE:
+        return _independence(table, margins)
+    _check_rules(table, rules)
     cells = _support(table, margins, rules)
     targets = [_margin(table, margin).ravel() for margin in margins]
-    indices = [_margin_index(cells, table.shape, margin) for margin in margins]
+    indices = [margin_index(cells, table.shape, margin) for margin in margins]
     mu = np.full(len(cells[0]), table.counts.sum() / max(len(cells[0]), 1))
-    iterations, deviation = _sweep(mu, indices, targets, tolerance, max_iterations) if mu.size else (0, 0.0)
     codes = np.stack(cells, axis=1)
+    if start is not None:
+        mu = start.at(codes)
+    iterations, deviation = _sweep(mu, indices, targets, tolerance, max_iterations) if mu.size else (0, 0.0)
     converged = deviation <= tolerance
     return LogLinearFit(table.names, table.shape, margins, codes, mu, iterations, deviation, converged)
+
+
+def _independence(table: CellTable, margins: Margins) -> LogLinearFit:
+    """Return ``μ_j = n Π_v f_v/n`` at the occupied cells."""
+    total = float(table.counts.sum())
+    mu = np.full(table.counts.size, total)
+    for j, margin in enumerate(margins):
+        mu *= _margin(table, margin)[table.codes[:, j]] / total
+    codes = table.codes
+    return LogLinearFit(table.names, table.shape, margins, codes, mu, 0, 0.0, converged=True, complete=False)
 
 
 def _rule(table: CellTable, combination: Mapping[str, int]) -> dict[int, int]:
@@ -129,6 +153,13 @@ def _rule(table: CellTable, combination: Mapping[str, int]) -> dict[int, int]:
         hint = nearest(unknown[0], table.names)
         raise UsageError(sentence(f"no key variable {unknown[0]!r}{hint}", where="structural zeros"))
     return {table.names.index(name): int(code) for name, code in combination.items()}
+
+
+def _check_rules(table: CellTable, rules: Sequence[Mapping[int, int]]) -> None:
+    for number, rule in enumerate(rules, 1):
+        if np.logical_and.reduce([table.codes[:, j] == code for j, code in rule.items()]).any():
+            where = f"structural zero {number}"
+            raise DataError(sentence("there are records in a cell that cannot occur", where=where))
 
 
 def _margin(table: CellTable, margin: tuple[int, ...]) -> FloatArray:
@@ -169,7 +200,7 @@ def _support(table: CellTable, margins: Margins, rules: Sequence[Mapping[int, in
     return columns
 
 
-def _margin_index(cells: Sequence[IntArray], shape: Sequence[int], margin: tuple[int, ...]) -> IntArray:
+def margin_index(cells: Sequence[IntArray], shape: Sequence[int], margin: tuple[int, ...]) -> IntArray:
     """Return the margin cell of each cell, in the smallest unsigned type: the sweeps are bound by memory."""
     sizes = [shape[j] for j in margin]
     return ravel([cells[j] for j in margin], sizes).astype(np.min_scalar_type(math.prod(sizes) - 1))

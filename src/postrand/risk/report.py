@@ -10,22 +10,10 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
+from postrand.risk.tau import Tau
 
 SMALL = 5
 """Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tau:
-    """An estimate with its standard error and interval; both are None where the model gives none."""
-
-    value: float
-    standard_error: float | None = None
-    interval: tuple[float, float] | None = None
-
-    def __str__(self) -> str:
-        text = f"{self.value:,.1f}"
-        return text if self.interval is None else f"{text} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,4 +127,4 @@ def _tau_dict(tau: Tau | None) -> dict[str, Any] | None:
     if tau is None:
         return None
     interval = None if tau.interval is None else list(tau.interval)
-    return {"value": tau.value, "standard_error": tau.standard_error, "interval": interval}
+    return {"value": tau.value, "standard_error": tau.standard_error, "bias": tau.bias, "interval": interval}

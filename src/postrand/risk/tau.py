@@ -1,10 +1,35 @@
-"""Population uniqueness of sample uniques under the Poisson model: record risks, ``τ1`` and ``τ2`` (SS §2.1)."""
+"""Population uniqueness of sample uniques under the Poisson model: record risks, ``τ1``, ``τ2`` and their errors."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from dataclasses import dataclass
 
-from postrand.risk.cells import FloatArray
+import numpy as np
+from scipy import linalg, special
+
+from postrand.risk.cells import CellTable, FloatArray, IntArray
+from postrand.risk.loglinear import LogLinearFit, margin_index
+
+MAX_PARAMETERS = 4000
+MAX_ENTRIES = 60_000_000
+"""Give no standard error beyond this number of parameters, or of ones in the design matrix."""
+
+NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Tau:
+    """An estimate with its standard error, bias and 95% interval; all None where they were not computed."""
+
+    value: float
+    standard_error: float | None = None
+    bias: float | None = None
+    interval: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.value:,.1f}"
+        return text if self.interval is None else f"{text} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
 
 
 def unique_risk(mu: FloatArray, pi: FloatArray | float) -> tuple[FloatArray, FloatArray]:
@@ -24,6 +49,134 @@ def unique_risk(mu: FloatArray, pi: FloatArray | float) -> tuple[FloatArray, Flo
 
 
 def exprel(x: FloatArray) -> FloatArray:
-    """Return ``(1 − e^−x)/x``, which is 1 at 0."""
+    """Return ``φ(x) = (1 − e^−x)/x``, which is 1 at 0."""
     safe = np.where(x > 0, x, 1.0)
     return np.where(x > 0, -np.expm1(-safe) / safe, 1.0)
+
+
+def exprel_slopes(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ``φ'(x)`` and ``φ''(x)``; below 0.01 their series, where the closed forms cancel."""
+    small = x < 1e-2
+    safe = np.where(small, 1.0, x)
+    decay = np.exp(-safe)
+    first = (decay * (1 + safe) - 1) / safe**2
+    second = (2 - decay * (safe * (safe + 2) + 2)) / safe**3
+    first = np.where(small, -1 / 2 + x * (1 / 3 + x * (-1 / 8 + x / 30)), first)
+    return first, np.where(small, 1 / 3 + x * (-1 / 4 + x * (1 / 10 - x / 36)), second)
+
+
+def inverse_variance(x: FloatArray) -> FloatArray:
+    """Return the variance of ``1/F`` for ``F = 1 + Poisson(x)``: ``e^−x (Ei(x) − ln x − γ)/x − φ(x)²``."""
+    safe = np.clip(x, 1e-3, 500.0)
+    square = np.exp(-safe) * (special.expi(safe) - np.log(safe) - np.euler_gamma) / safe
+    square = np.where(x < 1e-3, 1 - 3 * x / 4, np.where(x > 500, 1 / np.maximum(x, 1.0) ** 2, square))
+    variance: FloatArray = np.maximum(square - exprel(x) ** 2, 0.0)
+    return variance
+
+
+def estimate(fit: LogLinearFit, cells: CellTable, pi: FloatArray | float) -> tuple[Tau, Tau]:
+    """Return ``τ1`` and ``τ2`` of a fitted model, with standard errors, biases and intervals.
+
+    ``pi`` is the inclusion probability, a number or an array over the occupied cells (C,). The standard error has two
+    parts: that of the population given the model, ``Σ r1(1−r1)`` and ``Σ Var(1/F | f=1)``, and that of the fitted
+    ``β`` by the delta method, ``g'(X' diag(μ) X)^-1 g``. The interval is centred at the value less its second-order
+    bias: a cell with ``f = 1`` pulls its own fitted value up, so that flexible models understate the risk. Neither
+    knows whether the model is right: see ``modelchoice``.
+    """
+    unique = cells.uniques
+    codes, pi = cells.codes[unique], np.broadcast_to(pi, cells.counts.shape)[unique]
+    mu = fit.at(codes)
+    x = mu / pi * (1 - pi)
+    r1, r2 = np.exp(-x), exprel(x)
+    curvature = _Curvature.of(fit, codes, mu)
+    first, second = exprel_slopes(x)
+    return (
+        _tau(r1, r1 * (1 - r1), -x * r1, x * (x - 1) * r1, curvature),
+        _tau(r2, inverse_variance(x), x * first, x * (x * second + first), curvature),
+    )
+
+
+def _tau(
+    risk: FloatArray, variance: FloatArray, slope: FloatArray, bend: FloatArray, curvature: _Curvature | None
+) -> Tau:
+    """``slope`` and ``bend`` are the first two derivatives of the risk with respect to ``η = ln μ``."""
+    value = float(risk.sum())
+    if curvature is None:
+        return Tau(value)
+    error = math.sqrt(float(variance.sum()) + curvature.variance(slope))
+    bias = curvature.bias(slope, bend)
+    centre, most = value - bias, float(risk.size)
+    low, high = centre - NORMAL_95 * error, centre + NORMAL_95 * error
+    return Tau(value, error, bias, (min(max(low, 0.0), most), min(max(high, 0.0), most)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Curvature:
+    """The inverse of ``A = X' diag(μ) X`` and what follows from it for the sample uniques."""
+
+    covariance: FloatArray
+    index: IntArray
+    leverage: FloatArray
+    eta_bias: FloatArray
+
+    @classmethod
+    def of(cls, fit: LogLinearFit, codes: IntArray, mu: FloatArray) -> _Curvature | None:
+        """Return None where the matrix or the work on it would be too large."""
+        from postrand.risk.kernels import leverage
+
+        sizes = [math.prod(fit.shape[j] for j in margin) for margin in fit.margins]
+        if not fit.complete or sum(sizes) > MAX_PARAMETERS or len(sizes) * fit.mu.size > MAX_ENTRIES:
+            return None
+        everywhere = _columns(fit, fit.cells, sizes)
+        covariance = _inverse_information(everywhere, fit.mu, sum(sizes))
+        of_cells, of_uniques = np.empty(fit.mu.size), np.empty(mu.size)
+        index = _columns(fit, codes, sizes)
+        leverage(covariance, everywhere, of_cells)
+        leverage(covariance, index, of_uniques)
+        # Cox and Snell's bias of β, and the pull of a cell's own count f = 1 on its fitted value.
+        score = np.zeros(sum(sizes))
+        for column in everywhere.T:
+            score += np.bincount(column, weights=fit.mu * of_cells, minlength=score.size)
+        beta_bias = -(covariance @ score) / 2
+        return cls(covariance, index, of_uniques, beta_bias[index].sum(axis=1) + (1 - mu) * of_uniques)
+
+    def variance(self, slope: FloatArray) -> float:
+        """Return the variance of ``Σ slope_j η^_j``."""
+        gradient = np.zeros(self.covariance.shape[0])
+        for column in self.index.T:
+            gradient += np.bincount(column, weights=slope, minlength=gradient.size)
+        return max(float(gradient @ self.covariance @ gradient), 0.0)
+
+    def bias(self, slope: FloatArray, bend: FloatArray) -> float:
+        """Return the second-order bias of the sum of risks."""
+        return float((slope * self.eta_bias + bend * self.leverage / 2).sum())
+
+
+def _columns(fit: LogLinearFit, codes: IntArray, sizes: list[int]) -> IntArray:
+    """Return the columns of X that are one in each cell's row, shape (cells, margins)."""
+    columns, edges = list(codes.T), np.cumsum([0, *sizes])
+    found = np.empty((codes.shape[0], len(sizes)), dtype=np.int32)
+    for m, margin in enumerate(fit.margins):
+        found[:, m] = margin_index(columns, fit.shape, margin)
+        found[:, m] += edges[m]
+    return found
+
+
+def _inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArray:
+    """Return an inverse of ``A = X' diag(μ) X``.
+
+    The columns of X, one for each margin cell, are dependent; gradients lie in their span, so that a ridge far below
+    the diagonal makes the inverse exist and leaves quadratic forms as they are.
+    """
+    matrix = np.zeros(size * size)
+    for a in range(index.shape[1]):
+        for b in range(a, index.shape[1]):
+            pair = index[:, a].astype(np.int64) * size + index[:, b]
+            low, high = int(pair.min()), int(pair.max()) + 1
+            matrix[low:high] += np.bincount(pair - low, weights=mu, minlength=high - low)
+    upper = np.triu(matrix.reshape(size, size))
+    whole = upper + np.triu(upper, 1).T
+    diagonal = whole.diagonal()
+    whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12
+    inverse: FloatArray = linalg.cho_solve(linalg.cho_factor(whole), np.eye(size))
+    return inverse

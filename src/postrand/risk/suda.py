@@ -1,0 +1,109 @@
+"""Minimal sample uniques and their scores (SUDA; Elliot, Manning and Ford 2002)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import UsageError, sentence
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel, table
+
+MAX_SUBSETS = 200_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suda:
+    """Hold the minimal sample uniques of n records on J keys.
+
+    ``score`` (n,) sums ``Π_{i=k}^{M} (J−i)`` over a record's minimal sample uniques, k being the size of each and M
+    the largest size below J that was searched; ``found`` (n,) is their number; ``smallest`` (n,) the size of the
+    smallest, 0 where there is none. ``contribution`` has one entry for each key: the share of all scores that comes
+    from minimal sample uniques with that key.
+    """
+
+    names: tuple[str, ...]
+    max_size: int
+    score: FloatArray
+    found: IntArray
+    smallest: IntArray
+    contribution: FloatArray
+
+
+def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
+    """Find every minimal sample unique of up to ``max_size`` keys (all sizes where None) and score the records.
+
+    A set of keys is a sample unique of a record when no other record has its values on the set, and minimal when no
+    proper subset is one. Sets are visited by size; a set is minimal where none of its subsets one smaller is unique.
+
+    Raises
+    ------
+    UsageError
+        If ``max_size`` is outside 1..J, there are more than 200,000 sets, or the keys have wildcards.
+
+    Examples
+    --------
+    >>> keys = KeyCodes(("a", "b", "c"), (2, 2, 2), tuple(np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]]).T))
+    >>> suda(keys).score.tolist(), suda(keys).smallest.tolist()
+    ([1.0, 2.0, 2.0], [2, 1, 1])
+    """
+    size = len(keys.names)
+    largest = size if max_size is None else max_size
+    _check(keys, largest)
+    cells = table(keys)
+    candidates = np.flatnonzero(cells.uniques)
+    score, found = np.zeros(candidates.size), np.zeros(candidates.size, dtype=np.int64)
+    smallest, contribution = np.zeros(candidates.size, dtype=np.int64), np.zeros(size)
+    before: dict[tuple[int, ...], NDArray[np.bool_]] = {(): np.zeros(candidates.size, dtype=bool)}
+    for k in range(1, largest + 1):
+        worth = float(math.prod(size - i for i in range(k, min(largest, size - 1) + 1)))
+        here = {}
+        for subset in itertools.combinations(range(size), k):
+            unique = _unique_on(cells, subset, candidates)
+            covered = np.logical_or.reduce([before[part] for part in itertools.combinations(subset, k - 1)])
+            here[subset] = unique | covered
+            minimal = unique & ~covered
+            score += worth * minimal
+            found += minimal
+            smallest[minimal & (smallest == 0)] = k
+            contribution[list(subset)] += worth * minimal.sum()
+        before = here
+    total = score.sum()
+    contribution = contribution / total if total else contribution
+    return Suda(keys.names, largest, *_to_records(cells, candidates, score, found, smallest), contribution)
+
+
+def _check(keys: KeyCodes, largest: int) -> None:
+    size = len(keys.names)
+    if not 1 <= largest <= size:
+        raise UsageError(sentence("max_size is outside its range", got=largest, wanted=f"1..{size}"))
+    if keys.has_wildcards:
+        raise UsageError(sentence("sample uniques need every value", fix="set missing='category'"))
+    subsets = sum(math.comb(size, k) for k in range(1, largest + 1))
+    if subsets > MAX_SUBSETS:
+        raise UsageError(
+            sentence("too many sets of keys", got=subsets, wanted=f"<= {MAX_SUBSETS}", fix="set a smaller max_size")
+        )
+
+
+def _unique_on(cells: CellTable, subset: tuple[int, ...], candidates: IntArray) -> NDArray[np.bool_]:
+    shape = tuple(cells.shape[j] for j in subset)
+    number = ravel(tuple(cells.codes[:, j] for j in subset), shape)
+    if math.prod(shape) > 8 * number.size:
+        number = np.unique(number, return_inverse=True)[1]
+    unique: NDArray[np.bool_] = np.bincount(number, weights=cells.counts)[number[candidates]] == 1
+    return unique
+
+
+def _to_records(
+    cells: CellTable, candidates: IntArray, score: FloatArray, found: IntArray, smallest: IntArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    whole = []
+    for values in (score, found, smallest):
+        of_cell = np.zeros(cells.counts.size, dtype=values.dtype)
+        of_cell[candidates] = values
+        whole.append(of_cell[cells.record_cell])
+    return whole[0], whole[1], whole[2]
