@@ -19,7 +19,10 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 @_compiled
 def draw(words, lane, codes, entries, bits, released):  # type: ignore[no-untyped-def]
-    """Write the released code of each code; ``words`` is (n, lanes), ``entries`` as in ``AliasTables``."""
+    """Write the released code of each code; ``words`` is (n, lanes), ``entries`` as in ``AliasTables``.
+
+    What is stored of an entry is its low bits, as many as the code type has: the caller clears those above the alias.
+    """
     up, down = np.uint64(bits), np.uint64(64 - bits)
     low = np.uint64((1 << (11 + bits)) - 1)
     for i in range(codes.size):
@@ -28,7 +31,7 @@ def draw(words, lane, codes, entries, bits, released):  # type: ignore[no-untype
         # Unsigned, so that no load pays for Python's negative indices.
         entry = entries[(np.uint64(np.int64(codes[i]) + 1) << up) + bucket]
         # With the low bits set on the left, the alias field never decides: rest < threshold, and nothing else.
-        released[i] = bucket if ((word << up) | low) < entry else entry & low
+        released[i] = bucket if ((word << up) | low) < entry else entry
 
 
 @_compiled

@@ -137,7 +137,8 @@ def _draw_into(
     tables: AliasTables, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], released: NDArray[Any]
 ) -> None:
     _kernels().draw(words, lane, codes, tables.entries, tables.bits, released)
-    if 8 * codes.dtype.itemsize > 64 - BITS + tables.bits:  # the alias field is narrower: its -1 is not yet one
+    if 8 * codes.dtype.itemsize > 64 - BITS + tables.bits:  # the code type is wider than it need be, and than the alias
+        released &= _low(tables.bits)
         released[codes < 0] = -1
 
 

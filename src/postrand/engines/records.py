@@ -139,7 +139,7 @@ class Cells:
                     fix="add the combination to the block's cells, or correct the records",
                 )
             )
-        return found.astype(np.int16) if len(self.table) <= np.iinfo(np.int16).max else found
+        return found.astype(np.min_scalar_type(-len(self.table)))
 
     def codes(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return the codes of each variable at these positions of the matrix."""
