@@ -83,6 +83,15 @@ def test_codes_take_the_smallest_type(count, dtype):
     assert decode(codes, v).to_pylist() == [0, count - 1]
 
 
+def test_a_dictionary_holds_as_many_categories_as_its_indices_tell_apart():
+    for index, count in (("int8", 128), ("uint8", 256)):
+        type_ = f"dictionary<values=int64, indices={index}, ordered=0>"
+        v = variable(type=type_, categories=tuple(range(count)))
+        assert decode(np.array([count - 1]), v).to_pylist() == [count - 1]
+        with pytest.raises(SpecificationError, match="do not fit"):
+            decode(np.array([0]), variable(type=type_, categories=tuple(range(count + 1))))
+
+
 def test_missing_as_a_category_counts_in_the_size():
     v = variable(type="int64", categories=tuple(range(127)), missing="category")
     assert encode(pa.array([None], pa.int64()), v).tolist() == [127]

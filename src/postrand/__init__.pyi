@@ -2,7 +2,7 @@ from . import estimate, risk
 from .certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
 from .errors import PostrandError
-from .frames import perturb
+from .engines.frame import perturb
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
 from .plan import Plan, load_plan

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import Variable
+from postrand.codebook import MAX_CATEGORIES, Variable
 from postrand.errors import DataError, SpecificationError, sentence
 
 KEPT_MISSING = -1
@@ -108,18 +108,14 @@ def category_values(variable: Variable) -> pa.Array:
     SpecificationError
         If the categories do not fit the type, for example text in an ``int64`` variable.
     """
-    target = arrow_type(variable.type)
-    index_type = target.index_type if pa.types.is_dictionary(target) else None
-    target = value_type(target)
-    categories = list(variable.categories)
+    declared = arrow_type(variable.type)
+    target, categories = value_type(declared), list(variable.categories)
     problem = sentence(
         f"the categories do not fit the type {variable.type!r}",
         where=f"variable {variable.name!r}",
         fix="write categories as values of that type, or correct the type",
     )
-    if not _accepts(target, {type(c) for c in categories}) or (
-        index_type is not None and len(categories) > 2 ** (index_type.bit_width - 1)
-    ):
+    if not _accepts(target, {type(c) for c in categories}) or len(categories) > _capacity(declared):
         raise SpecificationError(problem)
     try:
         if _kind(target) in ("text", "bool", *_NUMBERS):
@@ -200,6 +196,13 @@ def _accepts(target: pa.DataType, given: set[type]) -> bool:
     kind = _kind(target)
     allowed: dict[str, set[type]] = {"integer": {int}, "float": {int, float}, "bool": {bool}}
     return given <= allowed.get(kind, {str})
+
+
+def _capacity(of: pa.DataType) -> int:
+    """Return how many categories the indices of a dictionary can tell apart."""
+    if not pa.types.is_dictionary(of):
+        return MAX_CATEGORIES
+    return int(2 ** (of.index_type.bit_width - pa.types.is_signed_integer(of.index_type)))
 
 
 def _missing_code(variable: Variable) -> int:
