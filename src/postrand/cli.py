@@ -1,0 +1,190 @@
+"""The command line: one sub-command a step; each parses, makes one library call, and prints.
+
+Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand import __version__
+from postrand.errors import PostrandError, UsageError, sentence
+
+Result = tuple[dict[str, Any], str]
+"""What a command gives: plain data for ``--json``, and a text for people."""
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="postrand")
+def main() -> None:
+    """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can re-check.
+
+    \b
+    The usual order of work:
+      postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
+      postrand assess survey.parquet ...  how identifiable are the records now?
+      postrand design --plan plan.toml    the matrices, and what they keep and protect
+      postrand protect --plan plan.toml --out release
+      postrand verify release             anyone can; needs the release only
+      postrand estimate release --table sex,region
+
+    Exit codes: 0 done; 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design; 7 release; 8 estimation.
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+
+
+def command(function: Callable[..., Result]) -> Callable[..., None]:
+    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes."""
+
+    @main.command(function.__name__.rstrip("_"))
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+    @functools.wraps(function)
+    def wrapped(as_json: bool, **arguments: Any) -> None:
+        try:
+            data, text = function(**arguments)
+        except PostrandError as error:
+            kind = type(error).__name__
+            if as_json:
+                print(json.dumps({"error": kind, "problems": list(error.problems)}, indent=2, ensure_ascii=False))
+            else:
+                print(f"postrand: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
+        print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
+
+    return wrapped
+
+
+def names(value: str | None) -> tuple[str, ...]:
+    """Split ``a,b,c``.
+
+    >>> names("sex, region")
+    ('sex', 'region')
+    """
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+@command
+@click.argument("file", type=FILE)
+@click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
+@click.option("--key", "key", metavar="A,B", help="Identifying variables.")
+@click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
+@click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all not named.")
+@click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all not named.")
+@click.option("--record-key", metavar="ID", help="Unique record id (else the row number serves).")
+@click.option("--weight", metavar="W", help="Sampling weight.")
+@click.option("--household", metavar="H", help="Household id.")
+def init(file: Path, out: Path, **roles: str | None) -> Result:
+    """Infer a codebook from FILE, and write codebook.toml and plan.toml to edit.
+
+    Roles that you do not give stay empty, and must be filled in before anything is protected.
+    """
+    from postrand import start
+
+    given = {role: names(value) for role, value in roles.items() if value}
+    book, plan = start.initialise(file, out, given)
+    empty = start.without_role(book)
+    text = f"wrote {book}\nwrote {plan}\n"
+    text += f"Next: set the role of {', '.join(empty)}" if empty else "Next: read both, then run 'postrand design'"
+    return {"codebook": str(book), "plan": str(plan), "without_role": list(empty)}, text
+
+
+@command
+@click.argument("file", type=FILE)
+@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
+@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
+@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
+@click.option("--model", default="two-way", show_default=True, help="independence, two-way or three-way.")
+@click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
+def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Result:
+    """Measure how identifiable the records of FILE are, before any protection."""
+    from postrand import start
+
+    report = start.assess(file, names(keys), codebook, **choices)
+    return report.to_dict(), str(report)
+
+
+@command
+@click.option("--plan", "plan", type=FILE, required=True, help="plan.toml")
+def design(plan: Path) -> Result:
+    """Design the matrices of a plan, and show what they keep and what they protect."""
+    from postrand.plan import load_plan
+    from postrand.run import design_blocks, mechanism_of
+
+    loaded = load_plan(plan)
+    blocks = design_blocks(loaded)
+    from postrand.certificate import certify
+
+    certificate = certify(mechanism_of(loaded, blocks), loaded.claims)
+    data = {"blocks": [block.to_dict() for block in blocks], "claims": list(certificate.sentences)}
+    lines = [str(block) for block in blocks]
+    return data, "\n".join([*lines, "", *certificate.sentences])
+
+
+@command
+@click.option("--plan", type=FILE, required=True, help="plan.toml")
+@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+@click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
+@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
+def protect(plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None) -> Result:
+    """Perturb the plan's file and write the release, whole or not at all."""
+    from postrand.plan import load_plan
+    from postrand.run import run
+
+    key = _release_key(key_file, seed)
+    release = run(load_plan(plan), out, release_key=key, dossier=dossier, progress=True)
+    claims = list(release.certificate_sentences)
+    return {"release": str(release.path), "claims": claims}, "\n".join([f"release: {release.path}", *claims])
+
+
+def _release_key(key_file: Path | None, seed: int | None) -> Any:
+    from postrand.randomness import ReleaseKey
+
+    if key_file is not None and seed is not None:
+        raise UsageError(sentence("both --key-file and --seed are given", fix="give one of them, or none"))
+    if seed is not None:
+        return ReleaseKey.from_seed(seed)
+    return None if key_file is None else ReleaseKey.from_hex(key_file.read_text().strip())
+
+
+@command
+@click.argument("directory", type=FOLDER)
+def verify(directory: Path) -> Result:
+    """Re-check a release from its bytes alone: digests, exact laws, claims, data."""
+    from postrand.release import verify as check
+
+    verification = check(directory)
+    return verification.to_dict(), str(verification)
+
+
+@command
+@click.argument("directory", type=FOLDER)
+@click.option("--table", required=True, metavar="A,B", help="Variables of the table.")
+@click.option("--weights", metavar="W", help="Sampling weight, a released variable.")
+def estimate(directory: Path, table: str, weights: str | None) -> Result:
+    """Estimate a table of true frequencies from a release, with standard errors."""
+    from postrand import estimate as estimation
+    from postrand.release import read
+
+    release = read(directory)
+    result = estimation.table(release.frame(), names(table), release.mechanism, weights=weights)
+    return result.to_dict(), str(result)
+
+
+@command
+@click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
+def demo(out: Path) -> Result:
+    """Protect real survey microdata (General Social Survey) and show a corrected table beside the true one."""
+    from postrand.demo import run_demo
+
+    return run_demo(out)

@@ -1,0 +1,219 @@
+"""The plan: everything the curator decided, in one TOML file, checked as a whole before a record is read."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from postrand import options
+from postrand.certificate import Claim
+from postrand.codebook import Codebook
+from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
+from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
+from postrand.infer import load_codebook
+from postrand.privacy import MODELS, PrivacyModel
+
+PriorSource = Literal["uniform", "file"]
+PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """Say how one block is designed, or give its matrix.
+
+    ``prior`` is ``uniform`` (public) or ``file`` (the file's own frequencies: confidential, and certified as such).
+    """
+
+    variables: tuple[str, ...]
+    privacy: PrivacyModel
+    objective: Objective
+    structure: Structure
+    prior: PriorSource = "uniform"
+    matrix: tuple[tuple[float, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    """Say what the release looks like: format of the data file, order of records, whether ids go out."""
+
+    format: Literal["same", "parquet", "csv", "arrow"] = "same"
+    shuffle: bool = True
+    release_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold a checked plan; paths are absolute.
+
+    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too.
+    """
+
+    source: Path
+    codebook: Codebook
+    privacy: PrivacyModel
+    blocks: tuple[BlockPlan, ...]
+    release: ReleaseOptions = field(default_factory=ReleaseOptions)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The record's claim first, then one for each block."""
+        each = tuple(Claim(block.privacy, block.variables) for block in self.blocks)
+        return (Claim(self.privacy), *each) if len(each) > 1 else (Claim(self.privacy),)
+
+
+_SECTIONS = ("source", "privacy", "design", "blocks", "release")
+_SOURCE = ("file", "codebook")
+_DESIGN = ("objective", "structure", "prior")
+_BLOCK = ("variables", "privacy", "matrix", *_DESIGN)
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read ``plan.toml`` and the codebook it names; paths are relative to the plan's folder.
+
+    Raises
+    ------
+    SpecificationError
+        With every problem of the plan and its codebook at once: syntax, unknown sections and options (with the nearest
+        known name), unknown variables, a variable in two blocks.
+    """
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecificationError(sentence("the plan cannot be read", where=str(path), got=str(error))) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecificationError(sentence("the plan is not TOML", where=str(path), got=str(error))) from None
+    return plan_from_dict(data, path.parent, where=path.name)
+
+
+def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -> Plan:
+    """Check plain data and make a plan of it; raises SpecificationError with every problem at once."""
+    check = _Check(where)
+    check.names(data, _SECTIONS, "")
+    source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
+    file = check.text(source, "file", "[source]")
+    codebook = check.attempt(load_codebook, folder / (check.text(source, "codebook", "[source]") or ""))
+    privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
+    release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
+    if release is not None:
+        check.problems += _release_problems(release, f"{where} [release]")
+    defaults = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
+    defaults |= check.choices(design, "[design]")
+    entries = data.get("blocks", [])
+    if not entries:
+        check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
+    blocks = [check.block(entry, defaults, f"[[blocks]] {n}") for n, entry in enumerate(entries, 1)]
+    if codebook is not None:
+        check.problems += _fit_problems([b for b in blocks if b], codebook, where)
+    raise_all(SpecificationError, check.problems)
+    return Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release)
+
+
+class _Check:
+    """Collect the problems of one file while its parts are read."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.problems: list[str] = []
+
+    def add(self, what: str, part: str, **more: Any) -> None:
+        self.problems.append(sentence(what, where=f"{self.where} {part}".strip(), **more))
+
+    def names(self, data: Mapping[str, Any], known: Iterable[str], part: str) -> None:
+        for name in data:
+            if name not in known:
+                self.add(f"unknown option {name!r}{nearest(name, known)}", part, wanted=", ".join(known))
+
+    def table(self, data: Mapping[str, Any], name: str, known: Iterable[str]) -> Mapping[str, Any]:
+        part = data.get(name, {})
+        if not isinstance(part, Mapping):
+            self.add("a table is wanted", f"[{name}]")
+            return {}
+        self.names(part, known, f"[{name}]")
+        return part
+
+    def text(self, data: Mapping[str, Any], name: str, part: str) -> str:
+        value = data.get(name)
+        if not isinstance(value, str) or not value:
+            self.add(f"{name!r} is missing", part, fix=f'set {name} = "..."')
+            return ""
+        return value
+
+    def attempt(self, function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except PostrandError as error:
+            self.problems += error.problems
+            return None
+
+    def choices(self, entry: Mapping[str, Any], part: str) -> dict[str, Any]:
+        """Return the designer's choices that ``entry`` makes, leaving out those that are wrong."""
+        chosen = {}
+        for name, family in (("objective", OBJECTIVES), ("structure", STRUCTURES)):
+            if name in entry:
+                chosen[name] = self.attempt(_member, family, entry[name], f"{self.where} {part} {name}")
+        prior = entry.get("prior")
+        if prior is not None and prior not in PRIOR_SOURCES:
+            hint = nearest(str(prior), PRIOR_SOURCES)
+            self.add(f"unknown prior {prior!r}{hint}", part, wanted=" or ".join(PRIOR_SOURCES))
+        elif prior is not None:
+            chosen["prior"] = prior
+        return chosen
+
+    def block(self, entry: Mapping[str, Any], defaults: Mapping[str, Any], part: str) -> BlockPlan | None:
+        before = len(self.problems)
+        self.names(entry, _BLOCK, part)
+        variables = entry.get("variables")
+        if not (isinstance(variables, list) and variables and all(isinstance(v, str) for v in variables)):
+            self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
+        privacy = self.attempt(_member, MODELS, entry.get("privacy", {}), f"{self.where} {part} privacy")
+        choices = {**defaults, **self.choices(entry, part)}
+        matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
+        if len(self.problems) > before:
+            return None
+        return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices)
+
+
+def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
+    if matrix is None:
+        return None
+    try:
+        return tuple(tuple(float(x) for x in row) for row in matrix)
+    except (TypeError, ValueError):
+        raise SpecificationError(sentence("not a list of rows of numbers", where=where)) from None
+
+
+def _member(family: Iterable[type], data: Any, where: str) -> Any:
+    """Return the member of a family from its name alone, or from a table with ``model`` and options."""
+    if isinstance(data, str):
+        data = {"model": data}
+    if not isinstance(data, Mapping):
+        raise SpecificationError(sentence("a name or a table with 'model' is wanted", where=where))
+    return options.from_dict(family, data, where)
+
+
+def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
+    known = ("same", "parquet", "csv", "arrow")
+    if release.format not in known:
+        yield sentence(f"unknown format {release.format!r}{nearest(str(release.format), known)}", where=where)
+    for name in ("shuffle", "release_ids"):
+        if not isinstance(getattr(release, name), bool):
+            yield sentence(f"{name!r} is not true or false", where=where)
+
+
+def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> Iterable[str]:
+    names = [name for block in blocks for name in block.variables]
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
+    for name in dict.fromkeys(names):
+        if name not in codebook:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+        elif not codebook[name].is_categorical:
+            yield sentence(
+                f"variable {name!r} has no categories to perturb", where=where, fix="list them in the codebook"
+            )
+        elif codebook[name].role not in ("key", "sensitive", "other"):
+            yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")

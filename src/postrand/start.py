@@ -1,0 +1,132 @@
+"""Starting from a file: infer a codebook, write it and a plan to edit, assess the file as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from postrand import formats, infer, risk
+from postrand.codebook import ROLES
+from postrand.design import MutualInformation, UniformOffDiagonal
+from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.privacy import DifferentialPrivacy
+
+PLAN_HEAD = """\
+Plan of a release: every decision in one file. Paths are relative to this file.
+Carry it out with: postrand protect --plan plan.toml --out release
+"""
+PRIVACY_NOTE = """\
+The claim on all perturbed values of one record together: at least the sum of the blocks' epsilons.
+Smaller is safer. At epsilon = 1 no released value makes one true value over another more than 2.72 times as likely."""
+DESIGN_NOTE = """\
+How the matrices are chosen, unless a block says otherwise.
+prior = "uniform" tells nothing about the file; "file" tunes the matrices to the file's own frequencies, keeps more
+information, and is named in the certificate as not covered by the guarantee."""
+BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
+RELEASE_NOTE = """\
+format = "same" as the source, "parquet", "csv" or "arrow"; shuffle the order of records; release record ids or not."""
+
+
+def initialise(
+    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0
+) -> tuple[Path, Path]:
+    """Write ``codebook.toml`` and ``plan.toml`` for ``file`` into ``folder``; return their paths.
+
+    ``roles`` maps a role to names; the name ``*`` stands for all that are not named. Variables without a role keep an
+    empty one. Every categorical key variable gets a block with privacy budget ``epsilon`` in the plan.
+
+    Raises
+    ------
+    UsageError
+        If either file exists, a name is not a column, or a name has two roles.
+    """
+    book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
+    existing = [path for path in (book_path, plan_path) if path.exists()]
+    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
+    drafts = infer.infer(formats.read(file))
+    assigned = assign_roles([draft["name"] for draft in drafts], roles)
+    drafts = [{**draft, "role": assigned[draft["name"]]} for draft in drafts]
+    folder.mkdir(parents=True, exist_ok=True)
+    book_path.write_text(infer.codebook_text(drafts), encoding="utf-8")
+    plan_path.write_text(plan_text(os.path.relpath(file, folder), drafts, epsilon), encoding="utf-8")
+    return book_path, plan_path
+
+
+def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the role of each column, empty where none is given; raises UsageError with every wrong name at once.
+
+    >>> assign_roles(["sex", "age", "pay"], {"key": ["sex"], "other": ["*"]})
+    {'sex': 'key', 'age': 'other', 'pay': 'other'}
+    """
+    problems, assigned, rest = [], dict.fromkeys(columns, ""), ""
+    for role, given in roles.items():
+        role = role.replace("-", "_")
+        if role not in ROLES:
+            problems.append(sentence(f"unknown role {role!r}{nearest(role, ROLES)}", wanted=", ".join(ROLES)))
+        for name in given:
+            if name == "*":
+                problems += [sentence("'*' is given to two roles")] * bool(rest)
+                rest = role
+            elif name not in assigned:
+                problems.append(sentence(f"no column {name!r}{nearest(name, columns)}", wanted=", ".join(columns)))
+            elif assigned[name]:
+                problems.append(sentence(f"column {name!r} has two roles", got=f"{assigned[name]} and {role}"))
+            else:
+                assigned[name] = role
+    raise_all(UsageError, problems)
+    return {name: role or rest for name, role in assigned.items()}
+
+
+def plan_text(file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float) -> str:
+    """Return a commented plan: one block for each categorical key variable, or for every one while roles are empty."""
+    categorical = [d for d in drafts if d.get("categories")]
+    perturbed = [d["name"] for d in categorical if d["role"] == "key"] or [
+        d["name"] for d in categorical if not d["role"]
+    ]
+    plan = tomlkit.document()
+    _comment(plan, PLAN_HEAD)
+    plan["source"] = {"file": file, "codebook": "codebook.toml"}
+    _comment(plan, PRIVACY_NOTE)
+    plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": epsilon * max(1, len(perturbed))}
+    _comment(plan, DESIGN_NOTE)
+    plan["design"] = {
+        "structure": UniformOffDiagonal.name,
+        "objective": MutualInformation.name,
+        "prior": "uniform",
+    }
+    _comment(plan, RELEASE_NOTE)
+    plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
+    _comment(plan, BLOCKS_NOTE)
+    blocks = tomlkit.aot()
+    for name in perturbed:
+        block = tomlkit.table()
+        block["variables"] = [name]
+        privacy = tomlkit.inline_table()
+        privacy.update({"model": DifferentialPrivacy.name, "epsilon": epsilon})
+        block["privacy"] = privacy
+        blocks.append(block)
+    plan["blocks"] = blocks
+    return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes stand right above their section
+
+
+def without_role(codebook: Path) -> tuple[str, ...]:
+    """Return the variables of a codebook file whose role is still empty."""
+    data = tomlkit.parse(codebook.read_text(encoding="utf-8")).unwrap()
+    return tuple(v["name"] for v in data["variables"] if not v.get("role"))
+
+
+def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
+    """Assess ``file`` as it is; ``choices`` go to :func:`postrand.risk.assess`."""
+    book = None if codebook is None else infer.load_codebook(codebook)
+    return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
+
+
+def _comment(document: tomlkit.TOMLDocument, text: str) -> None:
+    document.add(tomlkit.nl())
+    for line in text.strip().splitlines():
+        document.add(tomlkit.comment(line))

@@ -1,0 +1,203 @@
+"""The command line, run as a person would: every step on a small file, exit codes, JSON, refusals."""
+
+import json
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.matrix import randomised_response
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def answer(*arguments):
+    result = call(*arguments, "--json")
+    return result.exit_code, json.loads(result.stdout)
+
+
+@pytest.fixture
+def survey(tmp_path):
+    rng = np.random.default_rng(5)
+    n = 3000
+    table = pa.table(
+        {
+            "id": np.arange(n) * 7,
+            "sex": pa.array(rng.choice(["F", "M"], n)).dictionary_encode(),
+            "area": pa.array(rng.choice(["n", "s", "w"], n, p=[0.5, 0.3, 0.2])),
+            "pay": rng.normal(size=n),
+        }
+    )
+    pq.write_table(table, tmp_path / "survey.parquet")
+    return tmp_path / "survey.parquet"
+
+
+@pytest.fixture
+def started(survey):
+    folder = survey.parent
+    result = call("init", survey, "--out", folder, "--key", "sex,area", "--sensitive", "pay", "--record-key", "id")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def test_every_step_on_a_small_file(started):
+    folder = started
+    code, assessed = answer("assess", folder / "survey.parquet", "--keys", "sex,area", "--sampling-fraction", "0.1")
+    assert code == 0
+    assert assessed["sample_uniques"] == 0
+    code, designed = answer("design", "--plan", folder / "plan.toml")
+    assert code == 0
+    assert [block["status"] for block in designed["blocks"]] == ["optimal", "optimal"]
+    code, made = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--dossier", folder / "in")
+    assert code == 0
+    assert "ε <= 2" in made["claims"][0]
+    code, verified = answer("verify", folder / "out")
+    assert (code, verified["ok"]) == (0, True)
+    code, table = answer("estimate", folder / "out", "--table", "sex,area")
+    assert code == 0
+    assert np.sum(table["estimate"]) == pytest.approx(1)
+    released = pq.read_table(folder / "out" / "data.parquet")
+    assert released.column_names == ["sex", "area", "pay"]
+    dossier = json.loads((folder / "in" / "dossier.json").read_text())
+    true = pq.read_table(folder / "survey.parquet")["sex"].to_pylist().count("F")
+    assert dossier["counts"]["sex"]["F"] == true
+
+
+def test_text_output_reads_as_sentences(started):
+    folder = started
+    assert "optimal" in call("design", "--plan", folder / "plan.toml").output
+    made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    assert "differential privacy" in made.output
+    assert "what it claims to be" in call("verify", folder / "out").output
+    assert "std. error" in call("estimate", folder / "out", "--table", "sex").output
+    assert "sample uniques" in call("assess", folder / "survey.parquet", "--keys", "sex,area").output.lower()
+
+
+def test_roles_that_are_not_given_stay_empty_and_stop_the_plan(survey):
+    folder = survey.parent
+    code, started = answer("init", survey, "--out", folder, "--key", "sex")
+    assert code == 0
+    assert started["without_role"] == ["id", "area", "pay"]
+    code, refused = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    assert code == 3
+    assert sum("no role is given" in problem for problem in refused["problems"]) == 3
+    assert not (folder / "out").exists()
+
+
+def test_a_star_gives_the_role_to_the_rest(survey):
+    code, started = answer("init", survey, "--out", survey.parent, "--key", "sex", "--drop", "*")
+    assert (code, started["without_role"]) == (0, [])
+    book = tomllib.loads((survey.parent / "codebook.toml").read_text())
+    assert [v["role"] for v in book["variables"]] == ["drop", "key", "drop", "drop"]
+
+
+def test_the_same_key_gives_the_same_release_and_another_does_not(started, tmp_path):
+    key = tmp_path / "key"
+    key.write_text("ab" * 32 + "\n")
+    for name in ("one", "two"):
+        assert (
+            call("protect", "--plan", started / "plan.toml", "--out", started / name, "--key-file", key).exit_code == 0
+        )
+    assert call("protect", "--plan", started / "plan.toml", "--out", started / "three").exit_code == 0
+    one, two, three = ((started / name / "data.parquet").read_bytes() for name in ("one", "two", "three"))
+    assert one == two != three
+    for path in (started / "one").iterdir():
+        assert b"ab" * 32 not in path.read_bytes()
+        assert path.read_bytes() == (started / "two" / path.name).read_bytes()
+
+
+def test_a_seed_is_told_on_the_certificate(started):
+    assert call("protect", "--plan", started / "plan.toml", "--out", started / "out", "--seed", 1).exit_code == 0
+    assert "NOT PRIVATE" in (started / "out" / "certificate.json").read_text()
+    assert "NOT PRIVATE" in (started / "out" / "report.html").read_text()
+
+
+def test_a_plan_whose_privacy_model_is_not_met_is_refused(started):
+    plan = started / "plan.toml"
+    plan.write_text(plan.read_text().replace("epsilon = 2.0", "epsilon = 1.9"))
+    code, refused = answer("protect", "--plan", plan, "--out", started / "out")
+    assert code == 5
+    assert "does not meet" in refused["problems"][0]
+    assert not (started / "out").exists()
+
+
+def test_a_matrix_of_ones_own_is_certified_like_any_other(started):
+    plan = started / "plan.toml"
+    rows = randomised_response(2, 1.0).array.tolist()
+    own = plan.read_text().replace('variables = ["sex"]', f'variables = ["sex"]\nmatrix = {rows}')
+    plan.write_text(own)
+    code, made = answer("protect", "--plan", plan, "--out", started / "out")
+    assert code == 0, made
+    assert "origin was not stated: sex" in (started / "out" / "certificate.json").read_text()
+    plan.write_text(own.replace(str(rows), "[[0.9, 0.1], [0.1, 0.9]]"))
+    assert call("protect", "--plan", plan, "--out", started / "other").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["init", "{survey}", "--out", "{folder}", "--key", "sexx"], 2, "did you mean 'sex'"),
+        (["init", "{survey}", "--out", "{folder}", "--key", "sex", "--drop", "sex"], 2, "has two roles"),
+        (["assess", "{survey}", "--keys", "sexx"], 2, "did you mean 'sex'"),
+        (["assess", "{survey}", "--keys", "sex", "--sampling-fraction", "2"], 2, "fraction"),
+        (["verify", "{folder}/nothing"], 7, "nothing"),
+        (["estimate", "{folder}/nothing", "--table", "sex"], 7, "nothing"),
+        (["verify", "{folder}"], 7, ""),
+    ],
+)
+def test_wrong_input_is_refused_with_its_exit_code(survey, arguments, code, message):
+    before = sorted(survey.parent.iterdir())
+    result = call(*[a.format(survey=survey, folder=survey.parent) for a in arguments])
+    assert result.exit_code == code, result.output
+    assert message in result.stderr
+    assert sorted(survey.parent.iterdir()) == before
+
+
+def test_outputs_that_exist_keys_that_are_wrong_and_two_keys_are_refused(started):
+    (started / "out").mkdir()
+    (started / "key").write_text("abc")
+    plan = ["protect", "--plan", started / "plan.toml", "--out"]
+    assert call(*plan, started / "out").exit_code == 7
+    wrong = call(*plan, started / "new", "--key-file", started / "key")
+    assert wrong.exit_code == 2
+    assert "64 hexadecimal digits" in wrong.stderr
+    assert "abc" not in wrong.stderr
+    assert call(*plan, started / "new", "--key-file", started / "key", "--seed", 1).exit_code == 2
+    assert call(*plan, started / "new", "--dossier", started / "new" / "in").exit_code == 7
+    assert not (started / "new").exists()
+    assert call("init", started / "survey.parquet", "--out", started).exit_code == 2
+
+
+def test_a_category_that_the_codebook_lacks_leaves_nothing_behind(started):
+    book = started / "codebook.toml"
+    book.write_text(book.read_text().replace('"M"', '"X"'))
+    before = sorted(started.iterdir())
+    result = call("protect", "--plan", started / "plan.toml", "--out", started / "out", "--dossier", started / "in")
+    assert result.exit_code == 4
+    assert "'sex'" in result.stderr
+    assert "'M'" not in result.stderr
+    assert sorted(started.iterdir()) == before
+
+
+def test_duplicate_record_keys_leave_nothing_behind(started):
+    table = pq.read_table(started / "survey.parquet")
+    pq.write_table(table.set_column(0, "id", pa.array([1, 1, *range(2, 3000)])), started / "survey.parquet")
+    before = sorted(started.iterdir())
+    result = call("protect", "--plan", started / "plan.toml", "--out", started / "out")
+    assert result.exit_code == 4
+    assert "same record key" in result.stderr
+    assert sorted(started.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["init", "assess", "design", "protect", "verify", "estimate", "demo"])
+def test_every_command_has_help(name):
+    result = call(name, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.output
+    assert len(result.output.splitlines()) > 6
