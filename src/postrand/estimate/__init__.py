@@ -1,7 +1,8 @@
 """Correct inference from a release: the analyst has the data, the matrices and nothing else."""
 
+from postrand.estimate.em import maximum_likelihood
 from postrand.estimate.result import Estimate
 from postrand.estimate.tally import from_counts
 from postrand.estimate.unbiased import from_tally, proportions, table
 
-__all__ = ["Estimate", "from_counts", "from_tally", "proportions", "table"]
+__all__ = ["Estimate", "from_counts", "from_tally", "maximum_likelihood", "proportions", "table"]

@@ -93,12 +93,15 @@ class Estimate:
 
     @property
     def effective_sample_size(self) -> float:
-        """The number of unperturbed records that would give the same total variance.
+        """The number m of unperturbed records, drawn simply at random, that would answer the table as precisely.
 
-        ``n Σ sampling variance / Σ total variance`` over the cells of the table.
+        ``(1 − Σπ²) / (m − 1)``, the summed variance of such a sample, equals this estimate's; for π negative values
+        are set to 0 and the rest rescaled.
         """
-        total = self.law.variance("total").sum()
-        return float(self.records * self.law.variance("sampling").sum() / total) if total > 0 else float(self.records)
+        mass = np.maximum(self.value, 0.0)
+        mass = mass / mass.sum()
+        noise = float(self.law.variance("total").sum()) / float(self.value.sum()) ** 2
+        return 1.0 + float(1.0 - (mass * mass).sum()) / noise if noise > 0 else float(self.records)
 
     def counts(self) -> Estimate:
         """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights."""

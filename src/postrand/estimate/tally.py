@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from postrand import frames
 from postrand.codebook import Codebook
 from postrand.coding import encode
-from postrand.errors import DataError, EstimationError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Mechanism
@@ -105,10 +106,9 @@ def tally(
     EstimationError
         If the table has more than 2^25 cells.
     """
-    table = as_table(frame)
-    layout = layout_of(table, variables, mechanism)
     extra = [name for name in (weights, strata) if name is not None]
-    check_columns(table, extra)
+    table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])))
+    layout = layout_of(table, variables, mechanism)
     shape = tuple(axis.size for axis in layout.axes)
     if math.prod(shape) > MAX_CELLS:
         raise EstimationError(
@@ -119,23 +119,21 @@ def tally(
                 fix="use fewer variables",
             )
         )
-    codes, present = cell_codes(table, layout.axes, codebook_for(table, mechanism, layout.axes))
+    codes, present = cell_codes(
+        table, layout.axes, codebook_of(table, mechanism, [name for axis in layout.axes for name in axis.names])
+    )
     weight = None if weights is None else weight_column(table, weights)[present]
     group = np.zeros(1, dtype=np.int64) if strata is None else stratum_codes(table, strata)[present]
     return _count(layout, shape, codes, weight, group, table.num_rows)
 
 
-def as_table(frame: Any) -> pa.Table:
-    """Return the records as an Arrow table."""
-    if isinstance(frame, pa.Table):
-        return frame
-    from postrand import frames
-
-    return frames.to_arrow(frame)
+def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
+    """Return the variables and whatever else their blocks hold, each once, in the order first needed."""
+    return [name for held in _blocks(variables, mechanism) for name in held]
 
 
-def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -> Layout:
-    """Return the axes that a table of the variables needs, in the order in which they are first named."""
+def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
+    """Return the variables grouped by the block, or the single clear variable, that they belong to."""
     names = tuple(variables)
     if isinstance(variables, str) or not names or len(set(names)) != len(names):
         raise UsageError(sentence("name each variable of the table once", got=variables, wanted="a list of names"))
@@ -143,9 +141,13 @@ def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -
     for name in names:
         held = mechanism[name].variables if name in mechanism.variables else (name,)
         groups.setdefault(held, []).append(name)
-    needed = [name for held in groups for name in held]
-    check_columns(table, needed)
-    book = _codebook(table, mechanism, needed)
+    return groups
+
+
+def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -> Layout:
+    """Return the axes that a table of the variables needs, in the order in which they are first named."""
+    groups = _blocks(variables, mechanism)
+    book = codebook_of(table, mechanism, needed_columns(variables, mechanism))
     axes = []
     for held, shown in groups.items():
         block = mechanism[held[0]] if held[0] in mechanism.variables else None
@@ -155,12 +157,7 @@ def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -
             np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T if block is None else block.cell_table(shape)
         )
         axes.append(Axis(held, labels, block.matrix if block else None, cells, tuple(held.index(n) for n in shown)))
-    return Layout(tuple(axes), names)
-
-
-def codebook_for(table: pa.Table, mechanism: Mechanism, axes: Sequence[Axis]) -> Codebook:
-    """Return the codebook of every variable of the axes."""
-    return _codebook(table, mechanism, [name for axis in axes for name in axis.names])
+    return Layout(tuple(axes), tuple(variables))
 
 
 def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
@@ -196,38 +193,19 @@ def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:
     return np.unique(indices, return_inverse=True)[1].astype(np.int64)
 
 
-def check_columns(table: pa.Table, names: Sequence[str]) -> None:
-    """Raise DataError unless the data have all the columns."""
-    known = table.column_names
-    raise_all(
-        DataError,
-        (
-            sentence(f"the data have no column {n!r}{nearest(n, known)}", wanted="the release's columns")
-            for n in names
-            if n not in known
-        ),
-    )
-
-
-def _codebook(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
+def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
     """Take each variable from the mechanism's codebook, or from the frame's categorical types where it has none."""
     known = mechanism.codebook
     described = [n for n in names if known is not None and n in known and known[n].is_categorical]
     others = [n for n in names if n not in described]
-    found = {v.name: v for v in _from_types(table, others).variables} if others else {}
+    sizes = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}
+    found = {v.name: v for v in frames.codebook_of(table, others, sizes).variables} if others else {}
     if known is not None:
         found |= {n: known[n] for n in described}
     book = Codebook(tuple(found[n] for n in names))
     blocks = [b for b in mechanism.blocks if b.variables[0] in book]
     if blocks:
         Mechanism(blocks, book)  # raises where a matrix does not fit the categories
-    return book
-
-
-def _from_types(table: pa.Table, names: Sequence[str]) -> Codebook:
-    from postrand import frames
-
-    book: Codebook = frames.codebook_of(table, names)
     return book
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array, Layout, Operator, apply, apply_pairs, apply_squares
-from postrand.estimate.result import Estimate, Part, wald
+from postrand.estimate.result import Estimate, Law, Part, wald
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
@@ -82,17 +82,27 @@ def table(
 
 def from_tally(counted: Tally) -> Estimate:
     """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
+    law = linear_law(counted)
+    return result(counted, counted.layout.arrange(law.mean), law, METHOD)
+
+
+def linear_law(counted: Tally) -> LinearLaw:
+    """Return the law of the unbiased estimator; raises EstimationError where a matrix is singular."""
+    return LinearLaw(counted, counted.layout, tuple(axis.unbiased() for axis in counted.layout.axes))
+
+
+def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
+    """Return an estimate of the counted table."""
     layout = counted.layout
-    law = LinearLaw(counted, layout, tuple(axis.unbiased() for axis in layout.axes))
     return Estimate(
         variables=layout.variables,
         labels=layout.labels,
-        value=layout.arrange(law.mean),
+        value=value,
         law=law,
         records=int(counted.records.sum()),
         total=counted.total,
         dropped=counted.dropped,
-        method=METHOD,
+        method=method,
         perturbed=layout.perturbed,
     )
 
