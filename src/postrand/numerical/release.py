@@ -1,0 +1,126 @@
+"""Release a numerical column under a law on its ranks: permuted (values and margin kept), or averaged (mean kept)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import uniform_filter1d
+
+from postrand.errors import DataError, sentence
+from postrand.numerical.laws import RankLaw
+from postrand.randomness import SMALLEST_SHOWN_COUNT, ReleaseKey, as_release_key, derive, words
+
+_CUT_SLOT = 1  # slot 0 gives one word to each rank
+
+
+def permute(
+    values: ArrayLike, law: RankLaw, release_key: ReleaseKey | bytes | str | None = None, *, name: str = ""
+) -> NDArray[Any]:
+    """Return the values (n,) permuted at random among neighbours in rank; the margin is kept exactly.
+
+    The record of rank i receives the value of rank j with probability ``P[i,j]`` (within n 2^-64), P being the law's
+    matrix. Ranks are ascending; ties are ranked in the order of the records, which changes nothing but which of equal
+    values a run takes in. The draw is a function of key, law, ``name`` (give each column its own) and ranks.
+
+    Raises
+    ------
+    DataError
+        If a value is not a finite number.
+    UsageError
+        If there are fewer records than the law's smallest run.
+
+    Examples
+    --------
+    >>> from postrand.numerical import RankBlocks
+    >>> permute([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
+    [40, 10, 20, 30]
+    """
+    from postrand.numerical.kernels import shuffle_runs  # compiled
+
+    column = finite_column(values)
+    n = column.size
+    key = derive(as_release_key(release_key), f"numerical {law!r} {name}").draw
+    starts = law.starts(n, _drawn_cut(law, key))
+    pairs = np.arange((n + 1) // 2, dtype=np.uint64)
+    order = rank_order(column)
+    places = order.copy()
+    shuffle_runs(places, starts, words(key, pairs, 0).reshape(-1)[:n])
+    released = np.empty_like(column)
+    released[order] = column[places]
+    return released
+
+
+def average(values: ArrayLike, law: RankLaw) -> NDArray[np.float64]:
+    """Return ``Pᵀ x`` (n,), what :func:`permute` releases on average: the mean is kept, and blocks are microaggregated.
+
+    Nothing is drawn, so this is deterministic coarsening; the mean of the column is kept up to float rounding.
+
+    Raises
+    ------
+    DataError
+        If a value is not a finite number.
+    UsageError
+        If there are fewer records than the law's smallest run.
+
+    Examples
+    --------
+    >>> from postrand.numerical import RankBlocks
+    >>> average([30, 10, 20, 41], RankBlocks(2)).tolist()
+    [35.5, 15.0, 15.0, 35.5]
+    """
+    column = finite_column(values)
+    order = rank_order(column)
+    released = np.empty(column.size, dtype=np.float64)
+    released[order] = _average_sorted(column[order].astype(np.float64), law)
+    return released
+
+
+def _average_sorted(x: NDArray[np.float64], law: RankLaw) -> NDArray[np.float64]:
+    """Average over the cuts; far from the ends of many runs, two moving averages do the same in one pass."""
+    n, w = x.size, law.cuts
+    if w == 1 or n < 16 * w:
+        return _mean_of_cuts(x, law)
+    # Forward and backward windows of w ranks: together the triangle (w - |i-j|) / w².
+    inner = uniform_filter1d(uniform_filter1d(x, w, origin=-(w // 2)), w, origin=(w - 1) // 2)
+    tail = n - (n // w - 8) * w
+    inner[: 2 * w] = _mean_of_cuts(x[: 8 * w], law)[: 2 * w]
+    inner[n - tail + 3 * w :] = _mean_of_cuts(x[n - tail :], law)[3 * w :]
+    return np.asarray(inner, dtype=np.float64)
+
+
+def _mean_of_cuts(x: NDArray[np.float64], law: RankLaw) -> NDArray[np.float64]:
+    total = np.zeros(x.size)
+    for cut in range(law.cuts):
+        starts = law.starts(x.size, cut)
+        sizes = np.diff(starts, append=x.size)
+        total += np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
+    return total / law.cuts
+
+
+def _drawn_cut(law: RankLaw, key: bytes) -> int:
+    """Draw one of the cuts: the high half of a 64-bit word times their number."""
+    word = int(words(key, np.zeros(1, dtype=np.uint64), _CUT_SLOT)[0, 0])
+    return word * law.cuts >> 64
+
+
+def rank_order(column: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the positions of the values in ascending order, ties in the order of the records."""
+    order = np.argsort(column)  # several times as fast as the stable sort, and the same where no values are tied
+    ordered = column[order]
+    return np.argsort(column, kind="stable") if (ordered[1:] == ordered[:-1]).any() else order
+
+
+def finite_column(values: ArrayLike) -> NDArray[Any]:
+    """Return the values as an array (n,) of finite integers or floats; raises DataError, never showing a value."""
+    column = np.asarray(values)
+    if column.ndim != 1 or not (np.issubdtype(column.dtype, np.integer) or np.issubdtype(column.dtype, np.floating)):
+        raise DataError(sentence("a column of numbers is wanted", got=f"{column.dtype}, shape {column.shape}"))
+    bad = 0 if np.issubdtype(column.dtype, np.integer) else int((~np.isfinite(column)).sum())
+    if bad:
+        many = f" ({bad} of them)" if bad >= SMALLEST_SHOWN_COUNT else ""
+        raise DataError(
+            sentence(f"values are missing or not finite{many}", fix="release those records' values as missing, apart")
+        )
+    return column
