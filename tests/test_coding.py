@@ -164,7 +164,7 @@ def test_a_column_of_another_type_is_refused(column, type_):
             {"type": "dictionary<values=int64, indices=int8, ordered=0>", "categories": tuple(range(129))},
             "categories do not fit",
         ),
-        ({"type": "strng", "categories": ("a",)}, "unknown type 'strng'"),
+        ({"type": "text", "categories": ("a",)}, "unknown type 'text'"),
         ({"type": "int64"}, "no categories"),
     ],
 )
