@@ -17,7 +17,7 @@ from postrand import options
 from postrand.certificate import Certificate
 from postrand.exact import format_upper
 from postrand.mechanism import Block, Mechanism
-from postrand.report import svg
+from postrand.report import svg, text
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.summary import Summary
 
@@ -30,7 +30,7 @@ PRIORS = {
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
 _READERS = {
-    ".csv": 'read.csv({}, colClasses = "character", na.strings = "", check.names = FALSE)',
+    ".csv": 'read.csv({}, colClasses = "character", na.strings = "", check.names = FALSE, blank.lines.skip = FALSE)',
     ".parquet": "as.data.frame(arrow::read_parquet({}))",
     ".pq": "as.data.frame(arrow::read_parquet({}))",
     ".arrow": "as.data.frame(arrow::read_feather({}))",
@@ -83,7 +83,7 @@ def _page(
             blocks=[_block(b) for b in found.blocks],
             left_out=len(mechanism.blocks) - len(found.blocks),
             table=found.table,
-        uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
+            uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
             digest=certificate.mechanism_digest,
             python=_python(found.variables, data_name),
@@ -106,12 +106,12 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "count": lambda n: f"{n:,}",
-        "decimal": _decimal,
-        "percent": _percent,
-        "cell": _cell,
+        "decimal": text.decimal,
+        "percent": text.percent,
+        "cell": text.cell,
         "upper": format_upper,
-        "short": lambda text: _cut(str(text), MAX_TEXT),
-        "long": lambda text: _cut(str(text), MAX_SENTENCE),
+        "short": lambda value: text.cut(str(value), MAX_TEXT),
+        "long": lambda value: text.cut(str(value), MAX_SENTENCE),
         "shade": svg.shade,
         "bar": svg.bar,
     }
@@ -187,10 +187,10 @@ def _r(mechanism: Mechanism, data_name: str) -> str:
     lines = [
         'folder <- "path/to/release"',
         'law <- jsonlite::fromJSON(file.path(folder, "mechanism.json"), simplifyVector = FALSE)',
-        f"weights <- law$blocks[[{number}]]$weights        # {_cut(_comment(block.name), MAX_TEXT)}",
+        f"weights <- law$blocks[[{number}]]$weights  # {text.cut(text.one_line(block.name), MAX_TEXT)}",
         "M <- do.call(rbind, lapply(weights, unlist)) / 2^53  # rows true, columns released",
     ]
-    if len(block.variables) == 1:
+    if len(block.variables) == 1 and block.cells is None:
         lines += _r_estimate(mechanism, block, data_name)
     return "\n".join(lines)
 
@@ -198,47 +198,20 @@ def _r(mechanism: Mechanism, data_name: str) -> str:
 def _r_estimate(mechanism: Mechanism, block: Block, data_name: str) -> Iterable[str]:
     name = block.variables[0]
     variable = mechanism.require_codebook()[name]
-    reader = _READERS[PurePath(data_name).suffix.lower()]
+    reader = _READERS.get(PurePath(data_name).suffix.lower(), "rio::import({})")
     position = mechanism.variables.index(name) + 1
-    missing = ", NA" if variable.missing == "category" else ""
-    levels = f"c(unlist(law$variables[[{position}]]$categories){missing})"
+    levels = f"unlist(law$variables[[{position}]]$categories)"
+    if variable.missing == "category":
+        levels = f"c({levels}, NA)"
+    column = f"data[[{json.dumps(name, ensure_ascii=False)}]]"
+    if reader.startswith("read.csv") and not isinstance(variable.categories[0], str):
+        convert = "as.logical" if isinstance(variable.categories[0], bool) else "as.numeric"
+        column = f"{convert}({column})"
     yield "data <- " + reader.format(f"file.path(folder, {json.dumps(data_name)})")
-    yield f"values <- factor(data[[{json.dumps(name, ensure_ascii=False)}]], levels = {levels}, exclude = NULL)"
-    yield 'counts <- as.vector(table(values, useNA = "no"))' if not missing else "counts <- tabulate(values, nrow(M))"
+    yield f"values <- factor({column}, levels = {levels}, exclude = NULL)"
+    yield "counts <- tabulate(values, nrow(M))"
     yield "n <- sum(counts); lambda <- counts / n"
     yield "A <- solve(t(M))"
     yield "estimate <- as.vector(A %*% lambda)"
-    yield "covariance <- A %*% (diag(lambda) - tcrossprod(lambda)) %*% t(A) / n"
+    yield "covariance <- A %*% (diag(lambda) - tcrossprod(lambda)) %*% t(A) / (n - 1)"
     yield "data.frame(category = levels(values), estimate, standard_error = sqrt(diag(covariance)))"
-
-
-def _comment(text: str) -> str:
-    """Return text that cannot end a comment: one printable line."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _decimal(value: float, digits: int = 3) -> str:
-    """Return a number of so many significant digits in plain notation; a dash for what is not known."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞"
-    if value == 0:
-        return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(places, 12)}f}".replace("-", "−")
-
-
-def _percent(value: float) -> str:
-    """Return a share in per cent with one or two decimals."""
-    text = f"{100 * value:.2f}"
-    return ("0.00" if text == "-0.00" else text).replace("-", "−")
-
-
-def _cell(probability: float) -> str:
-    """Return the text of a heat map cell, in per cent: exact zeros and ones differ from nearly so."""
-    if probability in (0.0, 1.0):
-        return f"{100 * probability:.0f}"
-    return "<0.1" if probability < 0.0005 else ">99.9" if probability >= 0.9995 else f"{100 * probability:.1f}"
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.errors import DataError, EstimationError
+from postrand.errors import EstimationError
 from postrand.estimate import Estimate, from_counts, from_tally
 from postrand.estimate.axes import Axis, Layout
 from postrand.estimate.tally import Tally
@@ -101,25 +101,26 @@ def values(mechanism: Mechanism, summary: Summary) -> Values:
     """Compute the page's numbers; deterministic, and a function of the release alone."""
     book = mechanism.require_codebook()
     parts = [
-        (block, counts, _estimate(block, book, counts, block.variables))
+        (block, counts, _estimate(block, book, counts))
         for block, counts in zip(mechanism.blocks, summary.blocks, strict=True)
     ]
     variables = [v for block, counts, cells in parts for v in _variables(block, book, counts, cells)]
     return Values(tuple(variables), tuple(_blocks(parts, book)), _table(mechanism, summary))
 
 
-def _estimate(block: Block, book: Codebook, counts: NDArray[np.int64], names: tuple[str, ...]) -> Estimate | str:
-    """Return the unbiased estimate of variables of a block, or the reason why there is none."""
+def _estimate(block: Block, book: Codebook, counts: NDArray[np.int64]) -> Estimate | str:
+    """Return the unbiased estimate of a block's cells, or the reason why there is none."""
     if block.matrix.size > MAX_ESTIMATED:
         return f"there are more than {MAX_ESTIMATED:,} categories"
+    if counts.sum() < 2:
+        return "there are fewer than 2 records"
     labels = tuple(book[name].code_labels for name in block.variables)
     cells = block.cell_table(tuple(len(texts) for texts in labels))
-    shown = tuple(block.variables.index(name) for name in names)
-    axis = Axis(block.variables, labels, block.matrix, cells, shown)
+    axis = Axis(block.variables, labels, block.matrix, cells, kept=tuple(range(len(labels))))
     counted = counts[None].astype(np.float64)
     try:
-        return from_tally(Tally(Layout((axis,), names), counted, counted, np.array([counts.sum()])))
-    except (EstimationError, DataError) as error:
+        return from_tally(Tally(Layout((axis,), block.variables), counted, counted, np.array([counts.sum()])))
+    except EstimationError as error:
         return str(error)
 
 
@@ -133,10 +134,9 @@ def _variables(
         kept = (matrix * (codes[:, None] == codes)).sum(axis=1)
         unchanged, effective = None, None
         if isinstance(found, Estimate):
-            own = found if len(block.variables) == 1 else _estimate(block, book, counts, (name,))
-            shares = found.value[tuple(cells.T)]
-            unchanged = float(shares @ kept)
-            effective = own.effective_sample_size if isinstance(own, Estimate) else None
+            unchanged = float(found.value[tuple(cells.T)] @ kept)
+            own = found.margin([name]) if len(block.variables) > 1 else found
+            effective = own.effective_sample_size
         yield VariableView(
             name=name,
             label=book[name].label,
@@ -187,14 +187,14 @@ def code_labels(block: Block, book: Codebook) -> tuple[str, ...]:
 
 def _table(mechanism: Mechanism, summary: Summary) -> TableView | None:
     """Correct the summary's two-way table, where both matrices identify it."""
-    if not summary.pair:
+    if not summary.pair or summary.pair_counts.sum() < 2:
         return None
     first, second = summary.pair
     book = mechanism.require_codebook()
     labels = (book[first].code_labels, book[second].code_labels)
-    matrices = [mechanism[name].matrix for name in summary.pair]
+    counts, matrices = summary.pair_counts.astype(np.float64), [mechanism[name].matrix for name in summary.pair]
     try:
-        found = from_tally(from_counts(summary.pair_counts.astype(np.float64), matrices, summary.pair, labels)).counts()
-    except (EstimationError, DataError):
+        found = from_tally(from_counts(counts, matrices, summary.pair, labels)).counts()
+    except EstimationError:
         return None
     return TableView((first, second), *labels, summary.pair_counts, found.value, found.standard_error)

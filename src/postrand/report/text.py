@@ -1,0 +1,54 @@
+"""How numbers and names are written on the page."""
+
+from __future__ import annotations
+
+import math
+
+
+def decimal(value: float, digits: int = 3) -> str:
+    """Return a number of so many significant digits in plain notation; a dash for what is not known.
+
+    >>> decimal(1234.5), decimal(-0.012345), decimal(math.nan)
+    ('1,234', '−0.0123', '–')
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent with two decimals.
+
+    >>> percent(0.12345), percent(-0.01), percent(-1e-9)
+    ('12.35', '−1.00', '0.00')
+    """
+    found = f"{100 * share:.2f}"
+    return "0.00" if found == "-0.00" else found.replace("-", "−")
+
+
+def cell(probability: float) -> str:
+    """Return a probability in per cent; one that is exactly 0 or 1 differs from one that is nearly so.
+
+    >>> cell(0.0), cell(1e-9), cell(0.25), cell(1 - 2**-53), cell(1.0)
+    ('0', '<0.1', '25.0', '>99.9', '100')
+    """
+    if probability in (0.0, 1.0):
+        return f"{100 * probability:.0f}"
+    return "<0.1" if probability < 0.0005 else ">99.9" if probability >= 0.9995 else f"{100 * probability:.1f}"
+
+
+def cut(text: str, length: int) -> str:
+    """Return text of at most so many characters, an ellipsis in place of what is cut off.
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Return text that cannot end a comment in program code: control characters and line ends become spaces."""
+    return "".join(c if c.isprintable() else " " for c in text)
