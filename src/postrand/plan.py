@@ -105,9 +105,10 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     entries = data.get("blocks", [])
     if not entries:
         check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
-    blocks = [check.block(entry, defaults, f"[[blocks]] {n}") for n, entry in enumerate(entries, 1)]
+    planned = [check.block(entry, defaults, f"[[blocks]] {n}") for n, entry in enumerate(entries, 1)]
+    blocks = [block for block in planned if block is not None]
     if codebook is not None:
-        check.problems += _fit_problems([b for b in blocks if b], codebook, where)
+        check.problems += _fit_problems(blocks, codebook, where)
     raise_all(SpecificationError, check.problems)
     return Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release)
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import TextIO
 
 Progress = Callable[[int], None]
 """Called with the number of records done since the last call."""
@@ -17,7 +17,7 @@ def silent(done: int) -> None:
 
 
 @contextmanager
-def reporter(label: str, total: int | None, stream: IO[str] | None = None, quiet: bool = False) -> Iterator[Progress]:
+def reporter(label: str, total: int | None, stream: TextIO | None = None, quiet: bool = False) -> Iterator[Progress]:
     """Yield a progress callable: a bar where ``stream`` (standard error) is a terminal, now and then a line elsewhere.
 
     >>> import io
@@ -45,7 +45,7 @@ def reporter(label: str, total: int | None, stream: IO[str] | None = None, quiet
 class _Lines:
     """Print a plain line now and then, and one at the end."""
 
-    def __init__(self, label: str, total: int | None, stream: IO[str]) -> None:
+    def __init__(self, label: str, total: int | None, stream: TextIO) -> None:
         self.text = f"{label}: {{:,}}" + (f" of {total:,}" if total is not None else "") + " records"
         self.stream, self.done, self.last = stream, 0, time.monotonic()
 
