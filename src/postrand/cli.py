@@ -83,7 +83,7 @@ def names(value: str | None) -> tuple[str, ...]:
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Household id.")
 def init(file: Path, out: Path, **roles: str | None) -> Result:
-    """Infer a codebook from FILE, and write codebook.toml and plan.toml to edit.
+    """Write a codebook and a plan for FILE, to edit.
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
     """
@@ -106,7 +106,10 @@ def init(file: Path, out: Path, **roles: str | None) -> Result:
 @click.option("--model", default="two-way", show_default=True, help="independence, two-way or three-way.")
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
 def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Result:
-    """Measure how identifiable the records of FILE are, before any protection."""
+    """Measure how identifiable FILE is, as it is.
+
+    Sample uniques, k-anonymity and the expected number of correct matches; nothing is written.
+    """
     from postrand import start
 
     report = start.assess(file, names(keys), codebook, **choices)
@@ -116,14 +119,16 @@ def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Resu
 @command
 @click.option("--plan", "plan", type=FILE, required=True, help="plan.toml")
 def design(plan: Path) -> Result:
-    """Design the matrices of a plan, and show what they keep and what they protect."""
+    """Show the matrices of a plan, and their claims.
+
+    What each keeps, how far it is from the best possible, and the privacy it guarantees; nothing is written.
+    """
+    from postrand.certificate import certify
     from postrand.plan import load_plan
     from postrand.run import design_blocks, mechanism_of
 
     loaded = load_plan(plan)
     blocks = design_blocks(loaded)
-    from postrand.certificate import certify
-
     certificate = certify(mechanism_of(loaded, blocks), loaded.claims)
     data = {"blocks": [block.to_dict() for block in blocks], "claims": list(certificate.sentences)}
     lines = [str(block) for block in blocks]
@@ -137,7 +142,7 @@ def design(plan: Path) -> Result:
 @click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
 @click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
 def protect(plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None) -> Result:
-    """Perturb the plan's file and write the release, whole or not at all."""
+    """Write the release of a plan, whole or not at all."""
     from postrand.plan import load_plan
     from postrand.run import run
 
@@ -160,7 +165,10 @@ def _release_key(key_file: Path | None, seed: int | None) -> Any:
 @command
 @click.argument("directory", type=FOLDER)
 def verify(directory: Path) -> Result:
-    """Re-check a release from its bytes alone: digests, exact laws, claims, data."""
+    """Re-check a release from its bytes alone.
+
+    Digests, exact laws, privacy claims, data and report are all recomputed; any change fails.
+    """
     from postrand.release import verify as check
 
     verification = check(directory)
@@ -172,7 +180,7 @@ def verify(directory: Path) -> Result:
 @click.option("--table", required=True, metavar="A,B", help="Variables of the table.")
 @click.option("--weights", metavar="W", help="Sampling weight, a released variable.")
 def estimate(directory: Path, table: str, weights: str | None) -> Result:
-    """Estimate a table of true frequencies from a release, with standard errors."""
+    """Estimate a table of true shares from a release."""
     from postrand import estimate as estimation
     from postrand.release import read
 
@@ -184,7 +192,10 @@ def estimate(directory: Path, table: str, weights: str | None) -> Result:
 @command
 @click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
 def demo(out: Path) -> Result:
-    """Protect real survey microdata (General Social Survey) and show a corrected table beside the true one."""
+    """Protect and analyse real survey microdata.
+
+    17,137 respondents of the General Social Survey; ends with a corrected table beside the true one.
+    """
     from postrand.demo import run_demo
 
     return run_demo(out)
