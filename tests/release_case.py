@@ -18,6 +18,7 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.release import canonical
 
 RECORDS = 400
+FILES = {"data.parquet", "codebook.json", "mechanism.json", "certificate.json", "report.html", "manifest.json"}
 CELLS = ((0, 0), (0, 1), (1, 1), (1, 2))
 BOOK = Codebook(
     (
