@@ -144,7 +144,7 @@ def test_a_matrix_of_ones_own_is_certified_like_any_other(started):
     [
         (["init", "{survey}", "--out", "{folder}", "--key", "sexx"], 2, "did you mean 'sex'"),
         (["init", "{survey}", "--out", "{folder}", "--key", "sex", "--drop", "sex"], 2, "has two roles"),
-        (["assess", "{survey}", "--keys", "sexx"], 2, "did you mean 'sex'"),
+        (["assess", "{survey}", "--keys", "sexx"], 4, "did you mean 'sex'"),
         (["assess", "{survey}", "--keys", "sex", "--sampling-fraction", "2"], 2, "fraction"),
         (["verify", "{folder}/nothing"], 7, "nothing"),
         (["estimate", "{folder}/nothing", "--table", "sex"], 7, "nothing"),
