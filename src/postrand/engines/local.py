@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from postrand import coding
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink, check_columns, released_schema
-from postrand.engines.order import KeyedOrder
+from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
-from postrand.randomness import ReleaseKey, record_keys
+from postrand.randomness import ReleaseKey, duplicate_keys, record_keys
 from postrand.table import ContingencyTable, tally
 
 _Task = TypeVar("_Task")
@@ -95,6 +95,11 @@ class LocalEngine:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         names = check_columns(source, mechanism, columns, record_key)
         perturber = Perturber.of(mechanism, key, names)
+
+        def finish(part: pa.Table) -> tuple[pa.RecordBatch, int]:
+            batch, repeated = in_order(part)
+            return perturber.values(batch) if shuffle else batch, repeated
+
         with (
             sink(released_schema(source, names)) as writer,
             KeyedOrder(self.memory_limit, self.scratch) as order,
@@ -110,9 +115,13 @@ class LocalEngine:
                     if record_key is not None:  # only words, to find duplicates
                         order.add(batch.select([]), perturber.order(keys))
                 (progress or silent)(batch.num_rows)
-            for batch in self._map(pool, perturber.values if shuffle else _as_it_is, order.batches(self.batch_rows)):
+            repeated = 0
+            for batch, again in self._map(pool, finish, order.parts()):
+                repeated += again
                 if shuffle:
                     writer.write(batch)
+            if repeated:
+                raise duplicate_keys(repeated)
         return records
 
     def _released(
@@ -160,10 +169,6 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
     for batch in batches:
         yield start, batch
         start += batch.num_rows
-
-
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
 
 
 def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:

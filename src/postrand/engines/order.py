@@ -1,4 +1,7 @@
-"""Put records in the keyed order with bounded memory: sort in memory, or in sorted runs on disk merged part by part."""
+"""Put records in the keyed order with bounded memory: part by part, by the first bits of their words.
+
+Parts follow each other in the order, so each is sorted alone. Records beyond the memory limit wait on disk.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,32 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.errors import ReleaseError, sentence
-from postrand.randomness import duplicate_keys
 
-PARTS = 256
-"""A part is the records whose first word starts with the same 8 bits; one part of all runs is in memory at a time."""
+PART_BITS = 8
+"""Records on disk come back in 2^8 parts, one at a time."""
+
+PART_ROWS = 1 << 16
+"""Records in memory come back in parts of about this many, for several threads to sort."""
 
 _WORDS = ("\0first", "\0second")  # no codebook can hold such a name
 
 
 class KeyedOrder:
-    """Take batches with the two words of each record; give them back in ascending order of the words.
+    """Take batches with the two words of each record; give them back in parts for :func:`in_order`.
 
-    Words are distinct for distinct record keys, so the order is that of the keys alone, whatever the memory limit;
-    equal words are the sign of duplicate keys. Use as a context manager: temporary files, in ``directory`` (by default
-    the system's), live as long as it does.
+    Words are distinct for distinct record keys, so the order is that of the keys alone, whatever the memory limit. Use
+    as a context manager: temporary files, in ``directory`` (by default the system's), live as long as it does.
 
     Parameters
     ----------
     limit
-        Bytes of records held in memory; beyond, they are sorted and written out.
+        Bytes of records held in memory; beyond, they are written out.
     """
 
     def __init__(self, limit: int, directory: Path | None = None) -> None:
         self._limit, self._directory = limit, directory
         self._waiting: dict[str, list[pa.Array]] = {}
-        self._bytes = 0
+        self._bytes = self._rows = 0
         self._runs: list[Path] = []
         self._stack = ExitStack()
         self._folder: Path | None = None
@@ -56,60 +60,43 @@ class KeyedOrder:
         for name, column in zip([*batch.schema.names, *_WORDS], columns, strict=True):
             self._waiting.setdefault(name, []).append(column)
             self._bytes += column.nbytes
+        self._rows += len(words)
         if self._bytes > self._limit:
             self._spill()
 
-    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield all records in order, at most ``size`` at a time, without their words.
-
-        Raises
-        ------
-        DataError
-            If two records have the same key; known for certain when the last batch has been taken.
-        """
-        repeated = 0
-        for table in self._parts():
-            order, again = _sorted(table)
-            repeated += again
-            for start in range(0, order.size, size):
-                chosen = table.take(pa.array(order[start : start + size])).drop_columns(list(_WORDS))
-                yield from chosen.combine_chunks().to_batches()
-        if repeated:
-            raise duplicate_keys(repeated)
-
-    def _parts(self) -> Iterator[pa.Table]:
-        """Yield tables that follow each other in the order, each still to be sorted."""
+    def parts(self) -> Iterator[pa.Table]:
+        """Yield tables that follow each other in the order, each still to be sorted by :func:`in_order`."""
         if not self._runs:
-            if self._waiting:
-                yield self._take_waiting()
+            if self._rows:
+                yield from self._partition(min(max((self._rows // PART_ROWS).bit_length(), 1), PART_BITS))
             return
-        if self._waiting:
+        if self._rows:
             self._spill()
         with ExitStack() as stack:
-            runs = [
-                stack.enter_context(pa.ipc.open_file(stack.enter_context(pa.memory_map(str(p))))) for p in self._runs
-            ]
-            for part in range(PARTS):
-                yield pa.Table.from_batches([run.get_batch(part) for run in runs]).combine_chunks()
+            files = [stack.enter_context(pa.OSFile(str(path))) for path in self._runs]
+            runs = [stack.enter_context(pa.ipc.open_file(file)) for file in files]
+            for part in range(1 << PART_BITS):
+                yield pa.Table.from_batches([run.get_batch(part) for run in runs])
 
-    def _take_waiting(self) -> pa.Table:
+    def _partition(self, bits: int) -> list[pa.Table]:
+        """Return the waiting records in 2^bits parts by the first bits of their words."""
+        first = pa.concat_arrays(self._waiting[_WORDS[0]]).to_numpy()
+        part = (first >> np.uint64(64 - bits)).astype(np.uint8)
+        order = pa.array(np.argsort(part, kind="stable"))
         # Column by column, so that no more than one column is held twice.
-        columns = {name: pa.concat_arrays(self._waiting.pop(name)) for name in list(self._waiting)}
-        self._bytes = 0
-        return pa.table(columns)
+        table = pa.table({n: pa.concat_arrays(self._waiting.pop(n)).take(order) for n in list(self._waiting)})
+        self._bytes = self._rows = 0
+        sizes = np.bincount(part, minlength=1 << bits).tolist()
+        return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
 
     def _spill(self) -> None:
-        """Write what is in memory as one sorted run: a file of PARTS batches."""
-        table = self._take_waiting()
-        order, _ = _sorted(table)
-        first = table.column(_WORDS[0]).to_numpy()[order]
-        starts = np.searchsorted(first, np.arange(PARTS, dtype=np.uint64) << np.uint64(56))
+        """Write what is in memory to a file of its own: one batch for each part."""
+        parts = self._partition(PART_BITS)
         try:
             path = self._scratch() / f"{len(self._runs)}.arrow"
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-                for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
-                    part = table.take(pa.array(order[start:stop])).combine_chunks()
-                    writer.write_batch(part.to_batches()[0] if part.num_rows else _empty(table.schema))
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, parts[0].schema) as writer:
+                for part in parts:
+                    writer.write_batch(_one_batch(part))
         except OSError as error:
             raise ReleaseError(
                 sentence(
@@ -127,9 +114,16 @@ class KeyedOrder:
         return self._folder
 
 
-def _sorted(table: pa.Table) -> tuple[NDArray[np.int64], int]:
-    """Return the order of a table's records, shape (n,), and how many share their words with another."""
-    first, second = (table.column(name).to_numpy() for name in _WORDS)
+def in_order(part: pa.Table) -> tuple[pa.RecordBatch, int]:
+    """Return the records of one part in order, without their words, and how many share their words with another.
+
+    Equal words are the sign of equal record keys.
+    """
+    order, repeated = _sorted(*(part.column(name).to_numpy() for name in _WORDS))
+    return _one_batch(part.drop_columns(list(_WORDS)).take(pa.array(order))), repeated
+
+
+def _sorted(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:
     order = np.argsort(first)
     if not _repeats(first[order]).any():
         return order, 0
@@ -143,5 +137,6 @@ def _repeats(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.equal(values[1:], values[:-1])
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    arrays = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
