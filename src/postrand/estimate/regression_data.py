@@ -1,0 +1,351 @@
+"""From released records and a formula to the arrays of the EM problem."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand import frames
+from postrand.codebook import Codebook, Variable
+from postrand.coding import encode
+from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
+from postrand.estimate.axes import Array, Axis, apply
+from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
+from postrand.estimate.latent import Index, Problem
+from postrand.estimate.tally import cell_codes, codebook_of, layout_of, needed_columns, weight_column
+from postrand.mechanism import Mechanism
+
+FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
+FAMILIES: tuple[str, ...] = get_args(FamilyName)
+MAX_LATENT = 2000
+MAX_DESIGN = 1 << 27
+"""Rows of clear covariates times latent cells times coefficients: 1 GB in float64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """Hold the complete released records of a formula: ``cells`` are the released cell on each latent axis."""
+
+    formula: str
+    family: FamilyName
+    table: pa.Table
+    names: tuple[str, ...]
+    response: str
+    book: Codebook | None
+    axes: tuple[Axis, ...]
+    cells: tuple[Index, ...]
+    weights: Array
+    weighted: bool
+    groups: tuple[str, ...]
+    dropped: int
+
+    @property
+    def latent(self) -> frozenset[str]:
+        """The variables of the perturbed blocks."""
+        return frozenset(name for axis in self.axes for name in axis.names)
+
+    def is_categorical(self, name: str) -> bool:
+        """Whether the variable has categories in the codebook."""
+        return self.book is not None and name in self.book
+
+
+def read(
+    formula: str, frame: Any, mechanism: Mechanism, family: str, weights: str | None, groups: Sequence[str] | None
+) -> Data:
+    """Select the columns that a formula needs and the records that miss none of them."""
+    response, names = _variables(formula)
+    if family not in FAMILIES:
+        raise UsageError(sentence(f"unknown family {family!r}{nearest(family, FAMILIES)}", wanted=", ".join(FAMILIES)))
+    asked = list(dict.fromkeys([response, *names, *(groups or ())]))
+    extra = [] if weights is None else [weights]
+    table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
+    clear = [n for n in asked if n not in mechanism.variables]
+    if groups and set(groups) - set(clear):
+        raise UsageError(sentence("groups must be columns that the mechanism leaves as they are", got=list(groups)))
+    described = [n for n in asked if n in mechanism.variables or _has_categories(table, mechanism, n)]
+    latent = [n for n in described if n in mechanism.variables]
+    axes = layout_of(table, latent, mechanism).axes if latent else ()
+    book = (
+        codebook_of(table, mechanism, list(dict.fromkeys([*needed_columns(described, mechanism)])))
+        if described
+        else None
+    )
+    present = np.ones(table.num_rows, dtype=bool)
+    for name in clear:
+        column = table.column(name)
+        if not (book is not None and name in book and book[name].missing == "category"):
+            present &= pc.is_valid(column).to_numpy(zero_copy_only=False)
+    codes, complete = cell_codes(table, axes, book) if axes and book is not None else ([], np.ones(len(present), bool))
+    both = present & complete
+    cells = tuple(code[both[complete]].astype(np.intp) for code in codes)
+    kept = table.filter(pa.array(both))
+    if not kept.num_rows:
+        raise DataError(sentence("no record has all variables of the formula"))
+    weight = np.ones(kept.num_rows) if weights is None else weight_column(kept, weights)
+    return Data(
+        formula=formula,
+        family=cast(FamilyName, family),
+        table=kept,
+        names=tuple(dict.fromkeys([response, *names])),
+        response=response,
+        book=book,
+        axes=axes,
+        cells=cells,
+        weights=weight,
+        weighted=weights is not None,
+        groups=tuple(groups if groups is not None else [n for n in clear if n != response]),
+        dropped=table.num_rows - kept.num_rows,
+    )
+
+
+def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
+    """Return the EM problem of the records and the names of its parameters."""
+    cells = _latent_cells(data)
+    family, response = _response(data, cells)
+    covariates = [n for n in data.names if n != data.response]
+    clear = [n for n in covariates if n not in data.latent]
+    row_of, rows = _distinct([_codes_of(data, n) for n in clear], data.table.num_rows)
+    group_of = _groups(data, bins)
+    # A row of clear covariates belongs to one group: where groups are finer, rows are split by them.
+    row_of, rows = _distinct([row_of, group_of], data.table.num_rows)
+    design, terms = _design(data, rows, cells)
+    clear_response = data.response not in data.latent
+    case_of, first = _distinct([row_of, response] if clear_response else [row_of], data.table.num_rows)
+    released = (
+        np.ravel_multi_index(data.cells, tuple(a.size for a in data.axes)) if data.axes else np.zeros(len(row_of), int)
+    )
+    pattern_of, seen = _distinct([case_of, released], data.table.num_rows)
+    hidden = [i for i, n in enumerate(_latent_names(data)) if n != data.response]
+    problem = Problem(
+        family=family,
+        design=design,
+        case_row=row_of[first],
+        response=response[first][:, None] if clear_response else response[None, :],
+        pattern_case=case_of[seen],
+        pattern_cell=released[seen],
+        weights=np.bincount(pattern_of, weights=data.weights).astype(np.float64),
+        squares=np.bincount(pattern_of, weights=data.weights**2).astype(np.float64),
+        row_group=group_of[rows],
+        covariate_cell=np.unique(cells[:, hidden], axis=0, return_inverse=True)[1].ravel(),
+        law=_latent_law(data.axes),
+        weighted=data.weighted,
+    )
+    names = tuple(f"{prefix}{term}" for prefix in _prefixes(data, family) for term in terms)
+    return problem, (*names, *family.extras)
+
+
+def _variables(formula: str) -> tuple[str, tuple[str, ...]]:
+    """Return the response and the covariates that a formula names."""
+    from formulaic import Formula
+    from formulaic.errors import FormulaicError
+
+    try:
+        parsed = Formula(formula)
+        left, right = [str(term) for term in parsed.lhs], parsed.rhs
+    except (FormulaicError, AttributeError, SyntaxError) as error:
+        raise UsageError(
+            sentence(
+                "the formula cannot be read",
+                got=repr(formula),
+                wanted="response ~ covariates",
+                fix=str(error) or "see the docs",
+            )
+        ) from None
+    response = left[0] if left else ""
+    needed = sorted(str(n) for n in right.required_variables)
+    if len(left) != 1 or set(parsed.lhs.required_variables) != {response} or response in needed:
+        raise UsageError(
+            sentence("the left side must be one variable as it is", got=repr(formula), wanted="response ~ covariates")
+        )
+    return response, tuple(needed)
+
+
+def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:
+    book = mechanism.codebook
+    if book is not None and name in book:
+        return book[name].is_categorical
+    return bool(pa.types.is_dictionary(table.schema.field(name).type))
+
+
+def _latent_names(data: Data) -> tuple[str, ...]:
+    return tuple(name for axis in data.axes for name in axis.names)
+
+
+def _latent_cells(data: Data) -> Index:
+    """Return the codes of every latent variable in each latent cell, shape (K, J); (1, 0) where there is none."""
+    size = math.prod(axis.size for axis in data.axes)
+    if size > MAX_LATENT:
+        raise EstimationError(
+            sentence(
+                "too many combinations of perturbed categories",
+                got=size,
+                wanted=f"<= {MAX_LATENT}",
+                fix="use fewer perturbed variables",
+            )
+        )
+    if not data.axes:
+        return np.zeros((1, 0), dtype=np.intp)
+    index = np.unravel_index(np.arange(size), tuple(a.size for a in data.axes))
+    return np.concatenate([a.cells[i] for a, i in zip(data.axes, index, strict=True)], axis=1).astype(np.intp)
+
+
+def _latent_law(axes: Sequence[Axis]) -> Array:
+    """Return the law over all latent cells, shape (K, K), from products along each axis."""
+    size = math.prod(axis.size for axis in axes)
+    unit = np.eye(size).reshape([size, *(axis.size for axis in axes)])
+    operators = [None, *(None if axis.matrix is None else axis.matrix.array.T for axis in axes)]
+    return apply(operators, unit).reshape(size, size)
+
+
+def _response(data: Data, cells: Index) -> tuple[Family, Array]:
+    """Return the family, and the response: in each latent cell where it is latent, in each record where it is clear."""
+    name, latent = data.response, _latent_names(data)
+    if data.is_categorical(name):
+        assert data.book is not None
+        variable = data.book[name]
+        values = _numbers(variable) if data.family in ("linear", "poisson") else np.arange(variable.size, dtype=float)
+        if data.family == "logistic" and variable.size != 2:
+            raise DataError(sentence("a logistic response needs two categories", where=name, got=variable.size))
+        count = variable.size
+        codes = cells[:, latent.index(name)] if name in latent else _codes_of(data, name)
+        response = values[codes.astype(np.intp)]
+    else:
+        response = _floats(data.table, name)
+        count = int(response.max()) + 1 if data.family == "multinomial" else 0
+    kinds: Mapping[str, Family] = {"linear": Linear(), "logistic": Logistic(), "poisson": Poisson()}
+    family = Multinomial(count) if data.family == "multinomial" else kinds[data.family]
+    family.check(response)
+    return family, response
+
+
+def _prefixes(data: Data, family: Family) -> tuple[str, ...]:
+    if family.predictors == 1 and data.family != "multinomial":
+        return ("",)
+    if data.is_categorical(data.response):
+        assert data.book is not None
+        return tuple(f"{text}: " for text in data.book[data.response].code_labels[1:])
+    return tuple(f"{c}: " for c in range(1, family.predictors + 1))
+
+
+def _numbers(variable: Variable) -> Array:
+    if variable.missing == "category" or not all(isinstance(c, (int, float)) for c in variable.categories):
+        raise DataError(
+            sentence(
+                "a response of this family needs categories that are numbers",
+                where=variable.name,
+                fix="use family 'multinomial'",
+            )
+        )
+    return np.array(variable.categories, dtype=np.float64)
+
+
+def _floats(table: pa.Table, name: str) -> Array:
+    try:
+        values = pc.cast(table.column(name), pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            sentence(
+                "the column is not numeric and has no categories",
+                where=f"column {name!r}",
+                fix="describe it in the codebook",
+            )
+        ) from None
+    if not np.isfinite(values).all():
+        raise DataError(sentence("the column has values that are not finite", where=f"column {name!r}"))
+    return np.asarray(values, dtype=np.float64)
+
+
+def _codes_of(data: Data, name: str) -> Index:
+    """Return the distinct values of a clear column as 0..: codebook codes, or ranks of numbers."""
+    if data.is_categorical(name):
+        assert data.book is not None
+        return encode(data.table.column(name), data.book[name]).astype(np.intp)
+    return np.unique(_floats(data.table, name), return_inverse=True)[1].astype(np.intp)
+
+
+def _groups(data: Data, bins: int) -> Index:
+    """Return the group of each record within which the law of the true covariates is free."""
+    parts = []
+    for name in data.groups:
+        if data.is_categorical(name):
+            parts.append(_codes_of(data, name))
+            continue
+        values = _floats(data.table, name)
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1]))
+        parts.append(np.searchsorted(edges, values, side="right").astype(np.intp))
+    return _distinct(parts, data.table.num_rows)[0]
+
+
+def _distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
+    """Return the number 0.. of each record's distinct row of columns, and a first record of each."""
+    number = np.zeros(records, dtype=np.intp)
+    for column in columns:
+        codes = np.unique(column, return_inverse=True)[1]
+        number = np.unique(number * (int(codes.max()) + 1) + codes, return_inverse=True)[1]
+    first = np.unique(number, return_index=True)[1]
+    return number.astype(np.intp), first.astype(np.intp)
+
+
+def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ...]]:
+    """Return the design over clear rows and latent cells, shape (V, K, p), and the names of its columns."""
+    from formulaic import Formula
+    from formulaic.errors import FormulaicError
+
+    latent = _latent_names(data)
+    grid, columns = {}, {}
+    for name in (n for n in data.names if n != data.response):
+        values = _model_values(data, name)
+        if name in latent:
+            index = np.tile(cells[:, latent.index(name)], len(rows))
+            grid[name] = values.take(pa.array(index))
+            released = data.cells[[name in a.names for a in data.axes].index(True)]
+            axis = next(a for a in data.axes if name in a.names)
+            columns[name] = values.take(pa.array(axis.cells[released, axis.names.index(name)]))
+        else:
+            grid[name] = values.take(pa.array(np.repeat(rows, len(cells))))
+            columns[name] = values
+    columns[data.response] = grid[data.response] = pa.nulls(0)
+    side = Formula(data.formula).rhs
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a category outside the fitted levels only warns
+            spec = side.get_model_matrix(_pandas(columns, data.table.num_rows)).model_spec
+            terms = tuple(str(n) for n in spec.column_names)
+            if len(rows) * len(cells) * len(terms) > MAX_DESIGN:
+                raise EstimationError(
+                    sentence("the design is too large", fix="round numeric covariates, or use fewer perturbed ones")
+                )
+            matrix = spec.get_model_matrix(_pandas(grid, len(rows) * len(cells)), output="numpy")
+    except (FormulaicError, Warning, NameError) as error:
+        raise UsageError(sentence("the formula cannot be evaluated", got=str(error), where=data.formula)) from None
+    design = np.asarray(matrix, dtype=np.float64).reshape(len(rows), len(cells), len(terms))
+    return design, terms
+
+
+def _model_values(data: Data, name: str) -> pa.Array:
+    """Return what a formula sees: for a latent variable one value per code, for a clear one its column."""
+    if not data.is_categorical(name):
+        return pa.array(_floats(data.table, name))
+    assert data.book is not None
+    variable = data.book[name]
+    codes = np.arange(variable.size) if name in _latent_names(data) else _codes_of(data, name)
+    kinds = {type(c) for c in variable.categories}
+    if kinds <= {int, float} and variable.missing != "category":
+        return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
+    texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts))
+
+
+def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:
+    """Return the columns as the pandas frame that formulas are evaluated on."""
+    held = {name: array for name, array in columns.items() if len(array) == size}
+    if not held:
+        held = {"(row)": pa.nulls(size, pa.int8())}
+    return pa.table(held).to_pandas()

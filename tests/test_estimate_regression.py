@@ -1,0 +1,279 @@
+"""Regression from a release: against statsmodels, direct maximisation, numerical information and simulation."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import optimize, special
+
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, EstimationError, UsageError
+from postrand.estimate.families import Linear, Logistic, Multinomial, Poisson
+from postrand.estimate.latent import State as LatentState
+from postrand.estimate.latent import efficient, expectation, naive, solve
+from postrand.estimate.regression import regression
+from postrand.estimate.regression_data import problem_of, read
+from postrand.estimate.regression_simex import mcsimex
+from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism import Mechanism
+
+sm = pytest.importorskip("statsmodels.api")
+
+A = Variable("a", role="key", categories=("a0", "a1", "a2"))
+B = Variable("b", role="key", categories=(0, 1), type="int64")
+C = Variable("c", role="other", categories=("u", "v"))
+Y = Variable("y", role="sensitive", categories=("no", "yes"))
+Z = Variable("z", role="sensitive", categories=("low", "mid", "high"))
+BOOK = Codebook((A, B, C, Y, Z, Variable("w", role="weight", type="double")))
+TRUE = {"Intercept": -0.5, "a[T.a1]": 0.8, "a[T.a2]": -0.6, "b": 0.5, "x": 0.4}
+
+
+def draw(rng, codes, matrix):
+    return (rng.random(len(codes))[:, None] > np.cumsum(matrix.array, axis=1)[codes, :-1]).sum(axis=1)
+
+
+def population(rng, n):
+    """True codes and a linear predictor; b depends on a, x on both."""
+    a = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    b = (rng.random(n) < 0.3 + 0.15 * a).astype(int)
+    x = rng.integers(0, 4, n) / 2.0
+    eta = TRUE["Intercept"] + np.array([0, 0.8, -0.6])[a] + 0.5 * b + 0.4 * x
+    return a, b, x, eta
+
+
+def release(rng, n, laws, response):
+    """The released frame of one population; ``laws`` maps a, b, y, z to matrices."""
+    a, b, x, eta = population(rng, n)
+    codes = {"a": a, "b": b, "c": (rng.random(n) < 0.5).astype(int)} | response(rng, eta)
+    columns = {}
+    for name, values in codes.items():
+        if name in laws:
+            values = draw(rng, values, laws[name])
+        columns[name] = np.array(BOOK[name].categories)[values] if name in BOOK else values
+    return pa.table(columns | {"x": x, "w": rng.uniform(0.5, 2, n)})
+
+
+def binary(rng, eta):
+    return {"y": (rng.random(len(eta)) < special.expit(eta)).astype(int)}
+
+
+RESPONSES = {
+    "logistic": ("y", binary),
+    "linear": ("t", lambda rng, eta: {"t": eta + 0.7 * rng.standard_normal(len(eta))}),
+    "poisson": ("t", lambda rng, eta: {"t": rng.poisson(np.exp(eta))}),
+    "multinomial": (
+        "z",
+        lambda rng, eta: {"z": (eta[:, None] * [0, 1, -0.5] + rng.gumbel(size=(len(eta), 3))).argmax(axis=1)},
+    ),
+}
+MILD = {"a": randomised_response(3, 2.5), "b": randomised_response(2, 2.0)}
+
+
+@pytest.mark.parametrize("family", RESPONSES)
+def test_without_perturbation_it_is_statsmodels(family):
+    rng = np.random.default_rng(1)
+    name, response = RESPONSES[family]
+    frame = release(rng, 600, {}, response)
+    identity = Mechanism({"a": TransitionMatrix.identity(3)}, BOOK)
+    found = regression(f"{name} ~ a + b + x", frame, identity, family)
+    a = np.array(frame["a"].to_pylist())
+    design = np.column_stack([np.ones(600), a == "a1", a == "a2", frame["b"].to_numpy(), frame["x"].to_numpy()]).astype(
+        float
+    )
+    values = frame[name].to_numpy(zero_copy_only=False)
+    if name in BOOK:
+        values = np.array([BOOK[name].categories.index(v) for v in values])
+    models = {
+        "logistic": lambda: sm.Logit(values, design),
+        "linear": lambda: sm.OLS(values, design),
+        "poisson": lambda: sm.Poisson(values, design),
+        "multinomial": lambda: sm.MNLogit(values, design),
+    }
+    kwargs = {} if family == "linear" else {"disp": 0, "tol": 1e-12}
+    reference = models[family]().fit(**kwargs)
+    coefficients = np.asarray(reference.params).T.ravel()
+    errors = np.asarray(reference.bse).T.ravel() * (np.sqrt(595 / 600) if family == "linear" else 1)
+    np.testing.assert_allclose(found.value[: len(coefficients)], coefficients, atol=2e-5)
+    np.testing.assert_allclose(found.standard_error[: len(errors)], errors, rtol=1e-4)
+
+
+def likelihood_of(problem, free):
+    """The observed log-likelihood in unconstrained coordinates: θ, then a softmax for each group."""
+    theta, logits = free[: problem.parameters], free[problem.parameters :]
+    groups = int(problem.row_group.max()) + 1
+    logits = np.column_stack([np.zeros(groups), logits.reshape(groups, -1)])
+    return expectation(problem, LatentState(theta, special.softmax(logits, axis=1)))[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "perturb_response"),
+    [*((family, False) for family in RESPONSES), ("logistic", True), ("multinomial", True)],
+)
+def test_maximum_and_information_against_direct_optimisation(family, perturb_response):
+    rng = np.random.default_rng(2)
+    name, response = RESPONSES[family]
+    laws = {"b": randomised_response(2, 2.0)}
+    if perturb_response:
+        laws[name] = randomised_response(BOOK[name].size, 3.0)
+    frame = release(rng, 1_500, laws, response)
+    data = read(f"{name} ~ b + c", frame, Mechanism(laws, BOOK), family, None, None)
+    problem, _ = problem_of(data, 5)
+    found = solve(problem, 1e-10, 20_000)
+    groups, cells = int(problem.row_group.max()) + 1, int(problem.covariate_cell.max()) + 1
+    assert (groups, cells) == (2, 2)
+    start = np.concatenate([found.theta + 0.05, np.zeros(groups * (cells - 1))])
+    best = optimize.minimize(lambda f: -likelihood_of(problem, f), start, method="BFGS", options={"gtol": 1e-4})
+    assert found.likelihood >= -best.fun - 1e-5
+    np.testing.assert_allclose(found.theta, best.x[: problem.parameters], atol=2e-3)
+    h, size = 1e-3, len(best.x)
+    unit = np.eye(size) * h
+    hessian = np.array(
+        [
+            [
+                likelihood_of(problem, best.x + i + j)
+                - likelihood_of(problem, best.x + i - j)
+                - likelihood_of(problem, best.x - i + j)
+                + likelihood_of(problem, best.x - i - j)
+                for j in unit
+            ]
+            for i in unit
+        ]
+    )
+    expected = np.linalg.inv(-hessian / (4 * h * h))[: problem.parameters, : problem.parameters]
+    np.testing.assert_allclose(found.covariance, expected, rtol=2e-2, atol=2e-3 * np.abs(expected).max())
+
+
+def test_weights_replicate_records():
+    rng = np.random.default_rng(3)
+    frame = release(rng, 800, MILD, binary)
+    frame = frame.set_column(frame.column_names.index("w"), "w", pa.array(rng.integers(1, 4, 800).astype(float)))
+    twice = frame.take(pa.array(np.repeat(np.arange(800), frame["w"].to_numpy().astype(int))))
+    mechanism = Mechanism(MILD, BOOK)
+    weighted = regression("y ~ a + b", frame, mechanism, "logistic", weights="w")
+    np.testing.assert_allclose(weighted.value, regression("y ~ a + b", twice, mechanism, "logistic").value, atol=1e-2)
+    ones = frame.set_column(frame.column_names.index("w"), "w", pa.array(np.ones(800)))
+    robust, plain = (regression("y ~ a + b", ones, mechanism, "logistic", weights=w) for w in ("w", None))
+    np.testing.assert_allclose(robust.standard_error, plain.standard_error, rtol=0.1)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("family", ["logistic", "linear", "poisson"])
+def test_unbiased_with_right_standard_errors_where_the_naive_fit_is_not(family):
+    """80 replications of 4,000 records: mean within 4 Monte-Carlo errors; spread within 30% of the standard errors."""
+    rng = np.random.default_rng(4)
+    name, response = RESPONSES[family]
+    mechanism, fits, errors, plain = Mechanism(MILD, BOOK), [], [], []
+    for _ in range(80):
+        frame = release(rng, 4_000, MILD, response)
+        found = regression(f"{name} ~ a + b + x", frame, mechanism, family)
+        fits.append(found.value[:5])
+        errors.append(found.standard_error[:5])
+        plain.append(naive(problem_of(read(f"{name} ~ a + b + x", frame, mechanism, family, None, None), 5)[0])[:5])
+    truth = np.array(list(TRUE.values()))
+    spread = np.std(fits, axis=0, ddof=1)
+    limit = 4 * spread / np.sqrt(80)
+    assert (np.abs(np.mean(fits, axis=0) - truth) < limit).all()
+    np.testing.assert_allclose(spread, np.mean(errors, axis=0), rtol=0.3)
+    assert (np.abs(np.mean(plain, axis=0) - truth) > limit)[:4].all()
+
+
+def test_mcsimex_agrees_under_mild_perturbation():
+    rng = np.random.default_rng(5)
+    laws = {"a": randomised_response(3, 4.0), "b": randomised_response(2, 3.0)}
+    frame, mechanism = release(rng, 20_000, laws, binary), Mechanism(laws, BOOK)
+    check = mcsimex("y ~ a + b + x", frame, mechanism, "logistic", rng, replicates=5)
+    found = regression("y ~ a + b + x", frame, mechanism, "logistic")
+    assert check.names == found.names
+    np.testing.assert_allclose(check.value, found.value, atol=0.06)
+    assert np.abs(check.path[0] - found.value).max() > 0.06
+    odd = Mechanism({"b": TransitionMatrix.from_array([[0.1, 0.9], [0.8, 0.2]])}, BOOK)
+    with pytest.raises(EstimationError, match="whole levels"):
+        mcsimex("y ~ b", frame, odd, "logistic", rng)
+
+
+def test_summary_and_formulas():
+    rng = np.random.default_rng(6)
+    frame, mechanism = release(rng, 3_000, MILD, binary), Mechanism(MILD, BOOK)
+    found = regression("y ~ C(a) + b + x", frame, mechanism, "logistic")
+    assert found.names == ("Intercept", "C(a)[T.a1]", "C(a)[T.a2]", "b", "x")
+    text = str(found)
+    assert "P>|z|" in text
+    assert "perturbed: a, b" in text
+    assert found.to_arrow()["coef"].to_pylist() == pytest.approx(found.value.tolist())
+    low, high = found.interval()
+    assert (low < found.value).all()
+    assert (found.value < high).all()
+    assert (found.p_value <= 1).all()
+    by_category = regression("y ~ a * C(b)", frame, mechanism, "logistic")
+    assert by_category.names[-1] == "a[T.a2]:C(b)[T.1.0]"
+    several = regression("z ~ b", release(rng, 3_000, MILD, RESPONSES["multinomial"][1]), mechanism, "multinomial")
+    assert several.names == ("mid: Intercept", "mid: b", "high: Intercept", "high: b")
+
+
+def test_efficient_score_vanishes_at_the_maximum_only():
+    rng = np.random.default_rng(7)
+    frame = release(rng, 2_000, MILD, binary)
+    problem, _ = problem_of(read("y ~ a + b", frame, Mechanism(MILD, BOOK), "logistic", None, None), 5)
+    found = solve(problem, 1e-10, 20_000)
+    assert found.decrement <= 1e-10
+    law = np.full((1, 6), 1 / 6)
+    at = efficient(problem, LatentState(naive(problem), law))
+    assert at.score @ np.linalg.solve(at.information, at.score) > 1
+
+
+@pytest.mark.parametrize(
+    ("family", "y", "eta", "extra"),
+    [
+        (Linear(), np.array([0.3, -1.2]), np.array([[0.1], [0.4]]), np.array([0.2])),
+        (Logistic(), np.array([1.0, 0.0]), np.array([[0.1], [0.4]]), np.array([])),
+        (Poisson(), np.array([3.0, 0.0]), np.array([[0.1], [0.4]]), np.array([])),
+        (Multinomial(3), np.array([0.0, 2.0]), np.array([[0.1, -0.3], [0.4, 0.2]]), np.array([])),
+    ],
+)
+def test_family_scores_are_derivatives(family, y, eta, extra):
+    score, weight = family.derivatives(y, eta, extra)
+    h = 1e-6
+    for i in range(family.predictors + len(family.extras)):
+        shift_eta, shift_extra = np.zeros_like(eta), np.zeros_like(extra)
+        (shift_eta[:, i] if i < family.predictors else shift_extra[i - family.predictors :])[...] = h
+        up = family.log_density(y, eta + shift_eta, extra + shift_extra)
+        down = family.log_density(y, eta - shift_eta, extra - shift_extra)
+        np.testing.assert_allclose(score[..., i], (up - down) / (2 * h), atol=1e-8)
+    assert np.linalg.eigvalsh(weight).min() > 0
+
+
+def separated():
+    return pa.table(
+        {"a": ["a0", "a1", "a2"] * 40, "b": [0, 1] * 60, "y": ["no", "yes", "yes"] * 40, "x": np.arange(120.0)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "kind", "message"),
+    [
+        ("y ~~ a", "logistic", UsageError, "cannot be read"),
+        ("y", "logistic", UsageError, "cannot be read|one variable"),
+        ("log(y) ~ a", "logistic", UsageError, "one variable"),
+        ("y ~ nosuch", "logistic", DataError, "nosuch"),
+        ("y ~ a", "probit", UsageError, "unknown family"),
+        ("a ~ b", "logistic", DataError, "two categories"),
+        ("a ~ b", "linear", DataError, "numbers"),
+        ("x ~ a", "logistic", DataError, "0 and 1"),
+        ("y ~ a", "logistic", EstimationError, "separated|singular"),
+        ("x ~ a + C(a)", "linear", EstimationError, "not identified"),
+    ],
+)
+def test_bad_input_gets_a_clear_error(formula, family, kind, message):
+    mechanism = Mechanism({"a": TransitionMatrix.identity(3)}, BOOK)
+    with pytest.raises(kind, match=message):
+        regression(formula, separated(), mechanism, family)
+
+
+def test_not_converged_and_missing_values():
+    rng = np.random.default_rng(8)
+    frame, mechanism = release(rng, 2_000, MILD, binary), Mechanism(MILD, BOOK)
+    with pytest.raises(EstimationError, match="did not converge"):
+        regression("y ~ a + b", frame, mechanism, "logistic", max_steps=15, tolerance=1e-14)
+    with pytest.raises(UsageError, match="groups"):
+        regression("y ~ a + b", frame, mechanism, "logistic", groups=["a"])
+    holes = frame.set_column(frame.column_names.index("x"), "x", pa.array([None, *frame["x"].to_pylist()[1:]]))
+    assert regression("y ~ a + x", holes, mechanism, "logistic").dropped == 1
