@@ -196,15 +196,29 @@ def test_data_that_does_not_fit_is_not_released(tmp_path: Path) -> None:
 
 
 def test_the_dossier_is_private_and_apart(tmp_path: Path) -> None:
-    made = release.write_dossier(tmp_path / "inside", {"risk.json": "{}", "page.html": b"x"}, release=tmp_path / "out")
+    files = {"risk.json": "{}", "page.html": b"x"}
+    with release.dossier(tmp_path / "inside", files, release=tmp_path / "out") as made:
+        assert not made.exists()
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert {stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == {0o600}
     (tmp_path / "out").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "out")
     for dossier in (tmp_path / "out" / "dossier", tmp_path / "alias" / "dossier", tmp_path, tmp_path / "out"):
-        with pytest.raises(ReleaseError, match="inside another"):
-            release.write_dossier(dossier, {"risk.json": "{}"}, release=tmp_path / "out")
+        with (
+            pytest.raises(ReleaseError, match="inside another"),
+            release.dossier(dossier, files, release=tmp_path / "out"),
+        ):
+            pass
     assert os.listdir(tmp_path / "out") == []
+
+
+def test_a_release_that_fails_leaves_no_dossier(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        release.dossier(tmp_path / "inside", {"risk.json": "{}"}, release=tmp_path / "out"),
+    ):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
 
 
 def test_targets_are_checked_together(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,12 +109,13 @@ def run(
                 progress=step,
             )
 
-    if dossier is not None:
-        files = dossier_files(plan, engine, source, blocks, certificate)
-        release.write_dossier(dossier, files, release=out)
-    return release.write(
-        out, data_writer=write_data, data_name=name, mechanism=mechanism, claims=plan.claims, facts=facts
-    )
+    with ExitStack() as stack:
+        if dossier is not None:
+            files = dossier_files(plan, engine, source, blocks, certificate)
+            stack.enter_context(release.dossier(dossier, files, release=out))
+        return release.write(
+            out, data_writer=write_data, data_name=name, mechanism=mechanism, claims=plan.claims, facts=facts
+        )
 
 
 def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:

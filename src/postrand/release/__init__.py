@@ -1,6 +1,6 @@
 """The public bundle: written whole or not at all, read, and verified from its bytes alone."""
 
-from postrand.release.bundle import Release, check_targets, released_codebook, write, write_dossier
+from postrand.release.bundle import Release, check_targets, dossier, released_codebook, write
 from postrand.release.verification import Check, Verification, read, verify
 
 read_release = read
@@ -11,10 +11,10 @@ __all__ = [
     "Release",
     "Verification",
     "check_targets",
+    "dossier",
     "read",
     "read_release",
     "released_codebook",
     "verify",
     "write",
-    "write_dossier",
 ]

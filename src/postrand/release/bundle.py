@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,8 +136,11 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
     }
 
 
-def write_dossier(directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path) -> Path:
-    """Write the internal dossier whole or not at all, readable by its owner only, apart from the release.
+@contextmanager
+def dossier(directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path) -> Iterator[Path]:
+    """Write the internal dossier, apart from the release and readable by its owner only, around a block of work.
+
+    It appears when the block ends without an error, so that no dossier is left of a release that failed.
 
     Raises
     ------
@@ -150,7 +154,7 @@ def write_dossier(directory: str | Path, files: Mapping[str, str | bytes], *, re
             path = staging / name
             path.touch(0o600)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return directory
+        yield directory
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
