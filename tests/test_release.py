@@ -196,7 +196,7 @@ def test_data_that_does_not_fit_is_not_released(tmp_path: Path) -> None:
 
 
 def test_the_dossier_is_private_and_apart(tmp_path: Path) -> None:
-    files = {"risk.json": "{}", "page.html": b"x"}
+    files: dict[str, str | bytes] = {"risk.json": "{}", "page.html": b"x"}
     with release.dossier(tmp_path / "inside", files, release=tmp_path / "out") as made:
         assert not made.exists()
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
