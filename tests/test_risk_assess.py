@@ -99,13 +99,13 @@ def test_bad_input_is_explained():
         assess(data, KEYS, sampling_fraction=1.5)
     with pytest.raises(UsageError, match="both"):
         assess(data, KEYS, sampling_fraction=0.5, weight="w")
-    with pytest.raises(UsageError, match="did you mean 'age'"):
+    with pytest.raises(DataError, match="did you mean 'age'"):
         assess(data, ["agee"])
     with pytest.raises(UsageError, match="list of names"):
         assess(data, "age")
     with pytest.raises(UsageError, match="unknown model"):
         assess(data, KEYS, sampling_fraction=0.5, model="four-way")
-    with pytest.raises(UsageError, match="not a table"):
+    with pytest.raises(UsageError, match="dataframe"):
         assess(3, KEYS)
     with pytest.raises(UsageError, match="unknown rule"):
         assess(data, KEYS, missing="drop")  # type: ignore[arg-type]

@@ -10,10 +10,12 @@ import numpy as np
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
+from postrand.mechanism import Mechanism
 from postrand.risk import loglinear, modelchoice, tau
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
 from postrand.risk.data import Coded, MissingRule, code_column, key_codes, numeric, read_columns, rule_codes
+from postrand.risk.law import KeyLaw
 from postrand.risk.report import RecordRisk, RiskReport
 from postrand.risk.tau import Tau
 from postrand.risk.weights import check_weights, household_risk, individual_risk
@@ -31,6 +33,7 @@ def assess(
     codebook: Codebook | None = None,
     structural_zeros: Sequence[Mapping[str, Any]] = (),
     missing: MissingRule = "category",
+    mechanism: Mechanism | None = None,
 ) -> RiskReport:
     """Measure how identifiable the records of a sample are by their key variables.
 
@@ -52,15 +55,18 @@ def assess(
         Combinations of key values that cannot occur, ``[{"age": "0-14", "marital": "widowed"}]``.
     missing
         Whether a missing key value is a category of its own, or a wildcard that matches every value.
+    mechanism
+        The mechanism that the file was released by: ``tau1`` and ``tau2`` then count only links that the perturbation
+        leaves right (Shlomo and Skinner 2010).
 
     A fit that does not converge is said in ``status``.
 
     Raises
     ------
     UsageError
-        If a column, model or variable is unknown, or the fraction is outside (0, 1] or comes with weights.
+        If a model or variable is unknown, or the fraction is outside (0, 1] or comes with weights.
     DataError
-        If a weight is missing or below 1, or values do not fit the codebook or the structural zeros.
+        If a column is not there, a weight is missing or below 1, or values do not fit the codebook or the rules.
 
     Examples
     --------
@@ -72,6 +78,7 @@ def assess(
     _check_design(key_variables, sampling_fraction, weight, household)
     asked = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
     columns = read_columns(data, [*key_variables, *asked, *(n for n in (weight, household) if n)])
+    codebook = codebook or (None if mechanism is None else mechanism.codebook)
     coded = {name: code_column(columns[name], name, codebook) for name in [*key_variables, *asked]}
     keys = key_codes(coded, key_variables, missing)
     cells = table(keys)
@@ -79,7 +86,8 @@ def assess(
     weights = _weights(columns, weight)
     pi = sampling_fraction if weights is None else _inclusion(cells, weights)
     rules = rule_codes({name: coded[name] for name in key_variables}, structural_zeros)
-    result = _estimate(keys, cells, pi, model, rules)
+    law = None if mechanism is None else KeyLaw.of(mechanism, keys.names, keys.shape)
+    result = _estimate(keys, cells, pi, model, rules, law)
     risk = None if weights is None or keys.has_wildcards else individual_risk(cells, weights)
     of_household = None if risk is None or household is None else household_risk(risk, _labels(columns[household]))
     return RiskReport(
@@ -119,6 +127,7 @@ def _estimate(
     pi: FloatArray | float | None,
     model: loglinear.Model,
     rules: Sequence[Mapping[str, int]],
+    law: KeyLaw | None,
 ) -> _Result:
     if model != "search":
         loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
@@ -135,9 +144,10 @@ def _estimate(
         fit = modelchoice.choose(cells, average, forbidden=rules).fit
     else:
         fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
-    tau1, tau2 = tau.estimate(fit, cells, pi)
+    stay = np.ones(cells.counts.size) if law is None else law.diagonal(cells.codes)
+    tau1, tau2 = tau.estimate(fit, cells, pi, stay)
     record_risk = tau.unique_risk(fit.at(cells.codes), pi)
-    r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
+    r1, r2 = (np.where(cells.uniques, r * stay, 0.0)[cells.record_cell] for r in record_risk)
     status = "converged"
     if not fit.converged:
         status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"

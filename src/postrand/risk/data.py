@@ -12,6 +12,7 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.coding import encode
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.frames import to_arrow
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 
 MissingRule = Literal["category", "wildcard"]
@@ -27,7 +28,9 @@ def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     Raises
     ------
     UsageError
-        If a column is not there, or the data are of no kind that is known.
+        If the data are of no kind that is known.
+    DataError
+        If a column is not there, or the columns differ in length.
     """
     wanted = list(dict.fromkeys(names))
     if isinstance(data, Mapping):
@@ -37,27 +40,15 @@ def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         _check_names(wanted, data.schema.names)
         table = pa.Table.from_batches(list(data.batches(columns=wanted)), schema=None).unify_dictionaries()
     else:
-        table = _arrow(data, wanted)
+        table = to_arrow(data, wanted).unify_dictionaries()
     lengths = {len(table.column(name)) for name in wanted}
     raise_all(DataError, [sentence("the columns differ in length")] * (len(lengths) > 1))
     return {name: table.column(name) for name in wanted}
 
 
-def _arrow(frame: Any, names: Sequence[str]) -> pa.Table:
-    import narwhals as nw
-
-    try:
-        native = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        wanted = "a pandas, polars or pyarrow table, a source, or a mapping of columns"
-        raise UsageError(sentence("the data are not a table", got=type(frame).__name__, wanted=wanted)) from None
-    _check_names(names, native.columns)
-    return native.select(*names).to_arrow().unify_dictionaries()
-
-
 def _check_names(wanted: Sequence[str], known: Sequence[str]) -> None:
     raise_all(
-        UsageError,
+        DataError,
         [sentence(f"no column {n!r}{nearest(n, known)}", wanted=", ".join(known)) for n in wanted if n not in known],
     )
 

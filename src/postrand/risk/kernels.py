@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 
@@ -46,3 +47,31 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
             for b in range(a):
                 total += 2.0 * covariance[first, index[i, b]]
         out[i] = total
+
+
+@njit(cache=True, nogil=True)
+def best_links(tables, offsets, widths, rows, columns, counts, scale):  # type: ignore[no-untyped-def]
+    """Return, for each target cell, the largest weight, the records that have it, and the sum over all records.
+
+    The weight of target x and released cell z is the product of ``table_b[x_b, z_b]`` over groups, times ``scale[z]``.
+    """
+    targets, groups = rows.shape
+    best, tied, total = np.zeros(targets), np.zeros(targets), np.zeros(targets)
+    start = np.empty(groups, dtype=np.int64)
+    for x in range(targets):
+        for b in range(groups):
+            start[b] = offsets[b] + rows[x, b] * widths[b]
+        for z in range(counts.size):
+            weight = scale[z]
+            for b in range(groups):
+                weight *= tables[start[b] + columns[z, b]]
+                if weight == 0.0:
+                    break
+            if weight == 0.0:
+                continue
+            total[x] += weight * counts[z]
+            if weight > best[x] * (1 + 1e-9):
+                best[x], tied[x] = weight, counts[z]
+            elif weight >= best[x] * (1 - 1e-9):
+                tied[x] += counts[z]
+    return best, tied, total

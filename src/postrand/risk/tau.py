@@ -74,7 +74,9 @@ def inverse_variance(x: FloatArray) -> FloatArray:
     return variance
 
 
-def estimate(fit: LogLinearFit, cells: CellTable, pi: FloatArray | float) -> tuple[Tau, Tau]:
+def estimate(
+    fit: LogLinearFit, cells: CellTable, pi: FloatArray | float, stay: FloatArray | None = None
+) -> tuple[Tau, Tau]:
     """Return ``τ1`` and ``τ2`` of a fitted model, with standard errors, biases and intervals.
 
     ``pi`` is the inclusion probability, a number or an array over the occupied cells (C,). The standard error has two
@@ -82,17 +84,22 @@ def estimate(fit: LogLinearFit, cells: CellTable, pi: FloatArray | float) -> tup
     ``β`` by the delta method, ``g'(X' diag(μ) X)^-1 g``. The interval is centred at the value less its second-order
     bias: a cell with ``f = 1`` pulls its own fitted value up, so that flexible models understate the risk. Neither
     knows whether the model is right: see ``modelchoice``.
+
+    ``stay`` (C,) is ``M[j,j]`` of each cell where the file was perturbed: a link to a record can only be right if its
+    keys stayed, and risks are multiplied by it (see ``perturbed``).
     """
     unique = cells.uniques
     codes, pi = cells.codes[unique], np.broadcast_to(pi, cells.counts.shape)[unique]
     mu = fit.at(codes)
     x = mu / pi * (1 - pi)
+    d = np.ones(x.size) if stay is None else stay[unique]
     r1, r2 = np.exp(-x), exprel(x)
+    square = inverse_variance(x) + r2**2
     curvature = _Curvature.of(fit, codes, mu)
     first, second = exprel_slopes(x)
     return (
-        _tau(r1, r1 * (1 - r1), -x * r1, x * (x - 1) * r1, curvature),
-        _tau(r2, inverse_variance(x), x * first, x * (x * second + first), curvature),
+        _tau(d * r1, d * r1 * (1 - d * r1), -d * x * r1, d * x * (x - 1) * r1, curvature),
+        _tau(d * r2, d * square - (d * r2) ** 2, d * x * first, d * x * (x * second + first), curvature),
     )
 
 

@@ -1,0 +1,105 @@
+"""The law of a mechanism on the cells of the key variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism
+from postrand.risk.cells import FloatArray, IntArray, ravel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyLaw:
+    """Hold, for independent groups of key variables, the matrix from true to released codes.
+
+    ``positions[b]`` are the keys of group b; ``matrices[b]`` its matrix, rows true, columns released, whose rows are
+    the cells ``cells[b]`` (numbers of the group's codes in C order, ascending, at ``order[b]`` in the matrix). A key
+    that the mechanism leaves alone has the identity; so has a missing value that is kept.
+    """
+
+    shape: tuple[int, ...]
+    positions: tuple[tuple[int, ...], ...]
+    matrices: tuple[FloatArray, ...]
+    cells: tuple[IntArray, ...]
+    order: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, mechanism: Mechanism | None, names: Sequence[str], shape: Sequence[int]) -> KeyLaw:
+        """Return the law on keys of these names and numbers of codes.
+
+        Raises
+        ------
+        UsageError
+            If a joint block has keys and other variables, or its matrix does not fit the keys.
+        """
+        blocks = () if mechanism is None else mechanism.blocks
+        problems: list[str] = []
+        parts = []
+        taken: set[str] = set()
+        for block in blocks:
+            inside = [n for n in block.variables if n in names]
+            if inside and len(inside) < len(block.variables):
+                what = "a joint block perturbs keys together with other variables"
+                problems.append(sentence(what, where=f"block {block.name!r}", fix="name all of its variables as keys"))
+            elif inside:
+                taken |= set(inside)
+                parts.append(_block_part(block, names, shape, problems))
+        raise_all(UsageError, problems)
+        parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
+        positions, matrices, cells, order = zip(*parts, strict=True)
+        return cls(tuple(shape), positions, matrices, cells, order)
+
+    def groups(self, codes: IntArray) -> IntArray:
+        """Return the row of each group's matrix for cells with these codes, shape (m, J) → (m, B).
+
+        Raises
+        ------
+        UsageError
+            If a combination of codes is not feasible for its block.
+        """
+        found = np.empty((codes.shape[0], len(self.positions)), dtype=np.int32)
+        for b, at in enumerate(self.positions):
+            number = ravel([codes[:, j] for j in at], [self.shape[j] for j in at])
+            place = np.minimum(np.searchsorted(self.cells[b], number), self.cells[b].size - 1)
+            if (self.cells[b][place] != number).any():
+                raise UsageError(sentence("records have a combination of keys that their joint block does not have"))
+            found[:, b] = self.order[b][place]
+        return found
+
+    def diagonal(self, codes: IntArray) -> FloatArray:
+        """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay."""
+        stay = np.ones(codes.shape[0])
+        for b, rows in enumerate(self.groups(codes).T):
+            stay *= self.matrices[b][rows, rows]
+        return stay
+
+
+_Part = tuple[tuple[int, ...], FloatArray, IntArray, IntArray]
+
+
+def _block_part(block: Block, names: Sequence[str], shape: Sequence[int], problems: list[str]) -> _Part:
+    at = tuple(list(names).index(n) for n in block.variables)
+    sizes = tuple(shape[j] for j in at)
+    matrix = block.matrix.array
+    size = block.matrix.size
+    if block.cells is not None:
+        number = ravel(list(block.cell_table(sizes).T), sizes)
+        order = np.argsort(number)
+        return at, matrix, number[order], order
+    whole = int(np.prod(sizes))
+    if whole == size + 1 and len(at) == 1:  # missing values that are kept: released as missing
+        matrix = np.pad(matrix, (0, 1))
+        matrix[size, size] = 1.0
+    elif whole != size:
+        where = f"block {block.name!r}"
+        problems.append(sentence("the matrix does not fit the keys", where=where, got=size, wanted=whole))
+    everything = np.arange(max(whole, size))
+    return at, matrix, everything, everything
+
+
+def _kept(position: int, size: int) -> _Part:
+    return (position,), np.eye(size), np.arange(size), np.arange(size)
