@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,9 @@ import click
 
 from postrand import __version__
 from postrand.errors import PostrandError, UsageError, sentence
+
+# Arrow's own allocator keeps tens of megabytes that a short run never gives back.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 Result = tuple[dict[str, Any], str]
 """What a command gives: plain data for ``--json``, and a text for people."""

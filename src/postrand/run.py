@@ -88,7 +88,8 @@ def run(
         Any of the tree; nothing is left on disk then.
     """
     release.check_targets(out, dossier)
-    engine, key = engine or LocalEngine(), as_release_key(release_key)
+    engine = engine or LocalEngine(scratch=Path(out).parent)
+    key = as_release_key(release_key)
     source = formats.read(plan.source, plan.codebook)
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks)
