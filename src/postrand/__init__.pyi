@@ -1,8 +1,9 @@
 from . import estimate, risk
 from .certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
-from .errors import PostrandError
+from .design import MutualInformation, Prior, UniformOffDiagonal, design
 from .engines.frame import perturb
+from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
 from .plan import Plan, load_plan
@@ -20,13 +21,17 @@ __all__ = [
     "Codebook",
     "DifferentialPrivacy",
     "Mechanism",
+    "MutualInformation",
     "Plan",
     "PostrandError",
+    "Prior",
     "Release",
     "ReleaseKey",
     "TransitionMatrix",
+    "UniformOffDiagonal",
     "Variable",
     "certify",
+    "design",
     "estimate",
     "load_plan",
     "perturb",
