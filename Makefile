@@ -10,8 +10,9 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/.demo  ## install what the demonstration needs and run it
-	$(BIN)/postrand demo
+demo: $(VENV)/.demo  ## install what the demonstration needs and run it (replaces the folder demo/)
+	rm -rf demo
+	$(BIN)/postrand demo --out demo
 
 env: $(VENV)/.dev  ## install the locked development environment (no-op when up to date)
 
