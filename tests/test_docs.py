@@ -23,7 +23,7 @@ def test_the_readme_example_prints_what_it_says():
 def test_every_command_of_the_readme_exists():
     from postrand.cli import main
 
-    commands = set(re.findall(r"^postrand ([a-z]+)", README, re.MULTILINE))
+    commands = set(re.findall(r"^postrand ([a-z]+) .* #", README, re.MULTILINE))
     assert commands
     assert commands <= set(main.commands)
 
