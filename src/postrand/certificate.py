@@ -9,7 +9,7 @@ from typing import Any
 
 from postrand import options
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
-from postrand.exact import log_upper
+from postrand.exact import format_upper, log_upper
 from postrand.mechanism import Block, Mechanism
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel
 
@@ -176,9 +176,9 @@ def _blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
 
 def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
     return sentence(
-        f"the exact law does not meet {options.to_dict(claim.privacy)}",
+        f"the exact law does not meet {options.describe(claim.privacy)}",
         where=", ".join(claim.variables),
-        got=f"level {finding.level!r}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
+        got=f"level {format_upper(finding.level)}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
         fix="design the matrix with a smaller budget; design() rounds inward",
     )
 

@@ -20,6 +20,18 @@ def to_dict(value: Any) -> dict[str, Any]:
     return {"model": value.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}}
 
 
+def describe(value: Any) -> str:
+    """Return a member of a family as text for people.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> describe(DifferentialPrivacy(1.0))
+    'differential (epsilon = 1.0)'
+    """
+    chosen = to_dict(value)
+    fields = ", ".join(f"{name} = {field}" for name, field in chosen.items() if name != "model")
+    return f"{chosen['model']} ({fields})" if fields else str(chosen["model"])
+
+
 def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> Any:
     """Return the member of ``family`` that ``data["model"]`` names, made from the other entries.
 

@@ -19,6 +19,7 @@ from postrand.codebook import Codebook
 from postrand.design.problem import Design, Prior
 from postrand.design.solve import design as solve
 from postrand.engines import Engine, LocalEngine
+from postrand.errors import PostrandError
 from postrand.exact import format_upper
 from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
@@ -168,5 +169,9 @@ def _design_block(block: BlockPlan, codebook: Codebook, engine: Engine, source: 
     else:
         counts = engine.count(source, codebook, block.variables).dense().ravel()
         prior = Prior(counts / counts.sum(), provenance="confidential")
-    made = solve(prior, block.privacy, block.objective, block.structure)
+    try:
+        made = solve(prior, block.privacy, block.objective, block.structure)
+    except PostrandError as error:
+        where = f"block {'*'.join(block.variables)!r}"
+        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
     return DesignedBlock(block, made.matrix, made)
