@@ -7,7 +7,7 @@ from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
 from .plan import Plan, load_plan
-from .privacy import DifferentialPrivacy
+from .privacy import Bistochastic, DifferentialPrivacy
 from .randomness import ReleaseKey
 from .release import Release, read_release, verify
 from .run import run
@@ -15,6 +15,7 @@ from .run import run
 __version__: str
 
 __all__ = [
+    "Bistochastic",
     "Block",
     "Certificate",
     "Claim",
