@@ -10,13 +10,13 @@ from postrand.errors import PostrandError, SpecificationError, nearest, raise_al
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Return ``{"model": name, field: value, ...}`` for a member of a family.
+    """Return ``{"model": name, field: value, ...}`` for a member of a family; confidential fields are no options.
 
     >>> from postrand.privacy import DifferentialPrivacy
     >>> to_dict(DifferentialPrivacy(1.0))
     {'model': 'differential', 'epsilon': 1.0}
     """
-    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if not f.metadata.get("confidential")}
     return {"model": value.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}}
 
 
@@ -58,7 +58,7 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
 
 def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
     """Return ``kind(**values)`` for a dataclass, with every problem of the values at once."""
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init and not f.metadata.get("confidential")}
     problems = [sentence(f"unknown option {k!r}{nearest(k, fields)}", where=where) for k in values if k not in fields]
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

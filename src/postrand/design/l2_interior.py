@@ -7,23 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from postrand.design.l2_curvature import MoveLoss, Vector
 from postrand.design.l2_programme import Rows
 from postrand.errors import DesignError, sentence
-
-Vector = NDArray[np.float64]
-DENSE_HESSIAN = 900
-"""Up to so many moves the exact Hessian pays; beyond, limited-memory updates do."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Smooth:
-    """An objective of the moves: value, gradient (V,) and Hessian (V, V)."""
-
-    value: Callable[[Vector], float]
-    gradient: Callable[[Vector], Vector]
-    hessian: Callable[[Vector], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +24,7 @@ class Point:
 
 
 def minimise(
-    objective: Smooth, rows: Rows, high: Vector, start: Vector, *, tolerance: float = 1e-9, limit: int = 3000
+    objective: MoveLoss, rows: Rows, high: Vector, start: Vector, *, tolerance: float = 1e-9, limit: int = 3000
 ) -> Point:
     """Minimise ``objective(y)`` over ``0 <= y <= high`` and the rows, from ``start`` = ``[y, z]``.
 
@@ -48,7 +35,6 @@ def minimise(
     """
     ca = _casadi()
     V, N = len(high), rows.A.shape[1]
-    exact = V <= DENSE_HESSIAN
     x = ca.MX.sym("x", N)
     jacobian = _sparse(ca, rows.A)
     value = _callback(ca, "value", [(N, 1)], [(1, 1)], lambda p: [objective.value(p[:V])])
@@ -68,14 +54,8 @@ def minimise(
         "ipopt.jac_c_constant": "yes",
         "ipopt.jac_d_constant": "yes",
     }
-    keep = [value, slope]  # casadi holds no reference to Python callbacks
-    if exact:
-        curvature = _hessian(ca, objective, V, N, rows.A.shape[0])
-        keep.append(curvature)
-        options["hess_lag"] = curvature
-    else:
-        options["ipopt.hessian_approximation"] = "limited-memory"
-        options["ipopt.limited_memory_max_history"] = 30
+    curvature = _hessian(ca, objective, V, N, rows.A.shape[0])
+    options["hess_lag"] = curvature  # casadi keeps no reference to Python callbacks: these names do
     solver = ca.nlpsol("least_loss", "ipopt", {"x": x, "f": value(x), "g": ca.densify(jacobian @ x)}, options)
     found = solver(
         x0=start,
@@ -107,25 +87,21 @@ def _casadi() -> Any:
     return casadi
 
 
-def _with_gradient(objective: Smooth, y: Vector, size: int) -> list[Any]:
+def _with_gradient(objective: MoveLoss, y: Vector, size: int) -> list[Any]:
     gradient = np.zeros(size)
     gradient[: len(y)] = objective.gradient(y)
     return [objective.value(y), gradient]
 
 
-def _hessian(ca: Any, objective: Smooth, V: int, N: int, rows: int) -> Any:
-    upper = ca.Sparsity.upper(V)
-    pattern = ca.diagcat(ca.DM(upper), ca.DM(N - V, N - V)).sparsity()
-    i, j = np.triu_indices(V)
+def _hessian(ca: Any, objective: MoveLoss, V: int, N: int, rows: int) -> Any:
+    i, j = objective.pattern(N)
     order = np.lexsort((i, j))  # casadi stores by column
-    i, j = i[order], j[order]
+    pattern = ca.Sparsity.triplet(N, N, i[order].tolist(), j[order].tolist())
 
     def evaluate(p: Vector, _: Vector, scale: Vector, __: Vector) -> list[Any]:
-        H = objective.hessian(p[:V]) * float(scale[0])
-        return [ca.DM(pattern, H[i, j])]
+        return [ca.DM(pattern, objective.hessian(p[:V])[order] * float(scale[0]))]
 
-    shapes = [(N, 1), (0, 0), (1, 1), (rows, 1)]
-    return _callback(ca, "curvature", shapes, [pattern], evaluate)
+    return _callback(ca, "curvature", [(N, 1), (0, 0), (1, 1), (rows, 1)], [pattern], evaluate)
 
 
 def _sparse(ca: Any, A: Any) -> Any:

@@ -73,7 +73,11 @@ class L2Loss:
         return np.asarray(np.outer(prior, gram.diagonal()) - 2 * weighted @ gram) / self.records
 
     def curvature(
-        self, array: NDArray[np.float64], prior: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int64]
+        self,
+        array: NDArray[np.float64],
+        prior: NDArray[np.float64],
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Return the Hessian in the moves ``(rows[v], columns[v])``, shape (V, V): ``M[i,j] += x, M[i,i] -= x``.
 
@@ -90,7 +94,8 @@ class L2Loss:
         A_jk = A[np.ix_(j, i)] - A[np.ix_(i, i)]
         T_jk = T[np.ix_(j, i)] - T[np.ix_(i, i)]
         inflow = prior[i][:, None] * (
-            A[np.ix_(j, i)] * (P[np.ix_(j, j)] - P[np.ix_(j, i)]) - A[np.ix_(i, i)] * (P[np.ix_(i, j)] - P[np.ix_(i, i)])
+            A[np.ix_(j, i)] * (P[np.ix_(j, j)] - P[np.ix_(j, i)])
+            - A[np.ix_(i, i)] * (P[np.ix_(i, j)] - P[np.ix_(i, i)])
         )
         half = T_jk * A_jk.T - inflow
         return np.asarray(2 * (S[np.ix_(i, i)] * P_jl + half + half.T)) / self.records
@@ -102,4 +107,4 @@ def _inverse(array: NDArray[np.float64]) -> NDArray[np.float64] | None:
     except np.linalg.LinAlgError:
         return None
     condition = np.abs(inverse).sum(axis=1).max() * np.abs(array).sum(axis=1).max()
-    return inverse if condition <= MAX_CONDITION else None
+    return np.asarray(inverse, dtype=np.float64) if condition <= MAX_CONDITION else None

@@ -3,8 +3,22 @@
 from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
 from postrand.privacy.bistochastic import Bistochastic
 from postrand.privacy.differential import DifferentialPrivacy
+from postrand.privacy.key_types import KeyTypes
+from postrand.privacy.recognition import Recognition, SpontaneousRecognition
+from postrand.privacy.together import Together
 
-MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic)
+MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic, SpontaneousRecognition)
 """Every model that a plan or certificate may name, by its ``name``."""
 
-__all__ = ["MODELS", "Bistochastic", "DifferentialPrivacy", "Finding", "LinearConstraints", "PrivacyModel"]
+__all__ = [
+    "MODELS",
+    "Bistochastic",
+    "DifferentialPrivacy",
+    "Finding",
+    "KeyTypes",
+    "LinearConstraints",
+    "PrivacyModel",
+    "Recognition",
+    "SpontaneousRecognition",
+    "Together",
+]

@@ -1,0 +1,152 @@
+"""The record types of a file over its key variables, and the sets of keys that an attacker can overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from postrand.errors import PrivacyError, nearest, raise_all, sentence
+from postrand.table import ContingencyTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyTypes:
+    """Hold the K types of a key domain and how many records of a file have each (CHR's 𝒳 and ``U0``).
+
+    ``codes`` has shape (K, J): one row of key codes for each category of the (joint) transition matrix, in its order.
+    ``counts`` has shape (K,): integers, the confidential frequencies. Nothing here belongs in a release.
+
+    Raises
+    ------
+    PrivacyError
+        With every problem at once: counts that are not whole records, codes that do not fit, an empty file.
+
+    Examples
+    --------
+    >>> types = KeyTypes.of_counts([[3, 0], [1, 6]], ("sex", "veteran"))
+    >>> types.size, types.records, types.codes.tolist()
+    (4, 10, [[0, 0], [0, 1], [1, 0], [1, 1]])
+    """
+
+    variables: tuple[str, ...]
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", tuple(self.variables))
+        codes, counts = np.array(self.codes), np.array(self.counts)
+        raise_all(PrivacyError, _problems(self.variables, codes, counts))
+        for name, array in (("codes", codes), ("counts", counts)):
+            array = array.astype(np.int64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def of_counts(cls, counts: ArrayLike, variables: Sequence[str] | None = None) -> KeyTypes:
+        """Return the full product domain, in C order, of an array of counts with one axis for each key variable."""
+        array = np.asarray(counts)
+        names = [f"key {axis}" for axis in range(array.ndim)] if variables is None else variables
+        codes = np.indices(array.shape).reshape(array.ndim, -1).T
+        return cls(tuple(names), codes, array.ravel())
+
+    @classmethod
+    def of_table(cls, table: ContingencyTable, cells: ArrayLike | None = None) -> KeyTypes:
+        """Return the types of a contingency table; ``cells``, shape (K, J), lists the feasible ones of a joint block.
+
+        Raises
+        ------
+        PrivacyError
+            If records lie outside ``cells``.
+        """
+        if cells is None:
+            return cls.of_counts(table.dense(), table.variables)
+        codes = np.asarray(cells, dtype=np.int64)
+        counts = table.dense()[tuple(codes.T)]
+        if counts.sum() != table.total:
+            raise PrivacyError(sentence("records lie outside the feasible cells", fix="add the cells that occur"))
+        return cls(table.variables, codes, counts)
+
+    @property
+    def size(self) -> int:
+        """The number K of types, occurring or not."""
+        return len(self.counts)
+
+    @property
+    def records(self) -> int:
+        """The number n of records."""
+        return int(self.counts.sum())
+
+    @property
+    def occurring(self) -> NDArray[np.int64]:
+        """The indices of the types that occur."""
+        return np.flatnonzero(self.counts > 0)
+
+    def key_sets(self, subsets: int | Iterable[Iterable[str]]) -> tuple[tuple[int, ...], ...]:
+        """Return the chosen sets π as tuples of axes: all of one size, or those named.
+
+        Raises
+        ------
+        PrivacyError
+            If a set is larger than the number of keys, is empty, or names an unknown key or one key twice.
+        """
+        if isinstance(subsets, int):
+            if not 1 <= subsets <= len(self.variables):
+                what = "a set of keys is larger than the number of keys"
+                raise PrivacyError(sentence(what, got=subsets, wanted=f"1..{len(self.variables)}"))
+            return tuple(combinations(range(len(self.variables)), subsets))
+        names = tuple(tuple(s) for s in subsets)
+        raise_all(PrivacyError, self._set_problems(names))
+        return tuple(tuple(sorted(map(self.variables.index, s))) for s in names)
+
+    def _set_problems(self, sets: tuple[tuple[str, ...], ...]) -> Iterable[str]:
+        if not sets:
+            yield sentence("no set of keys is chosen", fix="name at least one, or give a size such as 3")
+        for chosen in sets:
+            where = f"set {', '.join(chosen)}"
+            for name in dict.fromkeys(chosen):
+                if name not in self.variables:
+                    hint = nearest(name, self.variables)
+                    yield sentence(f"no key {name!r}{hint}", where=where, wanted=", ".join(self.variables))
+            if not chosen or len(set(chosen)) != len(chosen):
+                yield sentence("a set of keys is empty, or names one twice", where=where)
+            elif len(chosen) > len(self.variables):
+                yield sentence("a set of keys is larger than the number of keys", where=where)
+
+    def cell_of(self, axes: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the values ``k0`` that the keys ``axes`` take, shape (C, |π|), and the value of each type, (K,)."""
+        values, cell = np.unique(self.codes[:, axes], axis=0, return_inverse=True)
+        return values, cell.reshape(-1).astype(np.int64)
+
+    def incidence(self, sets: tuple[tuple[int, ...], ...]) -> csr_array:
+        """Return the cells (π, k0) as a sparse 0/1 matrix (K, C): the sets one after the other, every value of each."""
+        columns, offset = [], 0
+        for axes in sets:
+            values, cell = self.cell_of(axes)
+            columns.append(cell + offset)
+            offset += len(values)
+        rows = np.tile(np.arange(self.size), len(sets))
+        return csr_array((np.ones(rows.size), (rows, np.concatenate(columns))), shape=(self.size, offset))
+
+
+def _problems(variables: tuple[str, ...], codes: NDArray[np.generic], counts: NDArray[np.generic]) -> Iterable[str]:
+    if len(set(variables)) != len(variables) or not variables:
+        yield sentence("key variables are not distinct names", got=", ".join(map(repr, variables)))
+    if codes.shape != (counts.size, len(variables)) or counts.ndim != 1:
+        yield sentence(
+            "types and counts do not fit",
+            got=f"codes {codes.shape}, counts {counts.shape}",
+            wanted=f"(K, {len(variables)}) and (K,)",
+        )
+        return
+    if len(np.unique(codes, axis=0)) != len(codes):
+        yield sentence("a type is listed twice")
+    whole = np.issubdtype(counts.dtype, np.integer) or bool((counts == np.rint(counts.astype(float))).all())
+    if not whole or counts.astype(float).min(initial=0) < 0:
+        yield sentence("counts are not numbers of records", wanted="integers >= 0", fix="count records, not weights")
+    elif counts.astype(float).sum() < 1:
+        yield sentence("the file has no records")

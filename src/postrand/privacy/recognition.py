@@ -1,0 +1,294 @@
+"""Security against spontaneous recognition (CHR condition C1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, kron, vstack
+
+from postrand.errors import PrivacyError, raise_all, sentence
+from postrand.exact import format_upper
+from postrand.matrix import TransitionMatrix
+from postrand.privacy.base import Finding, LinearConstraints
+from postrand.privacy.key_types import KeyTypes
+from postrand.table import ContingencyTable
+
+_HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """The largest posterior of one set of keys: internal, since it names a released combination of the file."""
+
+    posterior: Fraction
+    keys: tuple[str, ...]
+    combination: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpontaneousRecognition:
+    """Ask that no released combination of few keys points to a person with posterior above alpha (CHR C1, (1)).
+
+    For every chosen set π of keys, every value ``k0`` of them and every type ``m`` that occurs in the file,
+    ``Σ_{k: k_π=k0} M[m,k] <= α Σ_l U0(l) Σ_{k: k_π=k0} M[l,k]``: the left side over the sum on the right is the
+    posterior that a record released with ``k0`` is a given person of type m, each record being equally likely before.
+    ``U0`` are the file's own frequencies: :meth:`on` ties the model to them. They are confidential, so they are no
+    option of the model and never published, and a public release does not suffice to recompute the claim.
+
+    Parameters
+    ----------
+    alpha
+        The largest posterior allowed, 0 < α < 1, taken as the decimal that it prints as (0.1 means 1/10).
+    subsets
+        The sets of keys that can be overviewed at once: a size (every set of so many keys; CHR: 3), or their names.
+
+    Raises
+    ------
+    PrivacyError
+        If α is not in (0, 1), or ``subsets`` is neither a size nor lists of names.
+
+    Examples
+    --------
+    >>> model = SpontaneousRecognition(alpha=0.5, subsets=1).on([[1, 3], [2, 2]])
+    >>> model.check([TransitionMatrix.identity(4)]).holds
+    True
+    >>> SpontaneousRecognition(0.3, 1).on([[1, 3], [2, 2]]).largest([TransitionMatrix.identity(4)]).posterior
+    Fraction(1, 3)
+    """
+
+    name: ClassVar[str] = "recognition"
+    needs_file: ClassVar[bool] = True
+    alpha: float
+    subsets: int | tuple[tuple[str, ...], ...] = 3
+    types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
+
+    def __post_init__(self) -> None:
+        raise_all(PrivacyError, _option_problems(self.alpha, self.subsets))
+        if not isinstance(self.subsets, int):
+            object.__setattr__(self, "subsets", tuple(tuple(s) for s in self.subsets))
+        if self.types is not None:
+            self.types.key_sets(self.subsets)
+
+    def on(
+        self, file: KeyTypes | ContingencyTable | ArrayLike, variables: Sequence[str] | None = None
+    ) -> SpontaneousRecognition:
+        """Return the model tied to a file's frequencies: key types, a table of the keys, or an array of counts.
+
+        Raises
+        ------
+        PrivacyError
+            If no matrix can meet the model on this file (n < 1/α), or its sets of keys do not fit the file.
+        """
+        if isinstance(file, ContingencyTable):
+            file = KeyTypes.of_table(file)
+        types = file if isinstance(file, KeyTypes) else KeyTypes.of_counts(file, variables)
+        if types.records * self.limit < 1:
+            # Summed over k0, C1 says 1 <= α n; and a matrix of equal rows attains 1/n everywhere.
+            raise PrivacyError(
+                sentence(
+                    "no matrix can meet C1: even a release independent of the truth has posterior 1/n",
+                    where=f"alpha {self.alpha}",
+                    got="fewer than 1/alpha records",
+                    wanted=f"n >= {math.ceil(1 / self.limit)}",
+                    fix="raise alpha, or release a larger file",
+                )
+            )
+        return dataclasses.replace(self, types=types)
+
+    @property
+    def limit(self) -> Fraction:
+        """α as the exact decimal that it prints as."""
+        return Fraction(repr(float(self.alpha)))
+
+    @property
+    def file(self) -> KeyTypes:
+        """The key types that the model is tied to; raises PrivacyError where there are none."""
+        if self.types is None:
+            raise PrivacyError(
+                sentence(
+                    "C1 rests on the confidential frequencies of the keys, which are not part of the model",
+                    where=f"recognition, alpha {self.alpha}",
+                    fix="tie it to the file's table of keys: model.on(table)",
+                )
+            )
+        return self.types
+
+    @property
+    def key_sets(self) -> tuple[tuple[int, ...], ...]:
+        """The chosen sets π, as axes of the file's key types."""
+        return self.file.key_sets(self.subsets)
+
+    def posteriors(self, matrices: Sequence[TransitionMatrix]) -> Iterator[Recognition]:
+        """Yield the exact largest posterior of each set of keys, and the combination where it is attained.
+
+        ``matrices`` are the independent blocks, in the order of the key variables: one matrix on all K types, or
+        matrices whose sizes divide the product domain's axes in order.
+
+        Raises
+        ------
+        PrivacyError
+            If the matrices do not fit the key types.
+        """
+        file = self.file
+        groups = _axes_of_blocks(file, matrices)
+        occurring = file.occurring
+        for axes in self.key_sets:
+            values, mass = _released_mass(file, matrices, groups, axes)
+            expected = _exact_sum(file.counts, mass)
+            top = mass[occurring].max(axis=0)
+            scores = [Fraction(int(a), int(b)) if b else Fraction(0) for a, b in zip(top, expected, strict=True)]
+            worst = max(range(len(scores)), key=scores.__getitem__)
+            keys = tuple(file.variables[a] for a in axes)
+            yield Recognition(scores[worst], keys, tuple(int(v) for v in values[worst]))
+
+    def largest(self, matrices: Sequence[TransitionMatrix]) -> Recognition:
+        """Return the largest posterior over every chosen set, and where it is attained (for the curator)."""
+        return max(self.posteriors(matrices), key=lambda found: found.posterior)
+
+    def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+        """Compare every posterior with α in exact rational arithmetic, all conditions of C1.
+
+        Where the model holds, ``level`` is α itself: the exact posterior would tell of the confidential frequencies
+        (:meth:`largest` gives it). ``where`` names the keys only.
+        """
+        found = self.largest(matrices)
+        holds = found.posterior <= self.limit
+        level = self.alpha if holds else _float_upper(found.posterior)
+        return Finding(
+            holds=holds,
+            level=level,
+            sentence=(
+                "no released combination of these keys, overviewed "
+                f"{self._sets_text()}, points to a person with posterior above {format_upper(level)}; this rests on "
+                "the file's confidential frequencies, and is recomputed from file and law, not from the release"
+            ),
+            where=f"keys {', '.join(found.keys)}",
+        )
+
+    def constraints(self, size: int) -> LinearConstraints:
+        """Return C1 as rows on ``vec(M)``, one for each cell (π, k0) and each type with ``0 < U0(m) < 1/α``.
+
+        The others hold for every matrix (CHR (2)). Rows are dense in the cell's columns: the designer's own programme
+        keeps one auxiliary variable for each cell instead.
+        """
+        file = self.file
+        if size != file.size:
+            raise PrivacyError(sentence("the matrix does not fit the key types", got=size, wanted=file.size))
+        cells = file.incidence(self.key_sets).T.tocsr()  # (C, K)
+        weighted = csr_array(np.asarray(file.counts, dtype=float)[None, :])
+        expected = _kron_rows(weighted, cells)
+        blocks = []
+        for m in self.rare_types():
+            unit = csr_array(([1.0], ([0], [m])), shape=(1, size))
+            blocks.append(_kron_rows(unit, cells) - float(self.limit) * expected)
+        A = vstack(blocks, format="csr") if blocks else csr_array((0, size * size))
+        return LinearConstraints(csr_array(A), np.zeros(A.shape[0]))
+
+    def rare_types(self) -> NDArray[np.int64]:
+        """Return the types with ``0 < U0(m) < 1/α``; C1 holds for all others whatever the matrix (CHR (2))."""
+        counts = self.file.counts
+        return np.flatnonzero((counts > 0) & (counts * self.limit.numerator < self.limit.denominator))
+
+    def _sets_text(self) -> str:
+        if isinstance(self.subsets, int):
+            return f"{self.subsets} at a time"
+        return "as " + "; ".join(", ".join(s) for s in self.subsets)
+
+
+def _option_problems(alpha: Any, subsets: Any) -> Iterator[str]:
+    number = isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
+    if not (number and 0 < alpha < 1):
+        yield sentence("alpha is not a probability", got=alpha, wanted="0 < alpha < 1")
+    if isinstance(subsets, bool) or (isinstance(subsets, int) and subsets < 1):
+        yield sentence("a set of keys has no members", got=subsets, wanted="a size >= 1, or lists of key names")
+    elif not isinstance(subsets, int):
+        listed = isinstance(subsets, (tuple, list)) and all(
+            isinstance(s, (tuple, list)) and all(isinstance(n, str) for n in s) for s in subsets
+        )
+        if not listed:
+            yield sentence("subsets is neither a size nor lists of key names", got=repr(subsets))
+
+
+def _axes_of_blocks(file: KeyTypes, matrices: Sequence[TransitionMatrix]) -> list[tuple[int, ...]]:
+    """Return the axes that each matrix covers; several blocks need the full product domain, in C order."""
+    if len(matrices) == 1:
+        if matrices[0].size != file.size:
+            what = "the matrix does not fit the key types"
+            raise PrivacyError(sentence(what, got=matrices[0].size, wanted=file.size))
+        return [tuple(range(len(file.variables)))]
+    shape = tuple(int(s) + 1 for s in file.codes.max(axis=0))
+    full = (
+        math.prod(shape) == file.size
+        and (np.ravel_multi_index(tuple(file.codes.T), shape) == np.arange(file.size)).all()
+    )
+    groups, axis = [], 0
+    for matrix in matrices:
+        start, size = axis, 1
+        while axis < len(shape) and size < matrix.size:
+            size *= shape[axis]
+            axis += 1
+        groups.append(tuple(range(start, axis)))
+        full = full and size == matrix.size
+    if not full or axis != len(shape):
+        got = " x ".join(str(m.size) for m in matrices)
+        raise PrivacyError(
+            sentence("the blocks do not divide the key variables in order", got=got, wanted=f"parts of {shape}")
+        )
+    return groups
+
+
+def _released_mass(
+    file: KeyTypes, matrices: Sequence[TransitionMatrix], groups: list[tuple[int, ...]], axes: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the values k0 of the keys ``axes`` and ``Σ_{k: k_π=k0} M[m,k]``, shape (K, C), as exact integers.
+
+    The unit is 2^-53 to the power of the number of blocks that touch the set: the others sum to 1.
+    """
+    if len(matrices) == 1:
+        values, cell = file.cell_of(axes)
+        return values, _grouped(matrices[0].weights, cell, len(values))
+    mass: NDArray[Any] = np.ones((file.size, 1), dtype=object)
+    values = np.zeros((1, 0), dtype=np.int64)
+    for matrix, group in zip(matrices, groups, strict=True):
+        inside = [a for a in group if a in axes]
+        if not inside:
+            continue
+        codes = np.unique(file.codes[:, group], axis=0)
+        part, cell = np.unique(codes[:, [group.index(a) for a in inside]], axis=0, return_inverse=True)
+        summed = _grouped(matrix.weights, cell.reshape(-1), len(part)).astype(object)
+        own = np.unique(file.codes[:, group], axis=0, return_inverse=True)[1].reshape(-1)
+        mass = (mass[:, :, None] * summed[own][:, None, :]).reshape(file.size, -1)
+        values = np.hstack([np.repeat(values, len(part), axis=0), np.tile(part, (len(values), 1))])
+    return values, mass
+
+
+def _grouped(weights: NDArray[np.int64], cell: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    """Return the columns of ``weights`` summed by cell: integers of at most 2^53."""
+    order = np.argsort(cell, kind="stable")
+    starts = np.searchsorted(cell[order], np.arange(cells))
+    return np.asarray(np.add.reduceat(weights[:, order], starts, axis=1))
+
+
+def _exact_sum(counts: NDArray[np.int64], mass: NDArray[Any]) -> NDArray[Any]:
+    """Return ``Σ_l U0(l) mass[l, c]`` as Python integers."""
+    if mass.dtype == object:
+        return np.asarray(counts.astype(object) @ mass)
+    high, low = counts @ (mass // _HALF), counts @ (mass % _HALF)
+    return np.asarray(high.astype(object) * _HALF + low.astype(object))
+
+
+def _float_upper(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _kron_rows(row: csr_array, cells: csr_array) -> csr_array:
+    """Return ``row ⊗ cells``: the functionals ``Σ_l row[l] Σ_{k∈c} M[l,k]`` of ``vec(M)``, one row for each cell."""
+    return csr_array(kron(row, cells, format="csr"))

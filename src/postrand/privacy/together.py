@@ -1,0 +1,60 @@
+"""Several privacy models at once, for one design; a certificate states them as separate claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from postrand.errors import PrivacyError, raise_all, sentence
+from postrand.matrix import TransitionMatrix
+from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Ask that every one of ``models`` holds.
+
+    Raises
+    ------
+    PrivacyError
+        If there are no models, or one of them is not a privacy model.
+
+    Examples
+    --------
+    >>> from postrand.privacy.differential import DifferentialPrivacy
+    >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> Together((DifferentialPrivacy(1.1), DifferentialPrivacy(1.0))).check([M]).holds
+    False
+    """
+
+    name: ClassVar[str] = "together"
+    models: tuple[PrivacyModel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))
+        wrong = [m for m in self.models if isinstance(m, type) or not isinstance(m, PrivacyModel)]
+        raise_all(PrivacyError, [sentence("not a privacy model", got=repr(m)) for m in wrong])
+        if not self.models:
+            raise PrivacyError(sentence("no privacy model is named", fix="name at least one"))
+
+    def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+        """Test every model; ``level`` and ``where`` are those of the first that fails, else of the first."""
+        findings = [model.check(matrices) for model in self.models]
+        shown = next((f for f in findings if not f.holds), findings[0])
+        return Finding(
+            holds=all(f.holds for f in findings),
+            level=shown.level,
+            sentence="; ".join(f.sentence for f in findings),
+            worst=shown.worst,
+            where=shown.where,
+        )
+
+    def constraints(self, size: int) -> LinearConstraints:
+        """Return the rows of all models, one below the other."""
+        parts = [model.constraints(size) for model in self.models]
+        A = csr_array(vstack([part.A for part in parts]))
+        return LinearConstraints(A, np.concatenate([part.b for part in parts]))
