@@ -1,6 +1,11 @@
 """Correct inference from a release: the analyst has the data, the matrices and nothing else."""
 
 from postrand.estimate.em import maximum_likelihood
+from postrand.estimate.functionals import Ratio, identified, odds_ratio, quantities, ratio
+from postrand.estimate.hypotheses import ChiSquared
+from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
+from postrand.estimate.hypotheses import independence_test as test_independence
+from postrand.estimate.planning import Precision, expected_precision
 from postrand.estimate.regression import Regression, regression
 from postrand.estimate.regression_simex import Simex, mcsimex
 from postrand.estimate.result import Estimate
@@ -8,14 +13,24 @@ from postrand.estimate.tally import from_counts
 from postrand.estimate.unbiased import from_tally, proportions, table
 
 __all__ = [
+    "ChiSquared",
     "Estimate",
+    "Precision",
+    "Ratio",
     "Regression",
     "Simex",
+    "expected_precision",
     "from_counts",
     "from_tally",
+    "identified",
     "maximum_likelihood",
     "mcsimex",
+    "odds_ratio",
     "proportions",
+    "quantities",
+    "ratio",
     "regression",
     "table",
+    "test_goodness_of_fit",
+    "test_independence",
 ]

@@ -97,7 +97,16 @@ class Estimate:
 
         ``(1 − Σπ²) / (m − 1)``, the summed variance of such a sample, equals this estimate's; for π negative values
         are set to 0 and the rest rescaled.
+
+        Raises
+        ------
+        UsageError
+            If the estimate is not a table that adds up to the whole.
         """
+        if not np.isclose(self.value.sum(), 1.0) and not np.isclose(self.value.sum(), self.total):
+            raise UsageError(
+                sentence("only a whole table has an effective sample size", got="quantities that do not add up")
+            )
         mass = np.maximum(self.value, 0.0)
         mass = mass / mass.sum()
         noise = float(self.law.variance("total").sum()) / float(self.value.sum()) ** 2

@@ -146,10 +146,13 @@ def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, .
 
 def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -> Layout:
     """Return the axes that a table of the variables needs, in the order in which they are first named."""
-    groups = _blocks(variables, mechanism)
-    book = codebook_of(table, mechanism, needed_columns(variables, mechanism))
+    return layout(codebook_of(table, mechanism, needed_columns(variables, mechanism)), variables, mechanism)
+
+
+def layout(book: Codebook, variables: Sequence[str], mechanism: Mechanism) -> Layout:
+    """Return the same from a codebook that has all the variables, without data."""
     axes = []
-    for held, shown in groups.items():
+    for held, shown in _blocks(variables, mechanism).items():
         block = mechanism[held[0]] if held[0] in mechanism.variables else None
         labels = tuple(book[name].code_labels for name in held)
         shape = tuple(len(texts) for texts in labels)

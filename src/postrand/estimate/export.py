@@ -1,0 +1,67 @@
+"""Files that let base R reproduce a table: a short script, the categories, and one matrix for each block."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+from postrand.codebook import Variable
+from postrand.mechanism import Block, Mechanism
+
+
+def r_files(mechanism: Mechanism) -> dict[str, str]:
+    """Return the texts of ``postrand.R``, ``r_categories.csv`` and ``r_matrix_1.csv``, ..., by file name.
+
+    They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
+    reads back exactly), rows true and columns released.
+
+    Raises
+    ------
+    SpecificationError
+        If the mechanism has no codebook.
+    """
+    book = mechanism.require_codebook()
+    files = {
+        "postrand.R": resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8"),
+        "r_categories.csv": _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables)),
+    }
+    for number, block in enumerate(mechanism.blocks, 1):
+        files[f"r_matrix_{number}.csv"] = matrix_csv(block, tuple(book[name].size for name in block.variables))
+    return files
+
+
+def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:
+    """Return a block's law as CSV: the codes of each true cell, then ``p1``..``pK``, the released cells in that order.
+
+    Examples
+    --------
+    >>> from postrand.matrix import TransitionMatrix
+    >>> print(matrix_csv(Block(("sex",), TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])), (2,)), end="")
+    sex,p1,p2
+    0,0.75,0.25
+    1,0.5,0.5
+    """
+    head = [*block.variables, *(f"p{k}" for k in range(1, block.matrix.size + 1))]
+    rows = zip(block.cell_table(shape).tolist(), block.matrix.array.tolist(), strict=True)
+    return _csv(head, ([*map(str, codes), *map(repr, law)] for codes, law in rows))
+
+
+def _categories(variables: Iterable[Variable]) -> Iterable[list[str]]:
+    for v in variables:
+        kinds = {type(c) for c in v.categories}
+        kind = "logical" if kinds == {bool} else "number" if kinds <= {int, float} else "text"
+        for value, label in zip(v.categories, v.code_labels, strict=False):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            yield [v.name, text, label, kind, "no"]
+        if v.missing == "category":
+            yield [v.name, "", v.code_labels[-1], kind, "yes"]
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return text.getvalue()

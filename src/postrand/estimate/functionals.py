@@ -1,0 +1,294 @@
+"""Linear functionals of a true table, their ratios, and what of a table a singular mechanism still identifies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, single
+from postrand.estimate.result import Estimate, Law, Part, wald
+from postrand.estimate.tally import Tally, tally
+from postrand.estimate.unbiased import LinearLaw
+from postrand.mechanism import Mechanism
+
+IDENTIFIED = 1e-8
+"""A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
+
+
+def quantities(
+    frame: Any,
+    variables: Sequence[str],
+    functionals: Mapping[str, ArrayLike],
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+) -> Estimate:
+    """Estimate linear functionals ``Σ c π`` of the true table of the variables, without bias.
+
+    ``functionals`` names coefficient arrays c of the table's shape: a category's indicator, a difference of two, scores
+    for a mean. Each is estimated by ``Σ b λ^`` with ``M b = c``, solved along each axis, so it needs only be identified
+    itself: the matrices may be singular. The result's ``value`` and ``covariance`` follow the order of ``functionals``.
+
+    Raises
+    ------
+    UsageError
+        If a functional does not have the table's shape.
+    EstimationError
+        Naming every functional that the release does not identify.
+    """
+    return from_tally(tally(frame, variables, mechanism, weights, strata), functionals)
+
+
+def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate:
+    """Return the same from counted records."""
+    true = {name: _over_cells(counted.layout, name, c) for name, c in functionals.items()}
+    solved = {name: _solve(counted.layout, c) for name, c in true.items()}
+    raise_all(
+        EstimationError,
+        (
+            sentence(
+                f"{name!r} cannot be identified from the release",
+                where=", ".join(counted.layout.variables),
+                got="a functional outside the range of the transition matrix",
+                fix="ask estimate.identified(...) for the groups of categories that can be estimated",
+            )
+            for name, b in solved.items()
+            if b is None
+        ),
+    )
+    released = np.array([b.ravel() for b in solved.values() if b is not None])
+    law = _law(counted, released, list(true.values()))
+    return Estimate(
+        variables=("quantity",),
+        labels=(tuple(true),),
+        value=law.linear.mean,
+        law=law,
+        records=int(counted.records.sum()),
+        total=counted.total,
+        dropped=counted.dropped,
+        method="unbiased, never clipped",
+        perturbed=counted.layout.perturbed,
+    )
+
+
+def identified(
+    frame: Any, variable: str, mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+) -> tuple[Estimate, tuple[str, ...]]:
+    """Estimate what a singular matrix leaves identified of one variable: categories, or groups that look alike.
+
+    Returns the estimate, labels joined by `` + `` where categories with the same law were merged, and the categories
+    refused.
+
+    Raises
+    ------
+    EstimationError
+        If no category and no such group is identified.
+    """
+    counted = tally(frame, [variable], mechanism, weights, strata)
+    layout = counted.layout
+    texts, functionals, refused = layout.labels[0], {}, []
+    for group in _alike(layout.axes[0]):
+        members = [[i] for i in group] if _identifies(layout, group[:1]) else [group]
+        for member in members:
+            if _identifies(layout, member):
+                functionals[" + ".join(texts[i] for i in member)] = _indicator(len(texts), member)
+            else:
+                refused += [texts[i] for i in member]
+    if not functionals:
+        raise EstimationError(
+            sentence(
+                "no category can be identified from the release", where=variable, got="a singular transition matrix"
+            )
+        )
+    return from_tally(counted, functionals), tuple(refused)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratio:
+    """Hold a ratio, or an odds ratio, with the standard error of its logarithm."""
+
+    value: float
+    log_standard_error: float
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of the interval, symmetric on the log scale."""
+        half = float(stats.norm.isf((1 - level) / 2)) * self.log_standard_error
+        return self.value * math.exp(-half), self.value * math.exp(half)
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return f"{self.value:.5g} (95% interval {low:.5g} to {high:.5g})"
+
+
+def ratio(estimate: Estimate, numerator: str, denominator: str) -> Ratio:
+    """Return the ratio of two estimated quantities, for example a conditional proportion, by the delta method.
+
+    Raises
+    ------
+    UsageError
+        If a label is unknown.
+    EstimationError
+        If one of the two is not positive: its logarithm has no error.
+    """
+    labels = estimate.labels[0]
+    for name in (numerator, denominator):
+        if estimate.value.ndim != 1 or name not in labels:
+            raise UsageError(sentence(f"no quantity {name!r}{nearest(name, labels)}", wanted=", ".join(labels)))
+    index = [labels.index(numerator), labels.index(denominator)]
+    return _log_contrast(
+        estimate.value[index], estimate.covariance[np.ix_(index, index)], [1, -1], [numerator, denominator]
+    )
+
+
+def odds_ratio(
+    frame: Any,
+    row: str,
+    column: str,
+    mechanism: Mechanism,
+    rows: tuple[str, str] | None = None,
+    columns: tuple[str, str] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+) -> Ratio:
+    """Estimate the odds ratio ``π11 π22 / (π12 π21)`` of two categories of each variable, corrected for perturbation.
+
+    ``rows`` and ``columns`` name the categories by their labels; they may be left out where a variable has two.
+
+    Raises
+    ------
+    UsageError
+        If a category is unknown, or a variable has more than two and none are named.
+    EstimationError
+        If one of the four estimated frequencies is not positive.
+    """
+    counted = tally(frame, [row, column], mechanism, weights, strata)
+    pairs = [
+        _pair(texts, chosen, name)
+        for texts, chosen, name in zip(counted.layout.labels, (rows, columns), (row, column), strict=True)
+    ]
+    functionals = {}
+    for i in pairs[0]:
+        for j in pairs[1]:
+            unit = np.zeros(counted.layout.shape)
+            unit[i, j] = 1.0
+            functionals[f"{counted.layout.labels[0][i]}, {counted.layout.labels[1][j]}"] = unit
+    found = from_tally(counted, functionals)
+    return _log_contrast(found.value, found.covariance, [1, -1, -1, 1], list(functionals))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantityLaw:
+    """The law of linear functionals: total from the released counts; the perturbation part where it is identified."""
+
+    linear: LinearLaw
+    noise: Array | None
+
+    def covariance(self, part: Part) -> Array:
+        """Return one part of the covariance, shape (F, F)."""
+        if part == "total":
+            return self.linear.covariance("total")
+        if self.noise is None:
+            raise EstimationError(
+                sentence("the split of the covariance is not identified under a singular matrix", fix="use the total")
+            )
+        return self.noise if part == "perturbation" else self.linear.covariance("total") - self.noise
+
+    def variance(self, part: Part) -> Array:
+        """Return its diagonal."""
+        return self.linear.variance("total") if part == "total" else np.diag(self.covariance(part)).copy()
+
+    def margin(self, keep: Sequence[int]) -> Law:
+        """Return the law itself: quantities have one axis."""
+        return self
+
+    def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
+        """Return ``value ± z × standard error``."""
+        return wald(value, self.variance("total"), level)
+
+
+def _law(counted: Tally, released: Array, true: Sequence[Array]) -> QuantityLaw:
+    """Return the law of ``b λ^``: the perturbation part is ``b diag(t2) bᵀ − Σ c cᵀ t2^`` over (Σw)²."""
+    strata = len(counted.records)
+    flat_counts, flat_squares = (t.reshape(strata, -1) for t in (counted.counts, counted.squares))
+    names = tuple(str(i) for i in range(len(released)))
+    layout = Layout((single("quantity", names, None),), ("quantity",))
+    flat = Tally(layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted)
+    linear = LinearLaw(flat, layout, (released,))
+    pooled = flat_squares.sum(axis=0)
+    noise = (released * pooled) @ released.T
+    for i, left in enumerate(true):
+        for j, right in enumerate(true[: i + 1]):
+            product = _solve(counted.layout, left * right)
+            if product is None:
+                return QuantityLaw(linear, None)
+            noise[i, j] = noise[j, i] = noise[i, j] - product.ravel() @ pooled
+    return QuantityLaw(linear, noise / counted.total**2)
+
+
+def _over_cells(layout: Layout, name: str, functional: ArrayLike) -> Array:
+    """Return a functional of the table shown as one over the true cells of every axis."""
+    c = np.asarray(functional, dtype=np.float64)
+    if c.shape != layout.shape or not np.isfinite(c).all():
+        raise UsageError(
+            sentence(f"{name!r} does not fit the table", got=f"shape {c.shape}", wanted=f"{layout.shape}, finite")
+        )
+    project = [axis.projection for axis in layout.axes]
+    return apply([None if g is None else g.T for g in project], layout.scatter(c))
+
+
+def _solve(layout: Layout, c: Array) -> Array | None:
+    """Return b with ``M b = c`` over the axes, or None where c is not in the range of M."""
+    forward: list[Operator] = [None if axis.matrix is None else axis.matrix.array for axis in layout.axes]
+    b = apply([None if m is None else np.asarray(np.linalg.pinv(m, rcond=1e-12)) for m in forward], c)
+    return b if np.abs(apply(forward, b) - c).max() <= IDENTIFIED * np.abs(c).max() else None
+
+
+def _alike(axis: Axis) -> list[list[int]]:
+    """Return the categories of the variable shown, grouped where the release cannot tell them apart."""
+    if axis.matrix is None or len(axis.names) > 1:
+        return [[i] for i in range(math.prod(axis.kept_shape))]
+    groups: dict[bytes, list[int]] = {}
+    for i, row in enumerate(axis.matrix.weights):
+        groups.setdefault(row.tobytes(), []).append(i)
+    return list(groups.values())
+
+
+def _identifies(layout: Layout, members: Sequence[int]) -> bool:
+    return _solve(layout, _over_cells(layout, "", _indicator(layout.shape[0], members))) is not None
+
+
+def _indicator(size: int, members: Sequence[int]) -> Array:
+    unit = np.zeros(size)
+    unit[list(members)] = 1.0
+    return unit
+
+
+def _pair(texts: Sequence[str], chosen: tuple[str, str] | None, name: str) -> list[int]:
+    if chosen is None and len(texts) == 2:
+        return [0, 1]
+    if chosen is None or len(chosen) != 2 or any(c not in texts for c in chosen):
+        raise UsageError(sentence("name two of the categories", where=name, got=chosen, wanted=", ".join(texts)))
+    return [texts.index(c) for c in chosen]
+
+
+def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: Sequence[str]) -> Ratio:
+    raise_all(
+        EstimationError,
+        (
+            sentence(
+                f"the estimate of {n!r} is not positive",
+                fix="the release is too noisy for this ratio: merge categories",
+            )
+            for n, v in zip(names, value, strict=True)
+            if not v > 0
+        ),
+    )
+    slope = np.array(signs) / value
+    return Ratio(float(np.exp(np.array(signs) @ np.log(value))), math.sqrt(max(float(slope @ covariance @ slope), 0.0)))

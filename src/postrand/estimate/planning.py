@@ -1,0 +1,135 @@
+"""What a table will cost in precision, from the mechanism and the number of records alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from postrand.errors import UsageError, sentence
+from postrand.estimate.axes import Array, Axis, Operator, apply, apply_squares
+from postrand.estimate.result import MAX_PRINTED, format_rows
+from postrand.estimate.tally import layout
+from postrand.mechanism import Mechanism
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Precision:
+    """Hold what to expect of an unbiased table: ``standard_error`` at the assumed law, ``worst`` over every law.
+
+    ``effective_sample_size`` is the number of unperturbed records that would answer the table as precisely.
+    """
+
+    variables: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    records: int
+    standard_error: Array
+    worst: Array
+    effective_sample_size: float
+
+    def __str__(self) -> str:
+        columns = (self.standard_error, self.worst)
+        cells = [tuple(i) for i in np.ndindex(self.standard_error.shape)]
+        rows = [
+            [*(texts[i] for texts, i in zip(self.labels, cell, strict=True)), *(f"{a[cell]:.4g}" for a in columns)]
+            for cell in cells[:MAX_PRINTED]
+        ]
+        lines = format_rows([*self.variables, "std. error", "at worst"], rows, left=len(self.variables))
+        if len(cells) > MAX_PRINTED:
+            lines.append(f"... {len(cells) - MAX_PRINTED:,} more cells")
+        alike = f"{self.effective_sample_size:,.0f} unperturbed ones"
+        last = f"{self.records:,} released records answer this table like {alike}."
+        return "\n".join([*lines, last])
+
+
+def expected_precision(
+    mechanism: Mechanism, variables: Sequence[str], records: int, proportions: ArrayLike | None = None
+) -> Precision:
+    """Return the standard errors that an unbiased table of ``records`` simply drawn records will have.
+
+    With ``B = (Mᵀ)^-1`` the variance of a cell is ``(Σ_i π_i Σ_j M[i,j] B[l,j]² − π_l²) / n``, sampling and
+    perturbation together. ``proportions`` is the law assumed, in the table's shape; uniform where it is not given.
+    ``worst`` is the largest standard error over all laws, cell by cell: exact, not a bound.
+
+    Raises
+    ------
+    UsageError
+        If ``records`` is not positive, or ``proportions`` is no distribution of the table's shape.
+    SpecificationError
+        If the mechanism has no codebook, or it lacks a variable.
+    EstimationError
+        If a matrix is singular.
+
+    Examples
+    --------
+    >>> from postrand.codebook import Codebook, Variable
+    >>> from postrand.matrix import TransitionMatrix
+    >>> sex = Codebook((Variable("sex", role="key", categories=("F", "M")),))
+    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=sex)
+    >>> found = expected_precision(mech, ["sex"], 100)
+    >>> found.standard_error.tolist(), round(found.effective_sample_size)
+    ([0.1, 0.1], 26)
+    """
+    if not records > 0:
+        raise UsageError(sentence("the number of records is not positive", got=records))
+    plan = layout(mechanism.require_codebook(), variables, mechanism)
+    shape = plan.shape
+    law = np.full(shape, 1.0 / math.prod(shape)) if proportions is None else np.asarray(proportions, dtype=np.float64)
+    if law.shape != shape or not (law >= 0).all() or abs(law.sum() - 1) > 1e-9:
+        raise UsageError(
+            sentence(
+                "not a distribution over the table", got=f"shape {law.shape}", wanted=f"{shape}, >= 0, summing to 1"
+            )
+        )
+    operators = [axis.unbiased() for axis in plan.axes]
+    spread = [_spread(axis) for axis in plan.axes]
+    released = apply(
+        [None if a.matrix is None else a.matrix.array.T for a in plan.axes], apply(spread, plan.scatter(law))
+    )
+    variance = plan.arrange(apply_squares(operators, released)) - law**2
+    worst = plan.arrange(_worst(plan.axes, operators))
+    total = float(variance.sum()) / records
+    effective = 1.0 + (1.0 - float((law * law).sum())) / total if total > 0 else float(records)
+    return Precision(
+        plan.variables,
+        plan.labels,
+        records,
+        np.sqrt(np.maximum(variance, 0) / records),
+        np.sqrt(worst / records),
+        effective,
+    )
+
+
+def _spread(axis: Axis) -> Operator:
+    """Return the map that shares what a cell of the table holds equally among the block's cells that show it."""
+    project = axis.projection
+    return None if project is None else project.T / np.maximum(project.sum(axis=1), 1.0)
+
+
+def _worst(axes: Sequence[Axis], operators: Sequence[Operator]) -> Array:
+    """Return n times the largest variance of each cell over all true laws.
+
+    A law of mass t on the cell and 1 − t on the costliest other one gives ``t c_in + (1−t) c_out − t²``: c the expected
+    squared contribution of a record, a product over the axes.
+    """
+    inside, outside = [], []
+    for axis, operator in zip(axes, operators, strict=True):
+        b = np.eye(axis.size) if operator is None else operator
+        cost = (b * b) @ (np.eye(axis.size) if axis.matrix is None else axis.matrix.array.T)
+        project = axis.projection
+        mine = (np.eye(axis.size) if project is None else project) > 0
+        inside.append(np.where(mine, cost, 0.0).max(axis=1))
+        outside.append(np.where(mine, 0.0, cost).max(axis=1))
+    most = [np.maximum(i, o) for i, o in zip(inside, outside, strict=True)]
+    one_out = [_product([*most[:a], outside[a], *most[a + 1 :]]) for a in range(len(axes))]
+    c_in, c_out = _product(inside), np.maximum.reduce(one_out)
+    t = np.clip((c_in - c_out) / 2, 0.0, 1.0)
+    return np.asarray(t * c_in + (1 - t) * c_out - t * t)
+
+
+def _product(factors: Sequence[Array]) -> Array:
+    return reduce(np.multiply.outer, factors)
