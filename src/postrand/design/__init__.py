@@ -1,25 +1,43 @@
 """Design: the matrix that keeps most, or costs least, under a privacy model, with a bound that proves it."""
 
+from postrand.design.bistochastic import BistochasticMatrix
+from postrand.design.circulant import Circulant
 from postrand.design.feasible import FeasibleSet
+from postrand.design.general import General
 from postrand.design.problem import Design, DesignWarning, Prior, Structure
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
+from postrand.design.symmetric import Symmetric
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
-from postrand.objectives import OBJECTIVES, MutualInformation, Objective
+from postrand.objectives import (
+    OBJECTIVES,
+    CustomObjective,
+    EstimatorVariance,
+    ExpectedChanges,
+    MutualInformation,
+    Objective,
+)
 
-STRUCTURES: tuple[type, ...] = (UniformOffDiagonal,)
+STRUCTURES: tuple[type, ...] = (UniformOffDiagonal, Symmetric, Circulant, General, BistochasticMatrix)
 """Every structure that a plan may name, by its ``name``."""
 
 __all__ = [
     "OBJECTIVES",
     "STRUCTURES",
+    "BistochasticMatrix",
+    "Circulant",
+    "CustomObjective",
     "Design",
     "DesignWarning",
+    "EstimatorVariance",
+    "ExpectedChanges",
     "FeasibleSet",
+    "General",
     "MutualInformation",
     "Objective",
     "Prior",
     "Structure",
+    "Symmetric",
     "UniformOffDiagonal",
     "design",
     "round_inside",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def corner_values(size: int, epsilon: float) -> NDArray[np.float64]:
     return _without_repeats(np.array(found))
 
 
-def _corners(lines: NDArray[np.float64]) -> NDArray[np.float64]:
+def _corners(lines: NDArray[np.float64]) -> NDArray[Any]:
     """Return the corners of ``{x: A x <= c}`` in the plane, ``lines`` holding rows ``(A, c)``."""
     i, j = np.triu_indices(len(lines), 1)
     A, c = lines[:, :2], lines[:, 2]

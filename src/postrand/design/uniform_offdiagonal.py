@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.design.feasible import FeasibleSet
+from postrand.design.feasible import FeasibleSet, corner_values
 from postrand.design.problem import Solution, refuse
 from postrand.design.rounding import mixing_weights
 from postrand.design.sign_patterns import best_pattern
 from postrand.errors import DesignError, sentence
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.objectives import MutualInformation, Objective
+from postrand.objectives import ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 
@@ -40,6 +40,8 @@ class UniformOffDiagonal:
         """Return the global optimum, rounded inside the family."""
         if not isinstance(privacy, DifferentialPrivacy):
             raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        if isinstance(objective, ExpectedChanges):
+            return _fewest_changes(prior, privacy)
         if not isinstance(objective, MutualInformation):
             raise refuse(self, objective, "use structure Symmetric or Circulant")
         if prior.size == 2:
@@ -60,6 +62,22 @@ def _binary(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective:
     ideal = objective.value(np.array([[high, 1 - high], [1 - high, high]]), prior)
     law = randomised_response(2, privacy.epsilon)
     return Solution(law, ideal * (1 + 1e-14), {"nodes": 0, "pattern": describe(law)})
+
+
+def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy) -> Solution:
+    """Return the vertex with the smallest ``Σ p_k (S-1) o_k``: everyone low, and the heaviest category least."""
+    size = prior.size
+    if size == 2:
+        rows = [1 - q for q in FeasibleSet(2, privacy.epsilon).vertices()]
+    else:
+        rows = []
+        for least, _, low, _ in corner_values(size, privacy.epsilon):
+            rows.append(np.full(size, low))
+            rows[-1][prior.argmax()] = least
+    off = min(rows, key=lambda row: float(prior @ row))
+    bound = float(prior @ off) * (size - 1) * (1 - 1e-12)
+    law = round_family(off, privacy)
+    return Solution(law, bound, {"nodes": 0, "pattern": describe(law)})
 
 
 def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionMatrix:

@@ -1,9 +1,19 @@
 """Design objectives: one file each, one Protocol, one conformance suite."""
 
 from postrand.objectives.base import Objective
+from postrand.objectives.changes import ExpectedChanges
+from postrand.objectives.custom import CustomObjective
 from postrand.objectives.information import MutualInformation
+from postrand.objectives.variance import EstimatorVariance
 
-OBJECTIVES: tuple[type, ...] = (MutualInformation,)
+OBJECTIVES: tuple[type, ...] = (MutualInformation, EstimatorVariance, ExpectedChanges)
 """Every objective that a plan may name, by its ``name``."""
 
-__all__ = ["OBJECTIVES", "MutualInformation", "Objective"]
+__all__ = [
+    "OBJECTIVES",
+    "CustomObjective",
+    "EstimatorVariance",
+    "ExpectedChanges",
+    "MutualInformation",
+    "Objective",
+]

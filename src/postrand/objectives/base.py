@@ -16,7 +16,11 @@ class Objective(Protocol):
     """
 
     name: ClassVar[str]
-    maximise: ClassVar[bool]
+
+    @property
+    def maximise(self) -> bool:
+        """Whether larger values are better."""
+        ...
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the objective of ``array`` (S, S), rows true, columns released, at ``prior`` (S,)."""

@@ -1,0 +1,121 @@
+"""All ε-DP matrices: the most informative one, and what it costs the analyst."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from postrand.design.agreement import most_agreement
+from postrand.design.circulant import Circulant
+from postrand.design.problem import DesignWarning, Solution, Structure, refuse
+from postrand.design.staircase import EXACT_SIZE, best_staircase
+from postrand.design.uniform_offdiagonal import UniformOffDiagonal
+from postrand.errors import DesignError, sentence
+from postrand.matrix import TransitionMatrix
+from postrand.objectives import ExpectedChanges, MutualInformation, Objective
+from postrand.privacy import DifferentialPrivacy, PrivacyModel
+
+MAX_SIZE = 600
+ILL_CONDITIONED = 1e6
+_LARGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class General:
+    """Search all ε-DP matrices.
+
+    Information: the staircase optimum, exact to rounding for S <= 16, with a proven gap beyond. Its released symbols
+    are matched to the categories so that values agree as often as possible; categories left over are never released.
+    Expected changes: an exact linear programme.
+
+    ``details`` has ``rank``, ``condition`` (2-norm) and ``distinct_columns``. A singular or ill-conditioned matrix
+    warns (:class:`DesignWarning`) and names the most informative invertible alternative.
+
+    Examples
+    --------
+    >>> from postrand.design import design
+    >>> d = design([0.3, 0.25, 0.2, 0.15, 0.1], DifferentialPrivacy(3.0), structure=General())
+    >>> d.status, d.details["rank"]
+    ('optimal', 5)
+    """
+
+    name: ClassVar[str] = "general"
+
+    def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
+        """Return the optimum over all ε-DP matrices, as floats."""
+        if not isinstance(privacy, DifferentialPrivacy):
+            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        if prior.size > MAX_SIZE:
+            fix = "use structure UniformOffDiagonal or Circulant"
+            raise DesignError(sentence("too many categories", got=prior.size, wanted=f"S <= {MAX_SIZE}", fix=fix))
+        if isinstance(objective, ExpectedChanges):
+            array, bound = most_agreement(prior, privacy.epsilon)
+            return Solution(array, bound, describe(array))
+        if not isinstance(objective, MutualInformation):
+            raise refuse(self, objective, "use structure Symmetric or Circulant")
+        # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
+        tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
+        found = best_staircase(prior, privacy.epsilon, tolerance)
+        array = to_categories(found.channel(privacy.epsilon), prior)
+        details = {**describe(array), "rounds": found.rounds}
+        if details["condition"] > ILL_CONDITIONED:
+            text = _warning_of(details, prior, privacy, objective)
+            warnings.warn(text, DesignWarning, stacklevel=4)
+            details["notes"] = (text,)
+        return Solution(array, found.bound * (1 + 1e-13), details)
+
+
+def to_categories(channel: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a square matrix: each column of the channel (S, K), K <= S, goes to the category it agrees with most.
+
+    Raises
+    ------
+    DesignError
+        If the channel has more columns than there are categories.
+    """
+    size, symbols = channel.shape
+    if symbols > size:
+        raise DesignError(sentence("the channel has more symbols than categories", got=symbols, wanted=f"<= {size}"))
+    category, symbol = linear_sum_assignment(prior[:, None] * channel, maximize=True)
+    square = np.zeros((size, size))
+    square[:, category] = channel[:, symbol]
+    return square
+
+
+def describe(array: NDArray[np.float64]) -> dict[str, Any]:
+    """Return rank, 2-norm condition number and number of distinct columns that are not zero."""
+    values = np.linalg.svd(array, compute_uv=False)
+    used = array.max(axis=0) > 0
+    shapes = array[:, used] / array[:, used].max(axis=0)
+    return {
+        "rank": int((values > values[0] * 1e-12).sum()),
+        "condition": float(values[0] / values[-1]) if values[-1] > values[0] * 1e-16 else math.inf,
+        "distinct_columns": len(np.unique(shapes.T.round(9), axis=0)),
+    }
+
+
+def _warning_of(
+    details: dict[str, Any], prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective
+) -> str:
+    """Say what cannot be estimated, and which invertible structure keeps most."""
+    size, state = prior.size, f"condition number {details['condition']:.2g}"
+    if details["rank"] < size:
+        state = f"rank {details['rank']} of {size}"
+    alternatives: list[Structure] = [UniformOffDiagonal(), Circulant()]
+    kept = {}
+    for structure in alternatives:
+        found = structure.solve(prior, privacy, objective).array
+        array = found.array if isinstance(found, TransitionMatrix) else found
+        if describe(array)["condition"] <= ILL_CONDITIONED:
+            kept[structure.name] = objective.value(array, prior)
+    name = max(kept, key=lambda k: kept[k])
+    return (
+        f"The most informative matrix is not invertible in practice ({state}): not all frequencies can be estimated "
+        f"from the release. Best invertible alternative: structure {name!r}, {kept[name]:.6g} nats."
+    )

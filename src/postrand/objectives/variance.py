@@ -1,0 +1,79 @@
+"""Variance of the analyst's unbiased estimates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import DesignError, sentence
+from postrand.matrix import MAX_CONDITION
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorVariance:
+    """Cost ``Σ_q w_q Var(c_q' π^)`` for one record, ``π^ = (Mᵀ)^-1 λ^`` the unbiased estimate; divide by n for n records.
+
+    ``Cov(π^) = (Mᵀ)^-1 (diag λ - λλᵀ) M^-1``, ``λ = Mᵀ p``: sampling and perturbation. ``queries`` holds the linear
+    queries ``c_q`` (each S numbers), ``weights`` their weights (default 1 each). With no queries every frequency is
+    one, and the value is the trace. Singular or ill-conditioned matrices (condition number > 1e12) cost infinity.
+
+    Raises
+    ------
+    DesignError
+        If queries are not finite lists of one length, or weights do not fit them, are negative or all 0.
+
+    Examples
+    --------
+    >>> M = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> round(EstimatorVariance().value(M, np.array([0.5, 0.5])), 12)  # k-RR: 2 (λ(1-λ)) / (2q-1)²
+    2.0
+    """
+
+    name: ClassVar[str] = "variance"
+    maximise: ClassVar[bool] = False
+
+    queries: tuple[tuple[float, ...], ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        queries = tuple(tuple(float(x) for x in row) for row in self.queries)
+        weights = tuple(float(w) for w in self.weights)
+        object.__setattr__(self, "queries", queries)
+        object.__setattr__(self, "weights", weights)
+        if len({len(row) for row in queries}) > 1 or not all(math.isfinite(x) for row in queries for x in row):
+            raise DesignError(sentence("queries are not finite lists of one length"))
+        if weights and len(weights) != len(queries):
+            raise DesignError(sentence("weights do not fit the queries", got=len(weights), wanted=len(queries)))
+        if weights and not (min(weights) >= 0 and 0 < sum(weights) < math.inf):
+            raise DesignError(sentence("weights are negative, all 0 or not finite"))
+
+    def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return the weighted sum of variances for one record."""
+        queries = self.matrix(prior.size)
+        if not np.linalg.cond(array) <= MAX_CONDITION:
+            return math.inf
+        answers = np.linalg.solve(array, queries.T)  # (S, Q): the estimate of query q given each released value
+        released = prior @ array
+        mean = released @ answers
+        return float(((released @ answers**2) - mean**2).sum())
+
+    def matrix(self, size: int) -> NDArray[np.float64]:
+        """Return the queries as rows (Q, S), scaled by the square roots of their weights.
+
+        Raises
+        ------
+        DesignError
+            If they do not have ``size`` entries.
+        """
+        if not self.queries:
+            return np.eye(size)
+        queries = np.array(self.queries)
+        if queries.shape[1] != size:
+            raise DesignError(sentence("queries do not fit the prior", got=queries.shape[1], wanted=f"{size} entries"))
+        weights = np.array(self.weights) if self.weights else np.ones(len(queries))
+        scaled: NDArray[np.float64] = queries * np.sqrt(weights)[:, None]
+        return scaled
