@@ -84,8 +84,8 @@ def test_file_risk_after_perturbation_against_the_truth(epsilon):
     """The estimate of tau2 against ``Σ M[j,j]/F~_j`` of 30 wholly perturbed populations.
 
     Tolerance: 4.9 standard errors of the mean (alpha 1e-6) and 2% for the fitted margins. Without M[j,j] the
-    estimate is off by far more. The links that an attacker with a register gets right are fewer: where nobody truly has the
-    released keys the formula counts a risk that is none.
+    estimate is off by far more. The links that an attacker with a register gets right are fewer: where nobody truly
+    has the released keys the formula counts a risk that is none.
     """
     mech = mechanism(epsilon)
     truth, right, found, plain = np.zeros(30), np.zeros(30), np.zeros(30), np.zeros(30)

@@ -6,6 +6,18 @@
 """
 
 from postrand.risk.assess import assess
+from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.report import RiskReport
+from postrand.risk.tune import Tuning, tune
 
-__all__ = ["RiskReport", "assess"]
+__all__ = [
+    "RiskReport",
+    "Tuning",
+    "assess",
+    "bayes_vulnerability",
+    "best_guess",
+    "link",
+    "posterior",
+    "target_posterior",
+    "tune",
+]

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from postrand.errors import UsageError, raise_all, sentence
+from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
-from postrand.risk.cells import FloatArray, IntArray, ravel
+from postrand.randomness import ReleaseKey, derive
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
+from postrand.sampling import AliasTables, perturb_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,3 +106,22 @@ def _block_part(block: Block, names: Sequence[str], shape: Sequence[int], proble
 
 def _kept(position: int, size: int) -> _Part:
     return (position,), np.eye(size), np.arange(size), np.arange(size)
+
+
+def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
+    """Return one released version of the keys, for risk estimates: drawn by the keyed sampler from a seed."""
+    stream = derive(ReleaseKey.from_seed(seed), "risk")
+    rows = law.groups(np.stack(keys.codes, axis=1))
+    moving = [b for b, m in enumerate(law.matrices) if not np.array_equal(m, np.eye(m.shape[0]))]
+    tables = [AliasTables.of(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
+    drawn = perturb_codes(
+        tables, stream.draw, np.arange(keys.records, dtype=np.uint64), [rows[:, b].copy() for b in moving]
+    )
+    codes = list(keys.codes)
+    for b, released in zip(moving, drawn, strict=True):
+        number = np.empty_like(law.cells[b])
+        number[law.order[b]] = law.cells[b]
+        values = np.unravel_index(number[released], [keys.shape[j] for j in law.positions[b]])
+        for j, column in zip(law.positions[b], values, strict=True):
+            codes[j] = column.astype(keys.codes[j].dtype)
+    return KeyCodes(keys.names, keys.shape, tuple(codes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from postrand.errors import UsageError, sentence
@@ -9,7 +11,7 @@ from postrand.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray
 from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import LogLinearFit
-from postrand.risk.tau import Tau, estimate
+from postrand.risk.tau import unique_risk
 
 
 def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: float) -> FloatArray:
@@ -39,16 +41,17 @@ def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: floa
     return own
 
 
-def estimate_after(
+def file_risk(
     fit: LogLinearFit, cells: CellTable, pi: FloatArray | float, law: KeyLaw
-) -> tuple[Tau, Tau, FloatArray]:
-    """Return ``τ1``, ``τ2`` of a released file, and ``M[j,j]`` of its occupied cells.
+) -> dict[Literal["tau1", "tau2"], float]:
+    """Return ``τ1`` and ``τ2`` of a released file, without their errors.
 
     ``fit`` and ``cells`` are those of the *released* file. ``τ2 = Σ_{f~_j=1} M[j,j] E(1/F~_j | f~_j=1)``, F~ being the
     population counts if all units were perturbed: the small-π form of :func:`match_probability`. ``τ1`` has
     ``P(F~_j=1 | f~_j=1)`` in place of the expectation. Both err on the safe side: a cell counts even where nobody truly
     has its keys. ``attack.link`` measures what an attacker gets right.
     """
-    stay = law.diagonal(cells.codes)
-    tau1, tau2 = estimate(fit, cells, pi, stay)
-    return tau1, tau2, stay
+    codes = cells.codes[cells.uniques]
+    stay = law.diagonal(codes)
+    r1, r2 = unique_risk(fit.at(codes), pi)
+    return {"tau1": float((stay * r1).sum()), "tau2": float((stay * r2).sum())}

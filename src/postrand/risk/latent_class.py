@@ -1,0 +1,131 @@
+"""Population uniqueness under a latent class model (Manrique-Vallier and Reiter 2012, 2014)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.errors import UsageError, sentence
+from postrand.risk.cells import CellTable, FloatArray, IntArray
+from postrand.risk.tau import Tau
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentClassFit:
+    """Hold the posterior of ``τ1`` and ``τ2`` with the diagnostics of the chains.
+
+    ``tau1`` and ``tau2`` have the posterior mean, its standard deviation, and the central 95% interval. ``traces``
+    has
+    shape (chains, draws, 5): τ1, τ2, α, occupied classes, augmented records, after the burn-in. ``rhat`` and
+    ``effective`` are the largest split R^ and the smallest effective sample size of τ1 and τ2.
+    """
+
+    tau1: Tau
+    tau2: Tau
+    classes: int
+    rhat: float
+    effective: float
+    status: str
+    traces: FloatArray
+
+
+def fit(
+    cells: CellTable,
+    sampling_fraction: float,
+    *,
+    forbidden: Iterable[Mapping[str, int]] = (),
+    classes: int = 40,
+    sweeps: int = 1000,
+    burn_in: int | None = None,
+    chains: int = 2,
+    seed: int = 0,
+) -> LatentClassFit:
+    """Sample the posterior of a Dirichlet-process mixture of products of multinomials, truncated at ``classes``.
+
+    ``x_ij | z_i=h ~ ψ_hj``, ``ψ_hj ~ Dirichlet(1)``, stick-breaking weights with ``α ~ Gamma(1/4, 1/4)``.
+    Structural zeros
+    (``forbidden``, as in :func:`postrand.risk.loglinear.fit`) truncate the mixture; forbidden records are drawn as
+    missing data. Given a draw, ``F_j − 1 ~ Binomial(N−n, p_j)`` for each sample unique, ``N = n/π``. The first
+    ``burn_in`` sweeps (half by default) are left out. ``status`` says where chains disagree or the truncation binds.
+
+    Raises
+    ------
+    UsageError
+        If the fraction is outside (0, 1], a number of classes, sweeps or chains is too small, or a rule is unknown.
+    """
+    burn_in = sweeps // 2 if burn_in is None else burn_in
+    if not 0 < sampling_fraction <= 1:
+        raise UsageError(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    if classes < 2 or chains < 1 or not 0 <= burn_in <= sweeps - 8:
+        raise UsageError(sentence("wanted classes >= 2, chains >= 1 and at least 8 sweeps after the burn-in"))
+    from postrand.risk.gibbs import chain
+
+    records = int(cells.counts.sum())
+    arguments = (
+        np.ascontiguousarray(cells.codes, dtype=np.int32),
+        cells.counts,
+        np.cumsum([0, *cells.shape]),
+        classes,
+        sweeps,
+        _rules(cells, forbidden),
+        round(records / sampling_fraction) - records,
+        np.flatnonzero(cells.uniques),
+    )
+    streams = np.random.default_rng(seed).spawn(chains)
+    traces = np.stack([chain(*arguments, stream) for stream in streams])[:, burn_in:]
+    rhat = max(split_rhat(traces[:, :, k]) for k in (0, 1))
+    effective = min(effective_size(traces[:, :, k]) for k in (0, 1))
+    most = int(traces[:, :, 3].max())
+    tau1, tau2 = _summary(traces[:, :, 0]), _summary(traces[:, :, 1])
+    return LatentClassFit(tau1, tau2, most, rhat, effective, _status(rhat, most, classes), traces)
+
+
+def _status(rhat: float, most: int, classes: int) -> str:
+    if most == classes:
+        return f"the truncation binds: all {classes} classes are occupied; raise classes"
+    if rhat > 1.1:
+        return f"not converged: split R^ is {rhat:.2f}; raise sweeps"
+    return "converged"
+
+
+def _rules(cells: CellTable, forbidden: Iterable[Mapping[str, int]]) -> IntArray:
+    rows = []
+    for rule in forbidden:
+        unknown = [name for name in rule if name not in cells.names]
+        if unknown or not rule:
+            raise UsageError(sentence(f"no key variable {unknown[0]!r}" if unknown else "an empty structural zero"))
+        rows.append([rule.get(name, -1) for name in cells.names])
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(cells.names))
+
+
+def _summary(draws: FloatArray) -> Tau:
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Tau(float(draws.mean()), float(draws.std()), None, (float(low), float(high)))
+
+
+def split_rhat(draws: FloatArray) -> float:
+    """Return the split R^ of chains, shape (chains, draws): 1 where the halves agree (Gelman et al. 2013, §11.4)."""
+    half = draws.shape[1] // 2
+    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
+    within = parts.var(axis=1, ddof=1).mean()
+    between = half * parts.mean(axis=1).var(ddof=1)
+    return math.sqrt((within * (half - 1) / half + between / half) / within) if within > 0 else 1.0
+
+
+def effective_size(draws: FloatArray) -> float:
+    """Return the effective sample size, autocorrelations summed while pairs are positive (Geyer 1992)."""
+    chains, length = draws.shape
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * length)) ** 2
+    covariance = np.fft.irfft(spectrum)[:, :length].mean(axis=0) / length
+    if covariance[0] <= 0:
+        return float(chains * length)
+    between = draws.mean(axis=1).var(ddof=1) if chains > 1 else 0.0
+    variance = covariance[0] + between
+    correlation = 1 - (covariance[0] - covariance) / variance
+    pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)
+    stop = int(np.argmax(pairs < 0)) if (pairs < 0).any() else pairs.size
+    return float(min(chains * length / max(2 * pairs[:stop].sum() - 1, 1 / (chains * length)), chains * length))

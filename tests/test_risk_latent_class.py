@@ -1,0 +1,99 @@
+"""The latent class model against populations whose truth is known, and its diagnostics against closed forms."""
+
+import numpy as np
+import pytest
+
+from postrand.errors import UsageError
+from postrand.risk import latent_class
+from postrand.risk.cells import KeyCodes, table
+
+SHAPE, PI = (8, 7, 9, 6, 5), 0.05
+
+
+def population(rng, size, forbidden=False):
+    """Draw from a mixture of four products; with ``forbidden`` without a = 0 and b < 4, nor c = 1 and d = 1."""
+    classes = rng.choice(4, 3 * size, p=[0.4, 0.3, 0.2, 0.1])
+    columns = []
+    for s in SHAPE:
+        law = rng.dirichlet(np.full(s, 0.6), size=4)
+        columns.append((rng.random((3 * size, 1)) > np.cumsum(law, axis=1)[classes]).sum(axis=1).clip(0, s - 1))
+    whole = np.stack(columns)
+    if forbidden:
+        whole = whole[:, ~(((whole[0] == 0) & (whole[1] < 4)) | ((whole[2] == 1) & (whole[3] == 1)))]
+    return whole[:, :size]
+
+
+RULES = [*({"a": 0, "b": i} for i in range(4)), {"c": 1, "d": 1}]
+
+
+def sample_of(seed, forbidden):
+    rng = np.random.default_rng(seed)
+    whole = population(rng, 40_000, forbidden)
+    drawn = rng.random(whole.shape[1]) < PI
+    cells = table(KeyCodes(tuple("abcde"), SHAPE, tuple(whole[:, drawn])))
+    counts = np.zeros(SHAPE, dtype=int)
+    np.add.at(counts, tuple(whole), 1)
+    found = counts[tuple(cells.codes[cells.uniques].T)]
+    return cells, ((found == 1).sum(), (1 / found).sum())
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_intervals_hold_the_truth(forbidden):
+    """Eight populations: 95% intervals of both measures hold at least 9 of 16 truths (alpha 1e-6).
+
+    The mutant that ignores the sampling fraction (takes it for twice as large) holds fewer.
+    """
+    hits = mutant = 0
+    for seed in range(8):
+        cells, truth = sample_of(seed, forbidden)
+        rules = RULES if forbidden else []
+        found = latent_class.fit(cells, PI, classes=15, sweeps=300, chains=1, forbidden=rules, seed=seed)
+        wrong = latent_class.fit(cells, 2 * PI, classes=15, sweeps=300, chains=1, forbidden=rules, seed=seed)
+        for tau, bad, true in zip((found.tau1, found.tau2), (wrong.tau1, wrong.tau2), truth, strict=True):
+            assert tau.interval is not None
+            assert bad.interval is not None
+            hits += tau.interval[0] <= true <= tau.interval[1]
+            mutant += bad.interval[0] <= true <= bad.interval[1]
+    assert hits >= 9
+    assert mutant < 9
+
+
+def test_forbidden_records_are_drawn_at_their_rate():
+    """One class and a uniform posterior far from the data's: the augmented records are n p0/(1-p0) on average."""
+    rng = np.random.default_rng(0)
+    whole = rng.integers(0, 4, (2, 60_000))
+    allowed = whole[:, ~((whole[0] == 0) & (whole[1] == 0))][:, :15_000]
+    cells = table(KeyCodes(("a", "b"), (4, 4), tuple(allowed)))
+    found = latent_class.fit(cells, 0.5, classes=2, sweeps=200, chains=1, forbidden=[{"a": 0, "b": 0}])
+    assert found.traces[0, :, 4].mean() == pytest.approx(1000, rel=0.15)  # one cell of sixteen: 15000/15
+
+
+def test_same_seed_same_chain_and_statuses():
+    cells, _ = sample_of(3, False)
+    one, two = (latent_class.fit(cells, PI, classes=3, sweeps=40, seed=5) for _ in range(2))
+    assert np.array_equal(one.traces, two.traces)
+    assert not np.array_equal(one.traces[0], one.traces[1])
+    assert "truncation binds" in one.status
+    assert latent_class.fit(cells, 1.0, sweeps=40).tau1.value == cells.uniques.sum()
+    with pytest.raises(UsageError, match="fraction"):
+        latent_class.fit(cells, 0.0)
+    with pytest.raises(UsageError, match="sweeps"):
+        latent_class.fit(cells, PI, sweeps=10, burn_in=5)
+    with pytest.raises(UsageError, match="no key variable 'z'"):
+        latent_class.fit(cells, PI, forbidden=[{"z": 0}])
+
+
+def test_diagnostics_on_known_chains():
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(4, 20_000))
+    chain = np.zeros_like(noise)
+    for i in range(1, noise.shape[1]):
+        chain[:, i] = 0.8 * chain[:, i - 1] + noise[:, i]
+    assert latent_class.effective_size(noise) == pytest.approx(80_000, rel=0.1)
+    assert latent_class.effective_size(chain) == pytest.approx(80_000 * (1 - 0.8) / (1 + 0.8), rel=0.15)
+    assert latent_class.split_rhat(chain) == pytest.approx(1.0, abs=0.01)
+    assert latent_class.split_rhat(noise + np.arange(4)[:, None]) > 1.3
+    assert latent_class.split_rhat(np.ones((2, 10))) == 1.0
+    assert latent_class.effective_size(np.ones((2, 10))) == 20
