@@ -68,17 +68,27 @@ def permutation_model(original: ArrayLike, released: ArrayLike) -> PermutationMo
     [3, 0, 0, 3]
     """
     x, y = _pair(original, released)
-    n = x.size
-    by_value, by_release = rank_order(x), _release_order(x, y)
-    ordered = x[by_value]
-    first, last = _tied_ranks(ordered)
-    own = np.empty(n, dtype=np.int64)
-    own[by_value] = np.arange(n)
-    new = np.empty(n, dtype=np.int64)
-    new[by_release] = np.arange(n)
-    distances = np.maximum(np.maximum(first[new] - last[own], first[own] - last[new]), 0)
+    ordered, own = _ranks(x, rank_order(x))
+    _, new = _ranks(y, _release_order(x, y))
+    tied = bool((ordered[1:] == ordered[:-1]).any())
+    distances = _between_ties(ordered, own, new) if tied else np.abs(new - own)
     reverse_mapped = ordered[new]
-    return PermutationModel(reverse_mapped, distances, y.astype(np.float64) - reverse_mapped.astype(np.float64))
+    noise = np.subtract(y, reverse_mapped, dtype=np.float64)
+    return PermutationModel(reverse_mapped, distances.astype(np.int64), noise)
+
+
+def _ranks(values: NDArray[Any], order: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the values in order, and the rank of each record in the narrowest type: memory is what runs short."""
+    ranks = np.empty(values.size, dtype=np.min_scalar_type(-values.size))
+    ranks[order] = np.arange(values.size, dtype=ranks.dtype)
+    return values[order], ranks
+
+
+def _between_ties(ordered: NDArray[Any], own: NDArray[Any], new: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the ranks from the run of values tied with a record's own to that tied with its new one."""
+    first, last = _tied_ranks(ordered)
+    distances: NDArray[np.int64] = np.maximum(np.maximum(first[new] - last[own], first[own] - last[new]), 0)
+    return distances
 
 
 def _tied_ranks(ordered: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
