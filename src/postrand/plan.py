@@ -39,7 +39,7 @@ class BlockPlan:
 class ReleaseOptions:
     """Say what the release looks like: format of the data file, order of records, whether ids go out."""
 
-    format: Literal["same", "parquet", "csv", "arrow"] = "same"
+    format: Literal["same", "parquet", "csv", "arrow", "sav", "dta", "xpt"] = "same"
     shuffle: bool = True
     release_ids: bool = False
 
@@ -197,7 +197,7 @@ def _member(family: Iterable[type], data: Any, where: str) -> Any:
 
 
 def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
-    known = ("same", "parquet", "csv", "arrow")
+    known = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
     if release.format not in known:
         yield sentence(f"unknown format {release.format!r}{nearest(str(release.format), known)}", where=where)
     for name in ("shuffle", "release_ids"):

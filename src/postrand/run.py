@@ -135,8 +135,8 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock]) -> Mechanism:
 
 def data_name(plan: Plan) -> str:
     """Return the name of the released data file, in the plan's format or the source's."""
-    suffix = plan.source.suffix if plan.release.format == "same" else f".{plan.release.format}"
-    return f"data{suffix.lower()}"
+    suffix = plan.source.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
+    return f"data{'.xpt' if suffix == '.sas7bdat' else suffix}"  # SAS data sets can be read, not written
 
 
 def dossier_files(

@@ -29,7 +29,8 @@ prior = "uniform" tells nothing about the file; "file" tunes the matrices to the
 information, and is named in the certificate as not covered by the guarantee."""
 BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
 RELEASE_NOTE = """\
-format = "same" as the source, "parquet", "csv" or "arrow"; shuffle the order of records; release record ids or not."""
+format = "same" as the source, "parquet", "csv", "arrow", "sav" (SPSS), "dta" (Stata) or "xpt" (SAS);
+shuffle the order of records; release record ids or not."""
 
 
 def initialise(

@@ -73,5 +73,5 @@ def format_of(path: str | Path) -> Format:
 @cache
 def formats() -> tuple[Format, ...]:
     """Return every format of this package, by module name."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base")
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and not m.name.startswith("_"))
     return tuple(importlib.import_module(f"{__name__}.{name}").FORMAT for name in names)

@@ -1,0 +1,357 @@
+"""What SPSS, Stata and SAS files have in common: typed numbers and text, labels, and codes for "no answer".
+
+Fields of the schema carry what the file says of a column, as texts: ``label``; ``value_labels``, a JSON object from
+the text of a value to its label; ``missing_codes``, a JSON list of such texts or of ``[low, high]`` ranges; ``format``
+and ``measure``. Numbers are ``int64`` where all are whole, else ``double``. Empty text is missing: these programs do
+not tell the two apart. A numeric column with lettered missing values (``.a`` to ``.z``) becomes text: so they survive.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand.codebook import Codebook
+from postrand.coding import arrow_type, is_text, value_type
+from postrand.errors import DataError, UsageError, sentence
+from postrand.formats.base import BATCH_ROWS, Writer, bounded, conform, select, writing
+
+ROWS = 1 << 17
+_WHOLE = 1 << 53  # numbers are float64 in all three
+_TAGGED = b"lettered_missing"
+_HEAD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Describe one program's files: how pyreadstat reads and writes them, and where they hold the time of writing."""
+
+    name: str
+    read: str
+    write: str
+    keeps: tuple[str, ...]
+    stamp: tuple[bytes, bytes]
+    labels_text: bool = False
+    user_missing: bool = True
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSource:
+    """A file of a statistical program, read part by part on each pass."""
+
+    path: Path
+    schema: pa.Schema
+    num_rows: int
+    program: Program
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.base.Source`."""
+        names = select(self.schema, columns, self.path)
+        for part, _ in _parts(self.program, self.path, names):
+            arrays = [_array(part[name], self.schema.field(name), self.path) for name in names]
+            yield from bounded(pa.RecordBatch.from_arrays(arrays, names=names), batch_size)
+
+
+def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource]:
+    """Return the ``read`` of a format: one pass finds types and labels."""
+
+    def read(path: Path, codebook: Codebook | None) -> LabelledSource:
+        scans: dict[str, _Scan] = {}
+        rows, meta = 0, None
+        for part, said in _parts(program, path, None):
+            for name, values in part.items():
+                scans.setdefault(name, _Scan()).add(values)
+            rows, meta = rows + len(next(iter(part.values()), ())), said
+        if not scans:
+            raise DataError(sentence("the file has no columns", where=path.name))
+        declared = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}
+        fields = [_field(name, scan, declared.get(name), meta) for name, scan in scans.items()]
+        return LabelledSource(path, pa.schema(fields), rows, program)
+
+    return read
+
+
+def writer(program: Program) -> Callable[[Path, pa.Schema], AbstractContextManager[Writer]]:
+    """Return the ``open_writer`` of a format. What the program cannot hold exactly is refused, never changed."""
+
+    @contextmanager
+    def open_writer(path: Path, schema: pa.Schema) -> Iterator[_Collected]:
+        with writing(path) as sink:
+            collected = _Collected(schema, [])
+            yield collected
+            table = pa.Table.from_batches(collected.batches, schema)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+                made = Path(folder) / path.name
+                _write(program, made, table, path)
+                with open(made, "rb") as file:
+                    head = file.read(_HEAD)
+                    sink.write(re.sub(program.stamp[0], program.stamp[1], head, flags=re.DOTALL))
+                    while block := file.read(1 << 20):
+                        sink.write(block)
+
+    return open_writer
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Collects the records: these programs' files begin with what only the last record settles."""
+
+    schema: pa.Schema
+    batches: list[pa.RecordBatch]
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(conform(batch, self.schema))
+
+
+def _library() -> Any:
+    try:
+        import pyreadstat
+    except ImportError:
+        raise UsageError(
+            sentence("SPSS, Stata and SAS files need pyreadstat", fix="pip install 'postrand[readstat]'")
+        ) from None
+    return pyreadstat
+
+
+def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tuple[Mapping[str, list[Any]], Any]]:
+    """Yield columns as lists, at most ROWS records at a time, with the file's metadata."""
+    read = getattr(_library(), program.read)
+    options: dict[str, Any] = {"usecols": names, "output_format": "dict", "row_limit": ROWS}
+    if program.user_missing:
+        options["user_missing"] = True
+    with _reading(program, path):
+        offset = 0
+        while True:
+            part, meta = read(str(path), row_offset=offset, **options)
+            rows = len(next(iter(part.values()), ()))
+            if rows or not offset:
+                yield part, meta
+            offset += rows
+            if rows < ROWS:
+                return
+
+
+@contextmanager
+def _reading(program: Program, path: Path) -> Iterator[None]:
+    """Turn the library's complaint into a DataError; it names no record, but it may name nothing useful either."""
+    errors = (_library().ReadstatError, _library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
+    with open(path, "rb") as file:
+        locked = b"ENCRYPTEDSAV" in file.read(64)
+    if locked:
+        fix = "save it without a password in SPSS"
+        raise DataError(sentence("the file is protected by a password", where=path.name, fix=fix))
+    if path.suffix.lower() == ".xpt" and path.stat().st_size % 80:  # its records fill cards of 80 bytes
+        raise _damaged(program, path)
+    try:
+        yield
+    except errors:
+        raise _damaged(program, path) from None
+
+
+def _damaged(program: Program, path: Path) -> DataError:
+    fix = "the file is truncated or damaged; copy it again"
+    return DataError(sentence(f"not a readable {program.name} file", where=path.name, fix=fix))
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Collects what kinds of values a column holds."""
+
+    kinds: set[type] | None = None
+    whole: bool = True
+
+    def add(self, values: list[Any]) -> None:
+        self.kinds = (self.kinds or set()) | (set(map(type, values)) - {type(None)})
+        if self.whole and self.kinds <= {float, int}:
+            numbers = pa.array(values, pa.float64())
+            exact = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less_equal(pc.abs(numbers), _WHOLE))
+            self.whole = pc.all(exact, min_count=0).as_py()
+
+
+def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> pa.Field:
+    kinds = scan.kinds or set()
+    numeric = meta.readstat_variable_types.get(name) != "string"
+    found, tagged = pa.string(), numeric and str in kinds
+    if numeric and not tagged:
+        found = _number_type(kinds, scan.whole)
+    usable = declared is not None and not tagged and _same_kind(found, declared)
+    return pa.field(name, declared if usable else found, metadata=_metadata(name, found, tagged, meta))
+
+
+def _number_type(kinds: set[type], whole: bool) -> pa.DataType:
+    if datetime.datetime in kinds:
+        return pa.timestamp("us")
+    if datetime.date in kinds:
+        return pa.date32()
+    if datetime.time in kinds:
+        return pa.time64("us")
+    return pa.int64() if kinds and whole else pa.float64()
+
+
+def _same_kind(found: pa.DataType, declared: pa.DataType) -> bool:
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    if is_text(found):
+        return is_text(declared)
+    return any(t(found) for t in numbers) and any(t(declared) for t in numbers)
+
+
+def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, str]:
+    def text(value: Any) -> str:
+        return _tagged_text(value) if tagged else value if isinstance(value, str) else str(_whole(value, of))
+
+    labels = meta.variable_value_labels.get(name) or {}
+    codes: list[Any] = [text(v) for v in (getattr(meta, "missing_user_values", None) or {}).get(name, ()) if tagged]
+    for entry in (meta.missing_ranges or {}).get(name, ()):
+        low, high = (text(entry[end]) for end in ("lo", "hi"))
+        codes.append(low if low == high else [low, high])
+    said = {
+        "label": meta.column_names_to_labels.get(name),
+        "value_labels": _json({text(value): label for value, label in labels.items()}),
+        "missing_codes": _json(codes),
+        "format": meta.original_variable_types.get(name),
+        "measure": measure if (measure := meta.variable_measure.get(name)) != "unknown" else None,
+        _TAGGED.decode(): "yes" if tagged else None,
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if value else ""
+
+
+def _whole(value: Any, of: pa.DataType) -> Any:
+    return int(value) if pa.types.is_integer(of) and float(value).is_integer() else float(value)
+
+
+def _tagged_text(value: Any) -> str:
+    if isinstance(value, str):
+        return f".{value}"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _array(values: list[Any], field: pa.Field, path: Path) -> pa.Array:
+    """Return one column of a part as the field's type, or refuse."""
+    if _TAGGED in (field.metadata or {}):
+        return pa.array([None if v is None else _tagged_text(v) for v in values], pa.string())
+    try:
+        if is_text(field.type):
+            return pa.array([v or None for v in values], pa.string())
+        if pa.types.is_temporal(field.type):
+            return pa.array(values, field.type)
+        numbers = pa.array(values, pa.float64())
+        if (
+            pa.types.is_boolean(field.type)
+            and not pc.all(pc.is_in(numbers, pa.array([0.0, 1.0, None])), min_count=0).as_py()
+        ):
+            raise pa.ArrowInvalid("neither 0 nor 1")
+        return numbers.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        what = f"column {field.name!r} has values that are not exactly of type {field.type}"
+        raise DataError(sentence(what, where=path.name, fix="correct 'type' in the codebook")) from None
+
+
+def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
+    """Write the table, read it back, and refuse where a value would have changed."""
+    library, options = _library(), dict(program.options)
+    from pandas import DataFrame
+
+    plain = [pa.field(f.name, value_type(f.type), metadata=f.metadata) for f in table.schema]
+    table = table.cast(pa.schema(plain))
+    frame = DataFrame({f.name: _series(table.column(f.name), f, program) for f in plain})
+    for option in program.keeps:
+        held = [f for f in plain if option != "variable_value_labels" or program.labels_text or not _is_text(f)]
+        options[option] = {f.name: said for f in held if (said := _SAID[option](f))}
+    try:
+        getattr(library, program.write)(frame, str(made), **options)
+    except (library.ReadstatError, library.PyreadstatError) as error:  # names and labels, never values
+        fix = "rename the column, or release as Parquet or CSV"
+        raise DataError(
+            sentence(f"a {program.name} file cannot hold this", where=path.name, got=error, fix=fix)
+        ) from None
+    if table.num_rows:
+        back = pa.Table.from_batches(list(LabelledSource(made, pa.schema(plain), len(table), program).batches()))
+        changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(table.column(f.name))]
+        if changed:
+            what = f"a {program.name} file cannot hold the values of {', '.join(map(repr, changed))} exactly"
+            raise DataError(sentence(what, where=path.name, fix="release as Parquet or CSV"))
+
+
+def _series(column: pa.ChunkedArray, field: pa.Field, program: Program) -> Any:
+    from pandas import Series
+
+    if is_text(field.type) or pa.types.is_temporal(field.type):
+        values = column.to_pylist()
+        if _is_lettered(field, program):
+            values = [v if v is None else v[1:] if v.startswith(".") and len(v) == 2 else float(v) for v in values]
+        return Series(values, dtype=object)
+    return Series(column.cast(pa.float64(), safe=False).to_numpy(), dtype="float64")
+
+
+def _is_lettered(field: pa.Field, program: Program) -> bool:
+    return _TAGGED in (field.metadata or {}) and "missing_user_values" in program.keeps
+
+
+def _is_text(field: pa.Field) -> bool:
+    """Whether the column is text in the program, too."""
+    return is_text(field.type) and _TAGGED not in (field.metadata or {})
+
+
+def _said(field: pa.Field, key: str) -> str:
+    return (field.metadata or {}).get(key.encode(), b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
+
+
+def _parsed(field: pa.Field, key: str, kind: type) -> Any:
+    try:
+        found = json.loads(_said(field, key) or "null")
+    except json.JSONDecodeError:
+        return kind()
+    return found if isinstance(found, kind) else kind()
+
+
+def _value(text: str, field: pa.Field) -> Any:
+    """Return the value whose text is given, or None where it is none of the field's."""
+    if _is_text(field):
+        return text
+    if re.fullmatch(r"\.[a-z]", text):
+        return text[1:]
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else number
+
+
+def _value_labels(field: pa.Field) -> dict[Any, str]:
+    found = _parsed(field, "value_labels", dict)
+    return {v: str(label) for text, label in found.items() if (v := _value(text, field)) is not None}
+
+
+def _missing_ranges(field: pa.Field) -> list[Any]:
+    ends = [entry if isinstance(entry, list) else [entry, entry] for entry in _parsed(field, "missing_codes", list)]
+    pairs = [(_value(str(low), field), _value(str(high), field)) for low, high in ends]
+    return [low if low == high else {"lo": low, "hi": high} for low, high in pairs if None not in (low, high)]
+
+
+def _missing_letters(field: pa.Field) -> list[str]:
+    return [v for v in _missing_ranges(field) if isinstance(v, str)] if _TAGGED in (field.metadata or {}) else []
+
+
+_SAID: dict[str, Callable[[pa.Field], Any]] = {
+    "column_labels": lambda field: _said(field, "label"),
+    "variable_value_labels": _value_labels,
+    "missing_ranges": _missing_ranges,
+    "missing_user_values": _missing_letters,
+    "variable_format": lambda field: _said(field, "format"),
+    "variable_measure": lambda field: _said(field, "measure"),
+}
