@@ -2,7 +2,8 @@
 
 A draft decides nothing about privacy: roles stay empty, and what looks like a code for "no answer" or a record number
 is proposed in a comment. Fields of an Arrow schema may carry two texts that a draft takes over: ``label`` (of the
-variable) and ``value_labels`` (a JSON object from the text of a value to its label).
+variable) and ``value_labels`` (a JSON object from the text of a value to its label). A third, ``missing_codes`` (a JSON
+list of texts of values, or of pairs of ends), says which categories the file itself declares to mean "no answer".
 """
 
 from __future__ import annotations
@@ -172,6 +173,8 @@ class _Column:
             draft["categories"] = categories
         if labels := self._labels(categories):
             draft["labels"] = labels
+        if declared := self._missing_codes(categories):
+            draft["missing_codes"] = declared
         return {**draft, "notes": notes}
 
     def _add_values(self, values: pa.Array) -> None:
@@ -232,6 +235,18 @@ class _Column:
             return []
         return [str(known.get(str(c), c)) for c in categories]
 
+    def _missing_codes(self, categories: Sequence[Any]) -> list[Any]:
+        """Return the categories that the file declares to mean "no answer", one by one or by a range of numbers."""
+        try:
+            known = json.loads(self._text(b"missing_codes") or "[]")
+        except json.JSONDecodeError:
+            return []
+        texts = {str(entry) for entry in known if not isinstance(entry, list)}
+        ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
+        number = [float(c) if isinstance(c, (int, float)) else math.nan for c in categories]
+        pairs = zip(categories, number, strict=True)
+        return [c for c, n in pairs if str(c) in texts or any(low <= n <= high for low, high in ranges)]
+
     def _text(self, key: bytes) -> str:
         return (self.field.metadata or {}).get(key, b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
 
@@ -244,7 +259,8 @@ class _Column:
             yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
         if _WEIGHT.search(self.field.name):
             yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
-        if codes := _looks_missing(categories, self._labels(categories)):
+        declared = self._missing_codes(categories)
+        if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
             yield f"no answer? then uncomment: missing_codes = [{listed}]"
 
