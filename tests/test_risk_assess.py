@@ -11,6 +11,8 @@ import pytest
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
+from postrand.risk.groups import by_group
+from postrand.table import tally
 
 
 def columns(n=3000, seed=0):
@@ -115,3 +117,33 @@ def test_bad_input_is_explained():
     assert len(error.value.problems) == 2
     with pytest.raises(DataError, match="not a number"):
         assess(data, KEYS, weight="ill")
+
+
+def test_a_contingency_table_is_as_good_as_the_records():
+    data = columns(500)
+    codes = [np.unique(data[k], return_inverse=True)[1] for k in KEYS]
+    shape = tuple(int(c.max()) + 1 for c in codes)
+    counted = tally(tuple(KEYS), shape, [(codes, None)])
+    from_table = assess(counted, KEYS, sampling_fraction=0.05)
+    from_records = assess(data, KEYS, sampling_fraction=0.05)
+    assert from_table.sample_uniques == from_records.sample_uniques
+    assert from_table.tau2 == pytest.approx(from_records.tau2, rel=1e-4)
+    weighted = tally(tuple(KEYS), shape, [(codes, np.asarray(data["w"]))])
+    with pytest.raises(UsageError, match="weights"):
+        assess(weighted, KEYS)
+
+
+def test_risk_by_group_sums_to_the_file():
+    data = columns()
+    report = assess(data, KEYS, weight="w", sensitive="ill")
+    groups = by_group(report, data, "ill")
+    assert sum(g.records for g in groups.values()) == report.records
+    assert sum(g.sample_uniques for g in groups.values()) == report.sample_uniques
+    assert sum(g.tau2 or 0 for g in groups.values()) == pytest.approx(report.tau2)
+    total = sum(g.expected_reidentifications or 0 for g in groups.values())
+    assert total == pytest.approx(report.expected_reidentifications)
+    worst = report.records_at.worst(5)
+    assert report.records_at.tau2 is not None
+    assert report.records_at.tau2[worst[0]] == report.records_at.tau2.max()
+    with pytest.raises(UsageError, match="not those of the report"):
+        by_group(report, {"ill": ["x"]}, "ill")

@@ -14,7 +14,7 @@ from postrand.mechanism import Mechanism
 from postrand.risk import loglinear, modelchoice, tau
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
-from postrand.risk.data import Coded, MissingRule, code_column, key_codes, numeric, read_columns, rule_codes
+from postrand.risk.data import Coded, MissingRule, code_data, key_codes, numeric, read_columns, rule_codes
 from postrand.risk.law import KeyLaw
 from postrand.risk.report import RecordRisk, RiskReport
 from postrand.risk.tau import Tau
@@ -40,7 +40,7 @@ def assess(
     Parameters
     ----------
     data
-        A dataframe, an Arrow table, a source or a mapping of columns.
+        A dataframe, an Arrow table, a source, a mapping of columns, or a contingency table of counts.
     sampling_fraction, weight
         The inclusion probability π of every record, or the column of sampling weights, ``π = 1/weight``: one
         of them, or neither for the measures that need counts alone. Weights give the risk of each record too.
@@ -77,9 +77,9 @@ def assess(
     """
     _check_design(key_variables, sampling_fraction, weight, household)
     asked = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
-    columns = read_columns(data, [*key_variables, *asked, *(n for n in (weight, household) if n)])
+    columns = read_columns(data, extra) if (extra := [n for n in (weight, household) if n]) else {}
     codebook = codebook or (None if mechanism is None else mechanism.codebook)
-    coded = {name: code_column(columns[name], name, codebook) for name in [*key_variables, *asked]}
+    coded = code_data(data, [*key_variables, *asked], codebook)
     keys = key_codes(coded, key_variables, missing)
     cells = table(keys)
     frequency = wildcard_frequencies(cells) if keys.has_wildcards else cells.counts

@@ -14,6 +14,7 @@ from postrand.coding import encode
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.frames import to_arrow
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.table import ContingencyTable
 
 MissingRule = Literal["category", "wildcard"]
 MAX_KEY_CATEGORIES = 100_000
@@ -62,6 +63,30 @@ class Coded:
     missing: int
     categories: tuple[Any, ...]
     from_codebook: bool
+
+
+def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dict[str, Coded]:
+    """Return the codes of the named columns of a frame, source or mapping, or of the axes of a contingency table.
+
+    The records of a table are taken in the order of its cells; its categories are its codes.
+
+    Raises
+    ------
+    UsageError
+        If the table's counts are weights, or a name is not one of its axes.
+    """
+    if not isinstance(data, ContingencyTable):
+        columns = read_columns(data, names)
+        return {name: code_column(columns[name], name, codebook) for name in dict.fromkeys(names)}
+    table = data.project(list(dict.fromkeys(names)))
+    codes, counts = table.occupied()
+    if not np.issubdtype(counts.dtype, np.integer):
+        raise UsageError(sentence("the table's counts are weights", wanted="counts of records"))
+    records = np.repeat(codes, counts, axis=0)
+    return {
+        name: Coded(records[:, j], size, size, tuple(range(size)), True)
+        for j, (name, size) in enumerate(zip(table.variables, table.shape, strict=True))
+    }
 
 
 def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -> Coded:

@@ -16,7 +16,7 @@ from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.risk import loglinear, modelchoice, perturbed
 from postrand.risk.cells import KeyCodes, table
-from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.risk.data import code_data, key_codes
 from postrand.risk.law import KeyLaw, release
 
 _LIMIT = re.compile(r"\s*(tau1|tau2)\s*<=\s*([0-9.eE+-]+)\s*")
@@ -101,8 +101,7 @@ def tune(
     low, high = levels
     if not 0 < low < high or draws < 1 or not 0 < sampling_fraction <= 1:
         raise UsageError(sentence("wanted 0 < low < high, draws >= 1 and a fraction in (0, 1]"))
-    columns = read_columns(data, list(key_variables))
-    coded = {name: code_column(columns[name], name, codebook) for name in key_variables}
+    coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, "category")
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
     search = _Search(keys, make, measure, sampling_fraction, model, draws, seed)
