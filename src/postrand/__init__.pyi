@@ -1,13 +1,14 @@
 from . import estimate, risk
 from .certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
-from .design import MutualInformation, Prior, UniformOffDiagonal, design
+from .design import LeastLoss, MutualInformation, Prior, UniformOffDiagonal, design
 from .engines.frame import perturb
 from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
 from .plan import Plan, load_plan
-from .privacy import Bistochastic, DifferentialPrivacy
+from .objectives import KullbackLeiblerLoss, L2Loss
+from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .randomness import ReleaseKey
 from .release import Release, read_release, verify
 from .run import run
@@ -21,6 +22,9 @@ __all__ = [
     "Claim",
     "Codebook",
     "DifferentialPrivacy",
+    "KullbackLeiblerLoss",
+    "L2Loss",
+    "LeastLoss",
     "Mechanism",
     "MutualInformation",
     "Plan",
@@ -28,6 +32,7 @@ __all__ = [
     "Prior",
     "Release",
     "ReleaseKey",
+    "SpontaneousRecognition",
     "TransitionMatrix",
     "UniformOffDiagonal",
     "Variable",

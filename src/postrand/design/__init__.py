@@ -4,6 +4,7 @@ from postrand.design.bistochastic import BistochasticMatrix
 from postrand.design.circulant import Circulant
 from postrand.design.feasible import FeasibleSet
 from postrand.design.general import General
+from postrand.design.l2_recognition import LeastLoss, by_stratum, least_loss
 from postrand.design.problem import Design, DesignWarning, Prior, Structure
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
@@ -18,7 +19,7 @@ from postrand.objectives import (
     Objective,
 )
 
-STRUCTURES: tuple[type, ...] = (UniformOffDiagonal, Symmetric, Circulant, General, BistochasticMatrix)
+STRUCTURES: tuple[type, ...] = (UniformOffDiagonal, Symmetric, Circulant, General, BistochasticMatrix, LeastLoss)
 """Every structure that a plan may name, by its ``name``."""
 
 __all__ = [
@@ -33,12 +34,15 @@ __all__ = [
     "ExpectedChanges",
     "FeasibleSet",
     "General",
+    "LeastLoss",
     "MutualInformation",
     "Objective",
     "Prior",
     "Structure",
     "Symmetric",
     "UniformOffDiagonal",
+    "by_stratum",
     "design",
+    "least_loss",
     "round_inside",
 ]

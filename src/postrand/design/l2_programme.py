@@ -96,7 +96,7 @@ def recognition_rows(cells: Cells, moves: Moves, pairs: Pairs, unit: NDArray[np.
     frequency = cells.frequencies[used]
     own = _own_rows(change, moves, pairs, position, unit)
     limit = csr_array((np.full(len(pairs), -cells.alpha), (np.arange(len(pairs)), position)), shape=(len(pairs), count))
-    stays = -np.asarray(cells.members[pairs[:, 0], pairs[:, 1]]).ravel().astype(float)
+    stays = -cells.members[pairs[:, 0]].multiply(_eye(cells.members.shape[1])[pairs[:, 1]]).sum(axis=1)
     A = csc_array(vstack([balance, hstack([own, limit])]))
     low = np.concatenate([-frequency, np.full(len(pairs), -np.inf)])
     return Rows(A, low, np.concatenate([-frequency, stays]), np.zeros(count), np.full(count, np.inf))

@@ -4,9 +4,11 @@ from postrand.objectives.base import Objective
 from postrand.objectives.changes import ExpectedChanges
 from postrand.objectives.custom import CustomObjective
 from postrand.objectives.information import MutualInformation
+from postrand.objectives.kullback_leibler import KullbackLeiblerLoss
+from postrand.objectives.l2 import L2Loss
 from postrand.objectives.variance import EstimatorVariance
 
-OBJECTIVES: tuple[type, ...] = (MutualInformation, EstimatorVariance, ExpectedChanges)
+OBJECTIVES: tuple[type, ...] = (MutualInformation, EstimatorVariance, ExpectedChanges, L2Loss, KullbackLeiblerLoss)
 """Every objective that a plan may name, by its ``name``."""
 
 __all__ = [
@@ -14,6 +16,8 @@ __all__ = [
     "CustomObjective",
     "EstimatorVariance",
     "ExpectedChanges",
+    "KullbackLeiblerLoss",
+    "L2Loss",
     "MutualInformation",
     "Objective",
 ]

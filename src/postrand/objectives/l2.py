@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -39,7 +40,7 @@ class L2Loss:
     records: float = 1
 
     def __post_init__(self) -> None:
-        number = isinstance(self.records, (int, float)) and not isinstance(self.records, bool)
+        number = isinstance(self.records, Real) and not isinstance(self.records, bool)
         if not (number and math.isfinite(self.records) and self.records > 0):
             raise DesignError(sentence("records is not a positive number", got=self.records, wanted="the file's n"))
 
