@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from postrand import options
+import numpy as np
+
+from postrand import options, rules
+from postrand.account import Account, add_upper, record_account, worst_laws
+from postrand.classes import classes_of
+from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
-from postrand.exact import format_upper, log_upper
+from postrand.exact import format_upper, within
 from postrand.mechanism import Block, Mechanism
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel
 
@@ -18,10 +25,15 @@ SCHEMA = "postrand/certificate/1"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim that the blocks of these variables (default: all perturbed ones) jointly meet a privacy model."""
+    """Claim that the blocks of these variables (default: all perturbed ones) jointly meet a privacy model.
+
+    ``within`` weakens the claim to true values of the same class: those that the matrices may exchange. Which class a
+    record is in is then disclosed.
+    """
 
     privacy: PrivacyModel
     variables: tuple[str, ...] = ()
+    within: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,7 @@ class Certificate:
     blocks: tuple[dict[str, Any], ...]
     not_covered: tuple[str, ...]
     facts: Facts = field(default_factory=Facts)
+    account: Account = field(default_factory=lambda: Account((), (), 0.0))
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -61,6 +74,7 @@ class Certificate:
             {
                 "privacy": options.to_dict(c.privacy),
                 "variables": list(c.variables),
+                **({"within": True} if c.within else {}),
                 "level": f.level,
                 "sentence": f.sentence,
             }
@@ -71,6 +85,11 @@ class Certificate:
             "mechanism_sha256": self.mechanism_digest,
             "claims": claims,
             "blocks": list(self.blocks),
+            "account": {
+                "blocks": [_finite(e) for e in self.account.blocks],
+                "priors": list(self.account.priors),
+                "total": _finite(self.account.total),
+            },
             "not_covered": list(self.not_covered),
             "facts": {name: getattr(self.facts, name) for name in Facts.__slots__},
         }
@@ -87,7 +106,8 @@ def certify(
     Raises
     ------
     PrivacyError
-        Naming each claim that fails, with the block, column and pair of rows that exceed it most.
+        Naming each claim that fails, with the block, column and pair of rows that exceed it most; or each rule of the
+        codebook that the mechanism could contradict.
 
     Examples
     --------
@@ -99,13 +119,13 @@ def certify(
     facts = facts or Facts()
     stated = [_complete(claim, mechanism) for claim in claims] or [_attained(mechanism)]
     tested = [(claim, _blocks_of(claim, mechanism)) for claim in stated]
-    findings = [claim.privacy.check([b.matrix for b in blocks]) for claim, blocks in tested]
+    findings = [_find(claim, blocks) for claim, blocks in tested]
     failures = (
         _failure(claim, blocks, finding)
         for (claim, blocks), finding in zip(tested, findings, strict=True)
         if not finding.holds
     )
-    raise_all(PrivacyError, failures)
+    raise_all(PrivacyError, [*failures, *_rule_problems(mechanism)])
     return Certificate(
         mechanism_digest=mechanism.digest(),
         claims=tuple(stated),
@@ -113,6 +133,7 @@ def certify(
         blocks=tuple(_describe(block) for block in mechanism.blocks),
         not_covered=tuple(_limits(mechanism, facts)),
         facts=facts,
+        account=record_account(mechanism.blocks),
     )
 
 
@@ -127,7 +148,8 @@ def claims_from_dict(data: Mapping[str, Any]) -> tuple[tuple[Claim, ...], Facts]
     if data.get("schema") != SCHEMA:
         raise SpecificationError(sentence("unknown certificate schema", got=data.get("schema"), wanted=SCHEMA))
     claims = tuple(
-        Claim(options.from_dict(MODELS, c["privacy"], "certificate"), tuple(c["variables"])) for c in data["claims"]
+        Claim(options.from_dict(MODELS, c["privacy"], "certificate"), tuple(c["variables"]), bool(c.get("within")))
+        for c in data["claims"]
     )
     return claims, options.build(Facts, data["facts"], "certificate facts")
 
@@ -135,15 +157,14 @@ def claims_from_dict(data: Mapping[str, Any]) -> tuple[tuple[Claim, ...], Facts]
 def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:
     if not isinstance(claim, Claim):
         claim = Claim(claim)
-    return claim if claim.variables else Claim(claim.privacy, mechanism.variables)
+    return claim if claim.variables else dataclasses.replace(claim, variables=mechanism.variables)
 
 
 def _attained(mechanism: Mechanism) -> Claim:
-    """Return the claim of the smallest ε that the whole law attains."""
-    product = Fraction(1)
-    for block in mechanism.blocks:
-        ratio = block.matrix.ratio
-        if ratio is None:
+    """Return the claim of the smallest ε that the whole law attains, within its classes where it has several."""
+    spent = record_account(mechanism.blocks)
+    for block, epsilon in zip(mechanism.blocks, spent.blocks, strict=True):
+        if epsilon == math.inf:
             raise PrivacyError(
                 sentence(
                     "a matrix with zeros has no finite epsilon",
@@ -151,15 +172,44 @@ def _attained(mechanism: Mechanism) -> Claim:
                     fix="state the claim it should meet, certify(mechanism, [claim])",
                 )
             )
-        product *= ratio
-    return Claim(DifferentialPrivacy(log_upper(product)), mechanism.variables)
+    within_classes = any(classes_of(block.matrix).any() for block in mechanism.blocks)
+    return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
+
+
+def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
+    """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
+    if claim.within and not isinstance(claim.privacy, DifferentialPrivacy):
+        what = f"{claim.privacy.name!r} is not defined within classes"
+        raise SpecificationError(sentence(what, where=", ".join(claim.variables), wanted="'differential'"))
+    laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
+    finding = claim.privacy.check(laws)
+    priors = [block.prior_epsilon for block in blocks]
+    text = finding.sentence + " among true values of the same class" * claim.within
+    if isinstance(claim.privacy, DifferentialPrivacy) and any(priors) and math.isfinite(finding.level):
+        left = Fraction(claim.privacy.epsilon) - sum(map(Fraction, priors))
+        ratio = math.prod((law.ratio or Fraction(1) for law in laws), start=Fraction(1))
+        level = add_upper(finding.level, *priors)
+        text += f", and ε <= {format_upper(level)} with what the priors spent"
+        return dataclasses.replace(finding, holds=left > 0 and within(ratio, left), level=level, sentence=text)
+    return dataclasses.replace(finding, sentence=text)
+
+
+def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
+    if mechanism.codebook is None or not mechanism.codebook.rules:
+        return
+    found = rules.reachable(mechanism)
+    for rule in found[:10]:
+        fix = "perturb these variables in one block on its feasible cells, or plan treatment = 'closed'"
+        yield sentence("a combination that cannot occur could be released", where=str(rule), fix=fix)
+    if len(found) > 10:
+        yield f"... and {len(found) - 10} more rules that a release could contradict."
 
 
 def _blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
     """Return the blocks that the claim's variables touch; a claim covers whole blocks only."""
     blocks = []
     for block in mechanism.blocks:
-        touched = [name in claim.variables for name in block.variables]
+        touched = [name in claim.variables for name in block.perturbed]
         if any(touched) and not all(touched):
             raise SpecificationError(
                 sentence(
@@ -184,13 +234,19 @@ def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
 
 
 def _describe(block: Block) -> dict[str, Any]:
-    epsilon = block.matrix.epsilon
+    classes = int(classes_of(block.matrix).max()) + 1
     return {
         "variables": list(block.variables),
+        **({"given": list(block.given)} if block.given else {}),
+        **({"classes": classes} if classes > 1 else {}),
         "matrix_sha256": block.matrix.digest(),
-        "epsilon": epsilon if epsilon != float("inf") else None,
+        "epsilon": _finite(block.epsilon),
         "prior": block.provenance,
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _limits(mechanism: Mechanism, facts: Facts) -> Iterable[str]:
@@ -199,6 +255,7 @@ def _limits(mechanism: Mechanism, facts: Facts) -> Iterable[str]:
         yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
     yield "The guarantee is per record and covers only the values of: " + ", ".join(mechanism.variables) + "."
     if mechanism.codebook is not None:
+        yield from _class_limits(mechanism)
         released = mechanism.codebook.with_role("key", "sensitive", "other", "weight", "household")
         clear = [v.name for v in released if v.name not in mechanism.variables]
         if clear:
@@ -223,3 +280,40 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[str]:
         names = [block.name for block in mechanism.blocks if block.provenance == provenance]
         if names:
             yield text + ", ".join(names) + "."
+    silent = [b.name for b in mechanism.blocks if b.provenance == "dp" and not b.prior_epsilon]
+    if silent:
+        yield "What a differentially private prior spent was not stated, and is not counted: " + ", ".join(silent) + "."
+
+
+def _class_limits(mechanism: Mechanism) -> Iterable[str]:
+    """Say where the guarantee is restricted: to feasible combinations, and to values that are exchanged at all."""
+    book = mechanism.require_codebook()
+    for block in mechanism.blocks:
+        size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
+        if size < whole:
+            yield f"Block {block.name}: the guarantee is stated on the {size:,} feasible of {whole:,} combinations."
+        labels = classes_of(block.matrix)
+        if not labels.any():
+            continue
+        if block.given:
+            yield f"Block {block.name}: a separate law for each value of {', '.join(block.given)}, read as it is."
+        counts = np.bincount(labels)
+        yield (
+            f"Block {block.name}: values are exchanged within {counts.size:,} classes only; which one a record is in "
+            f"is disclosed{_listing(block, labels, book)}."
+        )
+        alone = int((counts == 1).sum())
+        if alone:
+            yield (
+                f"Block {block.name}: {alone:,} of {size:,} values are released unchanged, and only by records that "
+                "have them; these records are not protected by this block, and who sees such a value knows it is true."
+            )
+
+
+def _listing(block: Block, labels: Any, book: Codebook) -> str:
+    """Return the classes of a block of one variable, where they are few."""
+    if len(block.variables) > 1 or labels.max() >= 12:
+        return ""
+    codes = block.cell_table((block.matrix.size,))[:, 0]
+    texts = np.array(book[block.variables[0]].code_labels, dtype=object)[codes]
+    return ": " + "; ".join("{" + ", ".join(texts[labels == c]) + "}" for c in range(labels.max() + 1))

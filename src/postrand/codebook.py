@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.rules import Rule, rule_problems
 
 Scalar = str | int | float | bool
 Role = Literal["key", "sensitive", "other", "weight", "household", "record_key", "drop"]
@@ -87,7 +88,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Codebook:
-    """Hold the variables of a file in column order; a value, checked when made.
+    """Hold the variables of a file in column order, and the combinations that cannot occur; checked when made.
 
     Examples
     --------
@@ -97,10 +98,13 @@ class Codebook:
     """
 
     variables: tuple[Variable, ...]
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variables", tuple(self.variables))
+        for field in ("variables", "rules"):
+            object.__setattr__(self, field, tuple(getattr(self, field)))
         raise_all(SpecificationError, _codebook_problems(self.variables))
+        raise_all(SpecificationError, rule_problems(self.rules, self))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,12 +130,15 @@ class Codebook:
         return tuple(v for v in self.variables if v.role in roles)
 
     def select(self, names: Iterable[str]) -> Codebook:
-        """Return the codebook of these variables, in the order named."""
-        return Codebook(tuple(self[name] for name in names))
+        """Return the codebook of these variables, in the order named, and of the rules within them."""
+        kept = tuple(self[name] for name in names)
+        held = {v.name for v in kept}
+        return Codebook(kept, tuple(rule for rule in self.rules if held.issuperset(rule.variables)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; fields at their default are left out."""
-        return {"variables": [_variable_to_dict(v) for v in self.variables]}
+        data: dict[str, Any] = {"variables": [_variable_to_dict(v) for v in self.variables]}
+        return {**data, "rules": [rule.to_dict() for rule in self.rules]} if self.rules else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "codebook") -> Codebook:
@@ -151,10 +158,16 @@ class Codebook:
                 problems += error.problems
         if not data.get("variables"):
             problems.append(sentence("no variables", where=where, fix="run 'postrand init FILE'"))
+        rules: list[Rule] = []
+        for number, entry in enumerate(data.get("rules", ()), 1):
+            if isinstance(entry, Mapping) and entry:
+                rules.append(Rule(entry))
+            else:
+                problems.append(sentence("a rule is not a table of categories", where=f"{where}, rule {number}"))
         if not problems:
             problems += _codebook_problems(variables)
         raise_all(SpecificationError, problems)
-        return cls(tuple(variables))
+        return cls(tuple(variables), tuple(rules))
 
 
 def _variable_problems(v: Variable) -> Iterable[str]:

@@ -29,6 +29,7 @@ from postrand.coding import arrow_type, category_values, is_text, value_type
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.formats.csv import CsvSource, lossless
+from postrand.rules import read_rules
 
 MAX_CATEGORIES = 100
 _MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
@@ -59,6 +60,10 @@ labels      a text for each category, in the same order
 type        what the file holds. A CSV file holds text: for a weight, a household number or a quantity in it,
             set type = "int64" or "double" and remove the categories.
 missing     error (none may be missing), category (one more category, perturbed), keep (released as missing)
+
+Combinations that cannot occur are neither accepted nor released: one [[rules]] table for each, below the variables,
+for example  age = ["0-14", "15"]  and  marital_status = "Widowed";  or, above them, rules_file = "rules.csv" with a
+column for each variable and a row for each combination (empty: any value).
 """
 
 
@@ -108,13 +113,17 @@ def load_codebook(path: str | Path) -> Codebook:
         raise SpecificationError(sentence("the codebook cannot be read", where=str(path), got=reason)) from None
     except tomllib.TOMLDecodeError as error:
         raise SpecificationError(sentence("the codebook is not TOML", where=path.name, got=str(error))) from None
+    known = ("variables", "rules", "rules_file")
     problems = [
-        sentence(f"unknown name {name!r}{nearest(name, ['variables'])}", where=path.name, wanted="[[variables]]")
+        sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
         for name in data
-        if name != "variables"
+        if name not in known
     ]
     try:
         codebook = Codebook.from_dict(data, where=path.name)
+        if "rules_file" in data:
+            rules = read_rules(path.parent / str(data["rules_file"]), codebook)
+            codebook = Codebook(codebook.variables, codebook.rules + rules)
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None
     for variable in codebook.variables:

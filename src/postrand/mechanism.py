@@ -12,8 +12,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand import strata
+from postrand.classes import parts
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.exact import log_upper
 from postrand.matrix import TransitionMatrix
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
@@ -21,6 +24,7 @@ Provenance = Literal["public", "dp", "confidential", "unstated"]
 
 PROVENANCES: tuple[str, ...] = get_args(Provenance)
 SCHEMA_VERSION = 1
+_COMPACT_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +34,29 @@ class Block:
     The cells of a joint block are the combinations of the variables' codes in C order (the last variable varies
     fastest), or the rows of ``cells``, shape (K, J), where only some combinations are feasible.
 
+    ``given`` are those of the variables that the block reads and never changes: strata, each with its own law, or
+    variables that decide what is feasible. The matrix is then zero between cells that differ in them.
+
+    ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
+
     Raises
     ------
     SpecificationError
-        If a variable is named twice, or ``cells`` does not have one distinct row for each category of the matrix.
+        If a variable is named twice, ``cells`` does not have one distinct row for each category of the matrix, or the
+        matrix changes a given variable.
     """
 
     variables: tuple[str, ...]
     matrix: TransitionMatrix
     cells: tuple[tuple[int, ...], ...] | None = None
     provenance: Provenance = "unstated"
+    given: tuple[str, ...] = ()
+    prior_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
         names = (self.variables,) if isinstance(self.variables, str) else tuple(self.variables)
         object.__setattr__(self, "variables", names)
+        object.__setattr__(self, "given", tuple(self.given))
         if self.cells is not None:
             object.__setattr__(self, "cells", tuple(tuple(int(c) for c in row) for row in self.cells))
         raise_all(SpecificationError, _block_problems(self))
@@ -52,6 +65,19 @@ class Block:
     def name(self) -> str:
         """The variables, joined by ``*``."""
         return "*".join(self.variables)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The variables that the block changes: all but the given ones."""
+        return tuple(name for name in self.variables if name not in self.given)
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest ε that the law attains within each of its classes, rounded up; inf where it changes nothing."""
+        laws = parts(self.matrix)
+        known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
+        perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
+        return log_upper(max(known)) if perturbs and len(known) == len(laws) else math.inf
 
     def cell_table(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
@@ -90,12 +116,12 @@ class Mechanism:
 
     def __init__(
         self,
-        blocks: Mapping[str | tuple[str, ...], TransitionMatrix] | Iterable[Block],
+        blocks: Mapping[Any, TransitionMatrix] | Iterable[Block],  # Any: a mapping type is invariant in its keys
         codebook: Codebook | None = None,
     ) -> None:
         if isinstance(blocks, Mapping):
             # A bare string is one variable; Block makes the tuple.
-            blocks = [Block(names, matrix) for names, matrix in blocks.items()]  # type: ignore[arg-type]
+            blocks = [Block(names, matrix) for names, matrix in blocks.items()]
         object.__setattr__(self, "blocks", tuple(blocks))
         object.__setattr__(self, "codebook", codebook)
         raise_all(SpecificationError, _mechanism_problems(self))
@@ -103,11 +129,16 @@ class Mechanism:
     @property
     def variables(self) -> tuple[str, ...]:
         """The perturbed variables, block by block."""
-        return tuple(name for block in self.blocks for name in block.variables)
+        return tuple(name for block in self.blocks for name in block.perturbed)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The variables that blocks read, and that may or may not be perturbed by another block."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.given))
 
     def __getitem__(self, variable: str) -> Block:
         for block in self.blocks:
-            if variable in block.variables:
+            if variable in block.perturbed:
                 return block
         raise SpecificationError(
             sentence(
@@ -140,7 +171,8 @@ class Mechanism:
             "blocks": [_block_to_dict(block) for block in self.blocks],
         }
         if self.codebook is not None:
-            data["variables"] = [_law_of_variable(self.codebook, name) for name in self.variables]
+            names = dict.fromkeys((*self.variables, *self.given))
+            data["variables"] = [_law_of_variable(self.codebook, name) for name in names]
         return data
 
     @classmethod
@@ -157,7 +189,7 @@ class Mechanism:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
         try:
             blocks = [_block_from_dict(entry) for entry in data["blocks"]]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise SpecificationError(sentence("a block of the mechanism is not well formed", got=repr(error))) from None
         mechanism = cls(blocks, codebook)
         if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
@@ -172,6 +204,7 @@ class Mechanism:
         data = self.to_dict()
         for block in data["blocks"]:
             block.pop("provenance")
+            block.pop("prior_epsilon", None)
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -192,6 +225,14 @@ def _block_problems(block: Block) -> Iterable[str]:
             yield sentence("cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
         elif len(set(rows)) != len(rows):
             yield sentence("a cell is listed twice", where=where)
+        else:
+            yield from strata.given_problems(block)
+    elif block.given:
+        yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
+    spent = block.prior_epsilon
+    if not (isinstance(spent, (int, float)) and 0 <= spent < math.inf) or (spent and block.provenance != "dp"):
+        what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
+        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {spent!r}")
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
@@ -200,6 +241,7 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     names = mechanism.variables
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two blocks")
+    yield from strata.reading_problems(mechanism.blocks)
     if mechanism.codebook is not None:
         for block in mechanism.blocks:
             yield from _fit_problems(block, mechanism.codebook)
@@ -213,6 +255,10 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
     if unknown:
         return
     variables = [codebook[n] for n in block.variables]
+    for name in block.given:
+        if codebook[name].role not in ("key", "sensitive", "other", "household"):
+            what = f"given variable {name!r} is not released, so nobody could tell which law was used"
+            yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="release it")
     for v in variables:
         if not v.is_categorical:
             yield sentence(f"variable {v.name!r} has no categories", where=where, fix="list them in the codebook")
@@ -230,23 +276,51 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
 
 
 def _block_to_dict(block: Block) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "variables": list(block.variables),
-        "provenance": block.provenance,
-        "weights": block.matrix.weights.tolist(),
-    }
+    data: dict[str, Any] = {"variables": list(block.variables), "provenance": block.provenance}
+    data["weights"] = _weights_to_data(block)
     if block.cells is not None:
         data["cells"] = [list(row) for row in block.cells]
+    if block.given:
+        data["given"] = list(block.given)
+    if block.prior_epsilon:
+        data["prior_epsilon"] = block.prior_epsilon
     return data
+
+
+def _weights_to_data(block: Block) -> Any:
+    """Return the rows; of a large block on listed cells only where they differ from the row's most frequent weight."""
+    weights = block.matrix.weights
+    if block.cells is None or len(weights) < _COMPACT_SIZE:
+        return weights.tolist()
+    usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
+    columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
+    if 2 * sum(map(len, columns)) > weights.size:
+        return weights.tolist()
+    return {
+        "usual": usual,
+        "columns": [at.tolist() for at in columns],
+        "weights": [row[at].tolist() for row, at in zip(weights, columns, strict=True)],
+    }
+
+
+def _weights_from_data(data: Any) -> NDArray[Any]:
+    if not isinstance(data, Mapping):
+        return np.array(data)
+    weights = np.repeat(np.array(data["usual"])[:, None], len(data["usual"]), axis=1)
+    for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
+        row[np.array(columns, dtype=np.int64)] = values
+    return weights
 
 
 def _block_from_dict(entry: Mapping[str, Any]) -> Block:
     cells = entry.get("cells")
     return Block(
         variables=tuple(entry["variables"]),
-        matrix=TransitionMatrix(np.array(entry["weights"])),
+        matrix=TransitionMatrix(_weights_from_data(entry["weights"])),
         cells=None if cells is None else tuple(tuple(row) for row in cells),
         provenance=entry["provenance"],
+        given=tuple(entry.get("given", ())),
+        prior_epsilon=entry.get("prior_epsilon", 0.0),
     )
 
 

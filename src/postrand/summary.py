@@ -16,6 +16,7 @@ from postrand import coding, formats
 from postrand.codebook import Codebook
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
+from postrand.rules import forbidden
 
 MAX_PAIR_CELLS = 60
 
@@ -78,6 +79,9 @@ class _Counter:
                 self.variables[variable.name] += _count(codes[variable.name], variable.size)
             elif column.null_count and variable.missing == "error":
                 raise DataError(sentence("a value is missing", where=f"variable {variable.name!r}"))
+        if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
+            what = "a combination is released that a rule of the codebook forbids"
+            raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
         for counts, cells, block in zip(self.blocks, self.cells, self.mechanism.blocks, strict=True):
             if len(block.variables) == 1 and block.cells is None:
                 counts[:] = self.variables[block.variables[0]]

@@ -51,7 +51,7 @@ class Perturber:
     def inputs(self) -> tuple[str, ...]:
         """The columns to read: the released ones, and the other variables of their blocks."""
         needed = [name for cells in self.cells for name in cells.names if name not in self.columns]
-        return (*self.columns, *needed)
+        return (*self.columns, *dict.fromkeys(needed))
 
     def release(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> pa.RecordBatch:
         """Return the released columns of a batch as codes (categorical variables) and values (all others).
@@ -73,13 +73,13 @@ class Perturber:
         released = perturb_codes(self.tables, self.keys.draw, record_keys, positions)
         for cells, drawn in zip(self.cells, released, strict=True):
             codes.update(cells.codes(drawn))
-        arrays = [pa.array(codes[name]) if name in codes else values[name] for name in self.columns]
+        arrays = [coding.from_numpy(codes[name]) if name in codes else values[name] for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
     def values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of :meth:`release` with its codes decoded."""
         arrays = [
-            coding.decode(column.to_numpy(zero_copy_only=False), variable) if variable.is_categorical else column
+            coding.decode(coding.to_numpy(column), variable) if variable.is_categorical else column
             for variable, column in zip((self.codebook[name] for name in self.columns), batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
@@ -104,6 +104,7 @@ class Cells:
     table: NDArray[np.int32] | None = None
     lookup: NDArray[np.int32] | None = None
     ravelled: NDArray[np.int64] | None = None
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, block: Block, codebook: Codebook) -> Cells:
@@ -116,10 +117,10 @@ class Cells:
         index = _ravel(list(table.T), shape)
         if math.prod(shape) > _LOOKUP_CELLS:
             order = np.argsort(index)
-            return cls(block.variables, variables, shape, table, order.astype(np.int32), index[order])
+            return cls(block.variables, variables, shape, table, order.astype(np.int32), index[order], block.given)
         lookup = np.full(math.prod(shape), -1, dtype=np.int32)
         lookup[index] = np.arange(index.size, dtype=np.int32)
-        return cls(block.variables, variables, shape, table, lookup)
+        return cls(block.variables, variables, shape, table, lookup, given=block.given)
 
     def positions(self, codes: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """Return the position of each record's cell, shape (n,); raises DataError where it is not feasible."""
@@ -142,10 +143,10 @@ class Cells:
         return found.astype(np.min_scalar_type(-len(self.table)))
 
     def codes(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return the codes of each variable at these positions of the matrix."""
+        """Return the codes of each perturbed variable at these positions of the matrix."""
         if self.table is None:
             return {self.names[0]: positions}
-        columns = zip(self.variables, self.table.T, strict=True)
+        columns = [(v, c) for v, c in zip(self.variables, self.table.T, strict=True) if v.name not in self.given]
         return {v.name: column.astype(coding.code_dtype(v))[positions] for v, column in columns}
 
 

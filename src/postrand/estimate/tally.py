@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from postrand import frames
 from postrand.codebook import Codebook
@@ -58,7 +58,7 @@ class Tally:
 
 
 def from_counts(
-    counts: Array,
+    counts: ArrayLike,
     matrices: Sequence[TransitionMatrix | None],
     names: Sequence[str] = (),
     labels: Sequence[Sequence[str]] = (),
@@ -86,7 +86,8 @@ def from_counts(
     names = tuple(names) or tuple(f"v{i}" for i in range(counts.ndim))
     texts = tuple(labels) or tuple(tuple(str(c) for c in range(size)) for size in counts.shape)
     axes = tuple(single(n, t, m) for n, t, m in zip(names, texts, matrices, strict=True))
-    return Tally(Layout(axes, names), counts[None], counts[None], np.array([round(counts.sum())]))
+    perturbed = tuple(n for n, m in zip(names, matrices, strict=True) if m is not None)
+    return Tally(Layout(axes, names, perturbed), counts[None], counts[None], np.array([round(counts.sum())]))
 
 
 def tally(
@@ -120,7 +121,9 @@ def tally(
             )
         )
     codes, present = cell_codes(
-        table, layout.axes, codebook_of(table, mechanism, [name for axis in layout.axes for name in axis.names])
+        table,
+        layout.axes,
+        codebook_of(table, mechanism, list(dict.fromkeys(name for axis in layout.axes for name in axis.names))),
     )
     weight = None if weights is None else weight_column(table, weights)[present]
     group = np.zeros(1, dtype=np.int64) if strata is None else stratum_codes(table, strata)[present]
@@ -129,18 +132,24 @@ def tally(
 
 def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
     """Return the variables and whatever else their blocks hold, each once, in the order first needed."""
-    return [name for held in _blocks(variables, mechanism) for name in held]
+    return list(dict.fromkeys(name for held in _blocks(variables, mechanism) for name in held))
 
 
 def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
-    """Return the variables grouped by the block, or the single clear variable, that they belong to."""
+    """Return the variables grouped by the axis that shows them: a block's, or their own where they are clear.
+
+    A clear variable that a block of the table reads is shown on that block's axis.
+    """
     names = tuple(variables)
     if isinstance(variables, str) or not names or len(set(names)) != len(names):
         raise UsageError(sentence("name each variable of the table once", got=variables, wanted="a list of names"))
+    homes = {name: mechanism[name].variables for name in names if name in mechanism.variables}
+    for name in names:
+        reading = [held for held in homes.values() if name in held]
+        homes.setdefault(name, reading[0] if reading else (name,))
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        held = mechanism[name].variables if name in mechanism.variables else (name,)
-        groups.setdefault(held, []).append(name)
+        groups.setdefault(homes[name], []).append(name)
     return groups
 
 
@@ -153,14 +162,14 @@ def layout(book: Codebook, variables: Sequence[str], mechanism: Mechanism) -> La
     """Return the same from a codebook that has all the variables, without data."""
     axes = []
     for held, shown in _blocks(variables, mechanism).items():
-        block = mechanism[held[0]] if held[0] in mechanism.variables else None
+        block = mechanism[shown[0]] if shown[0] in mechanism.variables else None
         labels = tuple(book[name].code_labels for name in held)
         shape = tuple(len(texts) for texts in labels)
         cells = (
             np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T if block is None else block.cell_table(shape)
         )
         axes.append(Axis(held, labels, block.matrix if block else None, cells, tuple(held.index(n) for n in shown)))
-    return Layout(tuple(axes), tuple(variables))
+    return Layout(tuple(axes), tuple(variables), tuple(name for name in variables if name in mechanism.variables))
 
 
 def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
@@ -206,7 +215,7 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
     if known is not None:
         found |= {n: known[n] for n in described}
     book = Codebook(tuple(found[n] for n in names))
-    blocks = [b for b in mechanism.blocks if b.variables[0] in book]
+    blocks = [b for b in mechanism.blocks if all(name in book for name in b.variables)]
     if blocks:
         Mechanism(blocks, book)  # raises where a matrix does not fit the categories
     return book

@@ -167,7 +167,7 @@ def check_targets(release: str | Path, dossier: str | Path | None = None) -> Non
 def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
     """Return the codebook of the released columns: no dropped variable, no record key unless ids are released."""
     roles = (*RELEASED_ROLES, "record_key") if facts.ids_are_released else RELEASED_ROLES
-    return Codebook(codebook.with_role(*roles))
+    return codebook.select(v.name for v in codebook.with_role(*roles))
 
 
 def manifest_of(root: Path, data_name: str, version: str) -> dict[str, Any]:

@@ -130,6 +130,8 @@ def _variables(
     cells = block.cell_table(tuple(book[name].size for name in block.variables))
     matrix = block.matrix.array
     for position, name in enumerate(block.variables):
+        if name in block.given:
+            continue
         codes = cells[:, position]
         kept = (matrix * (codes[:, None] == codes)).sum(axis=1)
         unchanged, effective = None, None
@@ -147,7 +149,7 @@ def _variables(
             unchanged=unchanged,
             effective=effective,
             records=int(counts.sum()),
-            epsilon=block.matrix.epsilon,
+            epsilon=block.epsilon,
             prior=block.provenance,
         )
 

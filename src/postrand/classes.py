@@ -1,0 +1,53 @@
+"""The classes of a law: sets of categories that it never leaves, so that a released value discloses its class.
+
+A matrix with one class can satisfy ε-differential privacy. One with several can do so within each class: a block that
+leaves a stratum unchanged, perturbs high-risk records only, or moves among interchangeable categories.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from postrand.matrix import TransitionMatrix
+
+
+def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
+    """Return the class 0..C-1 of each category, shape (S,): the connected components of ``M[i,j] > 0``.
+
+    >>> classes_of(TransitionMatrix.from_array([[0.5, 0, 0.5], [0, 1, 0], [0.25, 0, 0.75]])).tolist()
+    [0, 1, 0]
+    """
+    positive = matrix.weights > 0
+    if positive.all(axis=0).any():  # one column that every row reaches ties them all together
+        return np.zeros(matrix.size, dtype=np.int32)
+    labels: NDArray[np.int32] = connected_components(csr_array(positive), directed=False)[1].astype(np.int32)
+    return labels
+
+
+def part(matrix: TransitionMatrix, inside: NDArray[np.intp]) -> TransitionMatrix:
+    """Return the law among these categories, which must be whole classes: rows then still sum to 1."""
+    return TransitionMatrix(matrix.weights[np.ix_(inside, inside)])
+
+
+def parts(matrix: TransitionMatrix) -> tuple[TransitionMatrix, ...]:
+    """Return the law within each class; the matrix itself where there is one class."""
+    labels = classes_of(matrix)
+    if not labels.any():
+        return (matrix,)
+    return tuple(part(matrix, np.flatnonzero(labels == c)) for c in range(labels.max() + 1))
+
+
+def join(laws: list[TransitionMatrix]) -> TransitionMatrix:
+    """Return the block-diagonal law of several, one after the other.
+
+    >>> join([TransitionMatrix.identity(1), TransitionMatrix.from_array([[0.5, 0.5], [0.25, 0.75]])]).array.tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.25, 0.75]]
+    """
+    ends = np.cumsum([law.size for law in laws])
+    weights = np.zeros((ends[-1], ends[-1]), dtype=np.int64)
+    for law, end in zip(laws, ends, strict=True):
+        weights[end - law.size : end, end - law.size : end] = law.weights
+    return TransitionMatrix(weights)
