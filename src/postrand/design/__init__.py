@@ -2,6 +2,7 @@
 
 from postrand.design.bistochastic import BistochasticMatrix
 from postrand.design.circulant import Circulant
+from postrand.design.curve import Comparison, compare
 from postrand.design.feasible import FeasibleSet
 from postrand.design.general import General
 from postrand.design.l2_recognition import LeastLoss, by_stratum, least_loss
@@ -27,6 +28,7 @@ __all__ = [
     "STRUCTURES",
     "BistochasticMatrix",
     "Circulant",
+    "Comparison",
     "CustomObjective",
     "Design",
     "DesignWarning",
@@ -42,6 +44,7 @@ __all__ = [
     "Symmetric",
     "UniformOffDiagonal",
     "by_stratum",
+    "compare",
     "design",
     "least_loss",
     "round_inside",

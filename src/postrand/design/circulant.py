@@ -123,7 +123,8 @@ class _Search:
         """Return ``E(row) - Σ_z e(m_z)``, both divergences from the uniform law."""
         size = self.p.size
         marginal = np.fft.irfft(np.fft.rfft(rows, axis=1) * np.fft.rfft(self.p), n=size, axis=1)
-        return (entropy_excess(size * rows - 1).sum(axis=1) - entropy_excess(size * marginal - 1).sum(axis=1)) / size
+        kept: Floats = entropy_excess(size * rows - 1).sum(axis=1) - entropy_excess(size * marginal - 1).sum(axis=1)
+        return kept / size
 
     def starts(self, size: int) -> Iterator[Sets]:
         """Yield sets to start from: a single element, quadratic residues, and random sets of promising sizes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +139,7 @@ def corner_values(size: int, epsilon: float) -> NDArray[np.float64]:
     return _without_repeats(np.array(found))
 
 
-def _corners(lines: NDArray[np.float64]) -> NDArray[Any]:
+def _corners(lines: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the corners of ``{x: A x <= c}`` in the plane, ``lines`` holding rows ``(A, c)``."""
     i, j = np.triu_indices(len(lines), 1)
     A, c = lines[:, :2], lines[:, 2]
@@ -151,7 +150,8 @@ def _corners(lines: NDArray[np.float64]) -> NDArray[Any]:
     x = np.stack([c[i] * A[j, 1] - c[j] * A[i, 1], A[i, 0] * c[j] - A[j, 0] * c[i]], axis=1) / det[:, None]
     size = np.abs(A) @ np.abs(x).T + np.abs(c)[:, None]
     inside: NDArray[np.bool_] = (A @ x.T - c[:, None] <= 1e-13 * size).all(axis=0)
-    return x[inside]
+    corners: NDArray[np.float64] = x[inside]
+    return corners
 
 
 def _without_repeats(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,11 +15,12 @@ from postrand.matrix import MAX_CONDITION
 
 @dataclass(frozen=True, slots=True)
 class EstimatorVariance:
-    """Cost ``Σ_q w_q Var(c_q' π^)`` for one record, ``π^ = (Mᵀ)^-1 λ^`` the unbiased estimate; divide by n for n records.
+    """Cost ``Σ_q w_q Var(c_q' π^)`` of the unbiased estimate ``π^ = (Mᵀ)^-1 λ^`` from one record.
 
-    ``Cov(π^) = (Mᵀ)^-1 (diag λ - λλᵀ) M^-1``, ``λ = Mᵀ p``: sampling and perturbation. ``queries`` holds the linear
-    queries ``c_q`` (each S numbers), ``weights`` their weights (default 1 each). With no queries every frequency is
-    one, and the value is the trace. Singular or ill-conditioned matrices (condition number > 1e12) cost infinity.
+    ``Cov(π^) = (Mᵀ)^-1 (diag λ - λλᵀ) M^-1``, ``λ = Mᵀ p``: sampling and perturbation; divide by n for n records.
+    ``queries`` holds the linear queries ``c_q`` (each S numbers), ``weights`` their weights (default 1 each). With no
+    queries every frequency is one, and the value is the trace. Singular or ill-conditioned matrices (condition
+    number > 1e12) cost infinity.
 
     Raises
     ------
