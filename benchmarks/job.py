@@ -14,6 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+# As the command line does.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
 RESULTS = Path(__file__).parent / "results"
 RECORDS, SIZES = 953_076, (3, 4, 9, 2, 6, 5, 11, 4, 3, 3)
 RUNS = 5

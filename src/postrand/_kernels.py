@@ -18,11 +18,13 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 
 @_compiled
-def draw(words, lane, codes, entries, bits, released):  # type: ignore[no-untyped-def]
-    """Write the released code of each code; ``words`` is (n, lanes), ``entries`` as in ``AliasTables``.
+def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
+    """Write the released codes of the n codes from ``start``; ``words`` is (n, lanes), ``entries`` as in AliasTables.
 
     What is stored of an entry is its low bits, as many as the code type has: the caller clears those above the alias.
     """
+    # Cut here and not by the caller: a slice takes the interpreter longer than fifty draws.
+    codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
     up, down = np.uint64(bits), np.uint64(64 - bits)
     low = np.uint64((1 << (11 + bits)) - 1)
     for i in range(codes.size):

@@ -90,7 +90,7 @@ def draw(tables: AliasTables, codes: NDArray[Any], words: NDArray[np.uint64]) ->
     codes = np.ascontiguousarray(codes)
     released = np.empty_like(codes)
     _check_codes(tables, codes)
-    _draw_into(tables, np.ascontiguousarray(words).reshape(-1, 1), 0, codes, released)
+    _draw_into(tables, np.ascontiguousarray(words).reshape(-1, 1), 0, codes, 0, released)
     return released
 
 
@@ -113,12 +113,11 @@ def perturb_codes(
     released = [np.empty_like(column) for column in codes]
     stream = WordStream(draw_key, max(1, min(CHUNK, record_keys.size)))
     for start in range(0, record_keys.size, CHUNK):
-        part = slice(start, start + CHUNK)
-        stream.load(record_keys[part])
+        stream.load(record_keys[start : start + CHUNK])
         for slot in range((len(tables) + 1) // 2):
             words = stream.words(slot)
             for b in range(2 * slot, min(2 * slot + 2, len(tables))):
-                _draw_into(tables[b], words, b & 1, codes[b][part], released[b][part])
+                _draw_into(tables[b], words, b & 1, codes[b], start, released[b])
     return released
 
 
@@ -134,12 +133,14 @@ def _check_codes(tables: AliasTables, codes: NDArray[Any]) -> None:
 
 
 def _draw_into(
-    tables: AliasTables, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], released: NDArray[Any]
+    tables: AliasTables, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
 ) -> None:
-    _kernels().draw(words, lane, codes, tables.entries, tables.bits, released)
+    """Draw for as many codes from ``start`` as there are words."""
+    _kernels().draw(words, lane, codes, start, tables.entries, tables.bits, released)
     if 8 * codes.dtype.itemsize > 64 - BITS + tables.bits:  # the code type is wider than it need be, and than the alias
-        released &= _low(tables.bits)
-        released[codes < 0] = -1
+        drawn = released[start : start + len(words)]
+        drawn &= _low(tables.bits)
+        drawn[codes[start : start + len(words)] < 0] = -1
 
 
 @functools.cache

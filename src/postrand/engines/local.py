@@ -174,7 +174,7 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:
     if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise DataError(sentence("a weight is missing or not a number", where=f"variable {name!r}"))
-    weights: NDArray[np.float64] = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    weights: NDArray[np.float64] = coding.to_numpy(column).astype(np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise DataError(sentence("a weight is negative or not finite", where=f"variable {name!r}"))
     return weights

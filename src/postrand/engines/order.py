@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from postrand.coding import from_numpy, to_numpy
 from postrand.errors import ReleaseError, sentence
 
 PART_BITS = 8
@@ -56,7 +57,7 @@ class KeyedOrder:
 
     def add(self, batch: pa.RecordBatch, words: NDArray[np.uint64]) -> None:
         """Take the records of a batch and their words, shape (n, 2)."""
-        columns = [*batch.columns, *(pa.array(np.ascontiguousarray(column)) for column in words.T)]
+        columns = [*batch.columns, *(from_numpy(column) for column in words.T)]
         for name, column in zip([*batch.schema.names, *_WORDS], columns, strict=True):
             self._waiting.setdefault(name, []).append(column)
             self._bytes += column.nbytes
@@ -80,9 +81,10 @@ class KeyedOrder:
 
     def _partition(self, bits: int) -> list[pa.Table]:
         """Return the waiting records in 2^bits parts by the first bits of their words."""
-        first = pa.concat_arrays(self._waiting[_WORDS[0]]).to_numpy()
+        self._waiting[_WORDS[0]] = [pa.concat_arrays(self._waiting[_WORDS[0]])]
+        first = to_numpy(self._waiting[_WORDS[0]][0])
         part = (first >> np.uint64(64 - bits)).astype(np.uint8)
-        order = pa.array(np.argsort(part, kind="stable"))
+        order = from_numpy(np.argsort(part, kind="stable"))
         # Column by column, so that no more than one column is held twice.
         table = pa.table({n: pa.concat_arrays(self._waiting.pop(n)).take(order) for n in list(self._waiting)})
         self._bytes = self._rows = 0
@@ -119,8 +121,8 @@ def in_order(part: pa.Table) -> tuple[pa.RecordBatch, int]:
 
     Equal words are the sign of equal record keys.
     """
-    order, repeated = _sorted(*(part.column(name).to_numpy() for name in _WORDS))
-    return _one_batch(part.drop_columns(list(_WORDS)).take(pa.array(order))), repeated
+    order, repeated = _sorted(*(to_numpy(part.column(name).combine_chunks()) for name in _WORDS))
+    return _one_batch(part.drop_columns(list(_WORDS)).take(from_numpy(order))), repeated
 
 
 def _sorted(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:
