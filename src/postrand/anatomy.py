@@ -138,13 +138,17 @@ def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: ob
 
 
 def _positions(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
-    """Return numbers, or the ranks of categories in their order, scaled to 0..1."""
+    """Return numbers (texts that all are numbers count as such), or the ranks of categories, scaled to 0..1."""
     if column.null_count:
         raise DataError(
             sentence("a key variable has missing values", where=f"column {name!r}", fix="make them a category")
         )
-    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    values = np.asarray(column.to_numpy(), dtype=np.float64) if numeric else _codes(column).astype(np.float64)
+    if pa.types.is_dictionary(column.type) and not column.type.ordered:
+        column = column.cast(column.type.value_type)  # unordered codes say nothing about nearness
+    try:
+        values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        values = _codes(column).astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError(sentence("a key variable has values that are not finite", where=f"column {name!r}"))
     width = np.ptp(values)

@@ -2,7 +2,7 @@
 
 from postrand.numerical.laws import RankBand, RankBlocks, RankLaw
 from postrand.numerical.model import PermutationModel, permutation_model, reverse_map
-from postrand.numerical.release import average, permute
+from postrand.numerical.release import average, permutation, permute
 
 __all__ = [
     "PermutationModel",
@@ -10,6 +10,7 @@ __all__ = [
     "RankBlocks",
     "RankLaw",
     "average",
+    "permutation",
     "permutation_model",
     "permute",
     "reverse_map",

@@ -37,6 +37,19 @@ def permute(
     >>> permute([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
     [40, 10, 20, 30]
     """
+    column = finite_column(values)
+    return np.asarray(column[permutation(column, law, release_key, name=name)])
+
+
+def permutation(
+    values: ArrayLike, law: RankLaw, release_key: ReleaseKey | bytes | str | None = None, *, name: str = ""
+) -> NDArray[np.int64]:
+    """Return the position (n,) of the value that each record receives from :func:`permute`; raises as it does.
+
+    >>> from postrand.numerical import RankBlocks
+    >>> permutation([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
+    [3, 1, 2, 0]
+    """
     from postrand.numerical.kernels import shuffle_runs  # compiled
 
     column = finite_column(values)
@@ -47,9 +60,9 @@ def permute(
     order = rank_order(column)
     places = order.copy()
     shuffle_runs(places, starts, words(key, pairs, 0).reshape(-1)[:n])
-    released = np.empty_like(column)
-    released[order] = column[places]
-    return released
+    positions = np.empty_like(order)
+    positions[order] = places
+    return positions
 
 
 def average(values: ArrayLike, law: RankLaw) -> NDArray[np.float64]:
