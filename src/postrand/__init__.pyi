@@ -6,8 +6,8 @@ from .engines.frame import perturb
 from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
-from .plan import Plan, load_plan
 from .objectives import KullbackLeiblerLoss, L2Loss
+from .plan import Plan, load_plan
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .randomness import ReleaseKey
 from .release import Release, read_release, verify
