@@ -67,6 +67,30 @@ def test_every_step_on_a_small_file(started):
     dossier = json.loads((folder / "in" / "dossier.json").read_text())
     true = pq.read_table(folder / "survey.parquet")["sex"].to_pylist().count("F")
     assert dossier["counts"]["sex"]["F"] == true
+    inside = (folder / "in" / "dossier.html").read_text("utf-8")
+    for words in ("Internal", "Risk before and after", "Rare combinations before protection", f"<td>{true:,}</td>"):
+        assert words in inside
+    assert not [p for p in (folder / "out").iterdir() if "Rare combinations" in p.read_text("utf-8", "replace")]
+
+
+def test_the_report_is_made_again(started):
+    folder = started
+    call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    page = folder / "out" / "report.html"
+    said = page.read_bytes()
+    page.unlink()
+    assert call("report", folder / "out").exit_code == 0
+    assert page.read_bytes() == said
+    assert answer("verify", folder / "out")[1]["ok"]
+    assert call("report", folder / "out", "--out", folder / "page.html").exit_code == 0
+    assert (folder / "page.html").read_bytes() == said
+    refused = call("report", folder / "out", "--out", folder / "page.html")
+    assert (refused.exit_code, "cannot be written" in refused.output) == (7, True)
+    manifest = folder / "out" / "manifest.json"
+    digest = json.loads(manifest.read_text())["files"]["report.html"]["sha256"]
+    manifest.write_text(manifest.read_text().replace(digest, "0" * 64))
+    refused = call("report", folder / "out")
+    assert (refused.exit_code, "is not the one released" in refused.output) == (7, True)
 
 
 def test_text_output_reads_as_sentences(started):

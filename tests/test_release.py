@@ -197,8 +197,11 @@ def test_data_that_does_not_fit_is_not_released(tmp_path: Path) -> None:
 
 def test_the_dossier_is_private_and_apart(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"risk.json": "{}", "page.html": b"x"}
-    with release.dossier(tmp_path / "inside", files, release=tmp_path / "out") as made:
+    made = tmp_path / "inside"
+    with release.dossier(made, files, release=tmp_path / "out") as put:
         assert not made.exists()
+        put("more.html", "y")
+    assert sorted(p.name for p in made.iterdir()) == ["more.html", "page.html", "risk.json"]
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert {stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == {0o600}
     (tmp_path / "out").mkdir()

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -190,6 +191,13 @@ def test_names_cannot_leave_their_place_in_the_code() -> None:
     lines = Page(page_of(law, summary_of(law))).text
     assert r'data[["a\"]); system(\"ls\")\n#"]]' in lines
     assert text.one_line("a\nb\u2028c") == "a b c"
+
+
+def test_the_python_code_of_the_page_runs(written: release.Release, html: str) -> None:
+    code = next(block for block in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", html, re.DOTALL) if "pr." in block)
+    spoken: dict[str, object] = {}
+    exec(unescape(code).replace("path/to/release", str(written.path)), spoken)
+    assert isinstance(spoken["shares"], estimate.Estimate)
 
 
 def test_a_seeded_release_says_that_it_is_not_private() -> None:

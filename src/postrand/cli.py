@@ -167,6 +167,51 @@ def _release_key(key_file: Path | None, seed: int | None) -> Any:
 
 
 @command
+@click.argument("file", type=FILE)
+@click.option("--columns", required=True, metavar="A,B", help="Numerical columns to permute.")
+@click.option("--band", type=int, metavar="W", help="Among about W neighbours in rank, at a random place.")
+@click.option("--blocks", type=int, metavar="K", help="Within fixed blocks of K neighbours in rank.")
+@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option("--seed", type=int, help="For tests only: the release is then not private.")
+def permute(
+    file: Path,
+    columns: str,
+    band: int | None,
+    blocks: int | None,
+    out: Path,
+    key_file: Path | None,
+    seed: int | None,
+) -> Result:
+    """Permute numerical columns of FILE among neighbours in rank; every value is kept."""
+    from postrand.files import permute_columns
+    from postrand.numerical import RankBand, RankBlocks
+
+    if (band is None) == (blocks is None):
+        raise UsageError(sentence("give one of --band and --blocks"))
+    law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
+    return _columns_result(permute_columns(file, out, names(columns), law, _release_key(key_file, seed)))
+
+
+@command
+@click.argument("file", type=FILE)
+@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@click.option("--k", type=int, required=True, help="Least number of records in a class.")
+@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option("--seed", type=int, help="For tests only: the release is then not private.")
+def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
+    """Release the keys of FILE and the rest as two tables, linked by classes of K records."""
+    from postrand.files import anatomise_file
+
+    return _columns_result(anatomise_file(file, out, names(keys), k, _release_key(key_file, seed)))
+
+
+def _columns_result(certificate: dict[str, Any]) -> Result:
+    return certificate, "\n".join([claim["sentence"] for claim in certificate["claims"]] + certificate["not_covered"])
+
+
+@command
 @click.argument("directory", type=FOLDER)
 def verify(directory: Path) -> Result:
     """Re-check a release from its bytes alone.
@@ -177,6 +222,20 @@ def verify(directory: Path) -> Result:
 
     verification = check(directory)
     return verification.to_dict(), str(verification)
+
+
+@command
+@click.argument("directory", type=FOLDER)
+@click.option("--out", type=FOLDER, help="Write the page to this new file, and leave the release as it is.")
+def report(directory: Path, out: Path | None) -> Result:
+    """Make the report of a release anew.
+
+    The page is a function of the release's other files; without --out it takes its place there again.
+    """
+    from postrand.release import rebuild_report
+
+    path = rebuild_report(directory, out)
+    return {"report": str(path)}, f"report: {path}"
 
 
 @command

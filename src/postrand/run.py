@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from postrand import formats, release, risk
-from postrand.certificate import Certificate, Facts, certify
+from postrand import formats, release
+from postrand.certificate import Facts, certify
 from postrand.codebook import Codebook
 from postrand.design.problem import Design, Prior
 from postrand.design.solve import design as solve
+from postrand.dossier import collect
 from postrand.engines import Engine, LocalEngine
 from postrand.errors import PostrandError
 from postrand.exact import format_upper
@@ -113,10 +113,20 @@ def run(
 
     with ExitStack() as stack:
         if dossier is not None:
-            files = dossier_files(plan, engine, source, blocks, certificate)
-            stack.enter_context(release.dossier(dossier, files, release=out))
+            found = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate)
+            put = stack.enter_context(release.dossier(dossier, {"dossier.json": found.text}, release=out))
+
+            def inspect(*made: Any) -> None:
+                put("dossier.html", found.page(*made))
+
         return release.write(
-            out, data_writer=write_data, data_name=name, mechanism=mechanism, claims=plan.claims, facts=facts
+            out,
+            data_writer=write_data,
+            data_name=name,
+            mechanism=mechanism,
+            claims=plan.claims,
+            facts=facts,
+            inspect=None if dossier is None else inspect,
         )
 
 
@@ -137,27 +147,6 @@ def data_name(plan: Plan) -> str:
     """Return the name of the released data file, in the plan's format or the source's."""
     suffix = plan.source.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
     return f"data{'.xpt' if suffix == '.sas7bdat' else suffix}"  # SAS data sets can be read, not written
-
-
-def dossier_files(
-    plan: Plan, engine: Engine, source: Source, blocks: Sequence[DesignedBlock], certificate: Certificate
-) -> dict[str, str]:
-    """Return the internal dossier: risk before protection, exact counts, designs with their objective values."""
-    keys = [v.name for v in plan.codebook.with_role("key") if v.is_categorical]
-    assessed = risk.assess(source, keys, codebook=plan.codebook).to_dict() if keys else {}
-    counts = {}
-    for variable in plan.codebook.variables:
-        if variable.is_categorical and variable.role != "drop":
-            table = engine.count(source, plan.codebook, [variable.name])
-            counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
-    data = {
-        "notice": "INTERNAL: risk and exact counts; never part of a release",
-        "risk": assessed,
-        "designs": [designed.to_dict() for designed in blocks],
-        "claims": list(certificate.sentences),
-        "counts": counts,
-    }
-    return {"dossier.json": json.dumps(data, indent=2, ensure_ascii=False) + "\n"}
 
 
 def _design_block(block: BlockPlan, codebook: Codebook, engine: Engine, source: Source | None) -> DesignedBlock:

@@ -124,6 +124,36 @@ def verify(directory: str | Path, *, manifest_sha256: str | None = None, raise_i
     return verification
 
 
+def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path:
+    """Make the public report of a release anew from its other files, and return where it is.
+
+    Without ``out`` it takes its place in the release again, provided that it is the page which the manifest lists.
+
+    Raises
+    ------
+    ReleaseError
+        If a file of the release is missing, damaged or forged; if ``out`` exists; or if another version of this
+        package wrote the release, and would give another page.
+    """
+    root = Path(directory)
+    _plain_files(root)
+    manifest = _manifest(root)
+    mechanism = _mechanism(root, _codebook(root))
+    certificate = _certificate(root, mechanism)
+    page = derive(mechanism, certificate, _data(root, manifest, mechanism), manifest["data"])[REPORT]
+    target = root / REPORT if out is None else Path(out)
+    if out is None and hashlib.sha256(page).hexdigest() != manifest["files"][REPORT].get("sha256"):
+        version, fix = manifest["package"]["version"], "give --out to write the page elsewhere"
+        what = f"the page is not the one released with postrand {version}"
+        raise ReleaseError(sentence(what, where=str(target), fix=fix))
+    try:
+        with target.open("wb" if out is None else "xb") as file:
+            file.write(page)
+    except OSError as error:
+        raise ReleaseError(sentence("the report cannot be written", where=str(target), got=error.strerror)) from None
+    return target
+
+
 class _Audit:
     """Run checks in order; one that stands on a failed one fails too. Local to :func:`verify`."""
 

@@ -1,0 +1,165 @@
+"""The internal dossier: risk and exact counts beside the release, for entitled staff only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from postrand import formats, report, risk
+from postrand.certificate import Certificate
+from postrand.codebook import Codebook
+from postrand.engines import Engine
+from postrand.errors import PostrandError
+from postrand.formats import Source
+from postrand.mechanism import Mechanism
+from postrand.report.html import Sections
+from postrand.risk.counts import RiskyCombination, risky_combinations
+from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.summary import Summary
+
+MAX_COMBINATION = 3
+MAX_SUBSETS = 400
+"""Search combinations of keys only while there are at most so many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """Hold what is known before the release is written; ``page`` adds what is known of the released file."""
+
+    data: Mapping[str, Any]
+    before: risk.RiskReport | None
+    combinations: tuple[RiskyCombination, ...]
+
+    @property
+    def text(self) -> str:
+        """The dossier as JSON."""
+        return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
+
+    def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
+        """Return the internal report: the public page and tables of risk, worst combinations, designs and counts."""
+        after = None
+        if self.before is not None:
+            book = mechanism.require_codebook()
+            after, _ = assess(formats.read(data_path, book), book, mechanism)
+        sections: Sections = {
+            "Risk before and after": list(_risk_rows(self.before, after)),
+            "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
+            "Designs": [_design(entry) for entry in self.data["designs"]],
+            "Exact counts before protection": list(_counts(self.data["counts"])),
+        }
+        return report.internal_report(mechanism, certificate, summary, data_path.name, sections)
+
+
+def collect(
+    codebook: Codebook,
+    engine: Engine,
+    source: Source,
+    designs: Iterable[Mapping[str, Any]],
+    certificate: Certificate,
+) -> Dossier:
+    """Assess the file as it is and count its variables exactly."""
+    before, note = assess(source, codebook)
+    counts = {}
+    for variable in codebook.variables:
+        if variable.is_categorical and variable.role != "drop":
+            table = engine.count(source, codebook, [variable.name])
+            counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
+    data = {
+        "notice": "INTERNAL: risk and exact counts; never part of a release",
+        "risk": {} if before is None else before.to_dict(),
+        **({"risk_note": note} if note else {}),
+        "designs": list(designs),
+        "claims": list(certificate.sentences),
+        "counts": counts,
+    }
+    return Dossier(data, before, combinations(source, codebook))
+
+
+def assess(
+    source: Source, codebook: Codebook, mechanism: Mechanism | None = None
+) -> tuple[risk.RiskReport | None, str]:
+    """Return the risk on the codebook's keys, with its weights where they serve, and why it is not more."""
+    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
+    if not keys:
+        return None, "no categorical variable has the role 'key'"
+    weight = next((v.name for v in codebook.with_role("weight")), None)
+    try:
+        return risk.assess(source, keys, codebook=codebook, weight=weight, mechanism=mechanism), ""
+    except PostrandError as error:
+        if weight is None:
+            return None, str(error)
+        return risk.assess(source, keys, codebook=codebook), str(error)
+
+
+def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
+    """Return the combinations of up to ``size`` keys by the number of records in cells below 3, the most first."""
+    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
+    while size > 1 and _subsets(len(keys), size) > MAX_SUBSETS:
+        size -= 1
+    if not keys:
+        return ()
+    columns = read_columns(source, keys)
+    coded = {name: code_column(columns[name], name, codebook) for name in keys}
+    return risky_combinations(key_codes(coded, keys, "category"), size)
+
+
+def _subsets(keys: int, size: int) -> int:
+    found, term = 0, 1
+    for k in range(1, min(size, keys) + 1):
+        term = term * (keys - k + 1) // k
+        found += term
+    return found
+
+
+def _risk_rows(before: risk.RiskReport | None, after: risk.RiskReport | None) -> Iterable[dict[str, object]]:
+    if before is None:
+        return
+    named = (("before", before), ("after", after))
+    for measure, value in MEASURES:
+        yield {"Measure": measure, **{when: "–" if r is None else value(r) for when, r in named}}
+
+
+def _tau(estimate: Any) -> object:
+    return "–" if estimate is None else str(estimate)
+
+
+MEASURES: Sequence[tuple[str, Any]] = (
+    ("Records", lambda r: r.records),
+    ("Occupied cells of the keys", lambda r: r.occupied),
+    ("Sample uniques", lambda r: r.sample_uniques),
+    ("k-anonymity: smallest class", lambda r: r.k_anonymity.k),
+    ("Records in classes below 3", lambda r: r.k_anonymity.records_below.get(3, 0)),
+    ("Records in classes below 5", lambda r: r.k_anonymity.records_below.get(5, 0)),
+    ("Population uniques among sample uniques (τ1)", lambda r: _tau(r.tau1_estimate)),
+    ("Expected correct matches (τ2)", lambda r: _tau(r.tau2_estimate)),
+    ("Model", lambda r: "–" if r.model is None else f"{r.model}; {r.status}"),
+)
+"""The measures of risk that tables show, by their text: exact, and so internal."""
+
+
+def _combination(found: RiskyCombination) -> dict[str, object]:
+    return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
+
+
+def _design(entry: Mapping[str, Any]) -> dict[str, object]:
+    low, high = entry["unchanged"]
+    unknown = "–"
+    return {
+        "Block": " × ".join(entry["variables"]),
+        "ε, at most": unknown if entry["epsilon"] is None else entry["epsilon"],
+        "Unchanged, least": low,
+        "Unchanged, most": high,
+        "Objective": entry.get("objective", "matrix given"),
+        "Value": entry.get("value", unknown),
+        "Bound": entry.get("bound", unknown),
+        "Status": entry.get("status", unknown),
+    }
+
+
+def _counts(counts: Mapping[str, Mapping[str, int]]) -> Iterable[dict[str, object]]:
+    for name, table in counts.items():
+        for label, count in table.items():
+            yield {"Variable": name, "Category": label, "Records": count}
