@@ -26,6 +26,7 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
+Inspect = Callable[[Path, Mechanism, Certificate, Summary], None]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -78,6 +79,7 @@ def write(
     claims: Iterable[Claim | PrivacyModel] = (),
     facts: Facts | None = None,
     extra: Mapping[str, str] | None = None,
+    inspect: Inspect | None = None,
 ) -> Release:
     """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
 
@@ -96,6 +98,9 @@ def write(
         What the certificate states; a claim that fails stops the release.
     extra
         Further text files by name, for example metadata; ``verify`` checks their digests only.
+    inspect
+        Called with the data file, the released mechanism, the certificate and the summary before the release appears,
+        so that what is made of them (the internal report) fails with it.
 
     Raises
     ------
@@ -115,6 +120,8 @@ def write(
     with atomic.appearing(directory) as staging:
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
+        if inspect is not None:
+            inspect(staging / data_name, mechanism, certificate, summary)
         files = derive(mechanism, certificate, summary, data_name) | texts
         for name, content in files.items():
             (staging / name).write_bytes(content)
@@ -137,10 +144,13 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
 
 
 @contextmanager
-def dossier(directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path) -> Iterator[Path]:
+def dossier(
+    directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path
+) -> Iterator[Callable[[str, str | bytes], None]]:
     """Write the internal dossier, apart from the release and readable by its owner only, around a block of work.
 
-    It appears when the block ends without an error, so that no dossier is left of a release that failed.
+    The block is given a function that puts one more file into it, by name and content. The directory appears when the
+    block ends without an error, so that no dossier is left of a release that failed.
 
     Raises
     ------
@@ -150,11 +160,16 @@ def dossier(directory: str | Path, files: Mapping[str, str | bytes], *, release:
     directory = Path(directory)
     raise_all(ReleaseError, [*name_problems(list(files)), *atomic.nesting_problems(directory, Path(release))])
     with atomic.appearing(directory, atomic.PRIVATE) as staging:
-        for name, content in files.items():
+
+        def put(name: str, content: str | bytes) -> None:
+            raise_all(ReleaseError, name_problems([name]))
             path = staging / name
             path.touch(0o600)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-        yield directory
+
+        for name, content in files.items():
+            put(name, content)
+        yield put
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
