@@ -28,7 +28,7 @@ class Axis:
     Parameters
     ----------
     names
-        The variables of the axis, all of the block's.
+        The variables of the axis, all of the block's, those included that it only reads.
     labels
         A text for each code of each variable.
     matrix
@@ -146,10 +146,11 @@ def apply_pairs(operators: Sequence[Operator], tensor: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Order the cells of a table: axes as counted, variables as the caller named them."""
+    """Order the cells of a table: axes as counted, variables as the caller named them, and which are perturbed."""
 
     axes: tuple[Axis, ...]
     variables: tuple[str, ...]
+    perturbed: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -163,10 +164,10 @@ class Layout:
         return tuple(texts[name] for name in self.variables)
 
     @property
-    def perturbed(self) -> tuple[str, ...]:
-        """The variables shown that a block perturbs."""
-        held = {name for axis in self.axes if axis.matrix is not None for name in axis.kept_names}
-        return tuple(name for name in self.variables if name in held)
+    def shared(self) -> tuple[str, ...]:
+        """The variables on more than one axis: several blocks read them, or one reads what another perturbs."""
+        names = [name for axis in self.axes for name in axis.names]
+        return tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
 
     def arrange(self, tensor: Array) -> Array:
         """Return a tensor over the axes' kept cells as an array of ``shape``."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.estimate.axes import Array, Layout, Operator, apply, apply_pairs
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
@@ -75,6 +75,7 @@ def from_tally_ml(counted: Tally, *, tolerance: float = 1e-4, max_steps: int = 2
     if not tolerance > 0:
         raise UsageError(sentence("the tolerance is not positive", got=tolerance, wanted="nats, for example 1e-4"))
     layout, released = counted.layout, counted.released
+    check_untangled(layout.axes)
     linear = linear_law(counted)
     matrices = tuple(None if axis.matrix is None else axis.matrix.array for axis in layout.axes)
     start = apply([None if m is None else np.asarray(np.linalg.inv(m).T) for m in matrices], released) / counted.total
@@ -84,6 +85,36 @@ def from_tally_ml(counted: Tally, *, tolerance: float = 1e-4, max_steps: int = 2
     value = layout.arrange(apply(project, fit.proportions))
     method = f"maximum likelihood ({fit.steps} steps, log-likelihood within {fit.gap:.1g} of its maximum)"
     return result(counted, value, law, method)
+
+
+def check_untangled(axes: Sequence[Axis]) -> None:
+    """Raise EstimationError where a block reads what another block of the same analysis perturbs.
+
+    The true value is then on one axis and the released one on the other; a likelihood over their product would take
+    them for two variables. The unbiased estimator is right all the same.
+    """
+    where: dict[str, list[Axis]] = {}
+    for axis in axes:
+        for name in axis.names:
+            where.setdefault(name, []).append(axis)
+    tangled = [n for n, held in where.items() if len(held) > 1 and any(changes(axis, n) for axis in held)]
+    if tangled:
+        raise EstimationError(
+            sentence(
+                "a block reads a variable that another block perturbs, and no likelihood is written for both together",
+                got=", ".join(tangled),
+                fix="use the unbiased table, or leave one of the variables out",
+            )
+        )
+
+
+def changes(axis: Axis, name: str) -> bool:
+    """Tell whether the axis' law changes the variable: it moves mass between cells that differ in it."""
+    if axis.matrix is None:
+        return False
+    codes = axis.cells[:, axis.names.index(name)]
+    i, j = np.nonzero(axis.matrix.weights)
+    return bool((codes[i] != codes[j]).any())
 
 
 def em(

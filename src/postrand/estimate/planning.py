@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike
 
-from postrand.errors import UsageError, sentence
+from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.tally import layout
@@ -77,6 +77,14 @@ def expected_precision(
     if not records > 0:
         raise UsageError(sentence("the number of records is not positive", got=records))
     plan = layout(mechanism.require_codebook(), variables, mechanism)
+    if plan.shared:
+        raise EstimationError(
+            sentence(
+                "no plan is made for a table in which several blocks read one variable",
+                got=", ".join(plan.shared),
+                fix="plan a table of fewer variables",
+            )
+        )
     shape = plan.shape
     law = np.full(shape, 1.0 / math.prod(shape)) if proportions is None else np.asarray(proportions, dtype=np.float64)
     if law.shape != shape or not (law >= 0).all() or abs(law.sum() - 1) > 1e-9:

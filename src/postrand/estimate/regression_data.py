@@ -17,6 +17,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.coding import encode
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
+from postrand.estimate.em import check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
 from postrand.estimate.tally import cell_codes, codebook_of, layout_of, needed_columns, weight_column
@@ -72,6 +73,7 @@ def read(
     described = [n for n in asked if n in mechanism.variables or _has_categories(table, mechanism, n)]
     latent = [n for n in described if n in mechanism.variables]
     axes = layout_of(table, latent, mechanism).axes if latent else ()
+    check_untangled(axes)
     book = (
         codebook_of(table, mechanism, list(dict.fromkeys([*needed_columns(described, mechanism)])))
         if described

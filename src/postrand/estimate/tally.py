@@ -162,7 +162,8 @@ def layout(book: Codebook, variables: Sequence[str], mechanism: Mechanism) -> La
     """Return the same from a codebook that has all the variables, without data."""
     axes = []
     for held, shown in _blocks(variables, mechanism).items():
-        block = mechanism[shown[0]] if shown[0] in mechanism.variables else None
+        perturbed = [name for name in shown if name in mechanism.variables]
+        block = mechanism[perturbed[0]] if perturbed else None
         labels = tuple(book[name].code_labels for name in held)
         shape = tuple(len(texts) for texts in labels)
         cells = (

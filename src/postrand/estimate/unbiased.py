@@ -189,7 +189,7 @@ def margin_law(law: LinearLaw, names: Sequence[str]) -> LinearLaw:
     )
     # 1ᵀ(Mᵀ)^-1 = 1ᵀ because rows of M sum to one: a whole block sums out without its inverse.
     operators = tuple(axis.unbiased() if axis.kept else np.ones((1, axis.size)) for axis in axes)
-    return LinearLaw(law.counted, Layout(axes, tuple(names)), operators)
+    return LinearLaw(law.counted, dataclasses.replace(law.layout, axes=axes, variables=tuple(names)), operators)
 
 
 def _small_sample(records: int) -> float:
