@@ -130,7 +130,7 @@ def times(population, rules):
     nine, last = population.select(population.names[:9]), population.codes[9]
     many = nine.take(rng.integers(0, population.records, 10_000_000))
     many_last = rng.integers(0, 3, 10_000_000).astype(np.int8)
-    latent_class.fit(cells, PI, sweeps=10, chains=1)
+    latent_class.fit(cells, PI, sweeps=20, chains=1)
     rows = {
         "limit: np.bincount of 953,076 cell numbers": seconds(lambda: np.bincount(whole.record_cell)),
         "k-anonymity, 953,076 x 9": seconds(lambda: k_anonymity(nine)),

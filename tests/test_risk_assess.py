@@ -99,6 +99,8 @@ def test_bad_input_is_explained():
     data = columns(50)
     with pytest.raises(UsageError, match=r"wanted \(0, 1\]"):
         assess(data, KEYS, sampling_fraction=1.5)
+    with pytest.raises(UsageError, match=r"wanted \(0, 1\]"):
+        assess(data, KEYS, sampling_fraction="0.1")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="both"):
         assess(data, KEYS, sampling_fraction=0.5, weight="w")
     with pytest.raises(DataError, match="did you mean 'age'"):

@@ -148,5 +148,7 @@ def test_population_sized_samples_and_closed_independence():
     expected = 3000 * np.prod([np.mean(c == v) for c, v in zip(wide.codes, first, strict=True)])
     assert found.at(first[None]).tolist() == pytest.approx([expected], rel=1e-12)
     assert not found.complete
+    huge = KeyCodes(wide.names, (10_000,) * 6, tuple(c * 100 for c in wide.codes))  # 1e24 cells
+    np.testing.assert_allclose(fit(table(huge), "independence").at(table(huge).codes), found.mu, rtol=1e-12)
     tau1, _ = estimate(found, table(wide), 0.1)
     assert tau1.standard_error is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def _check_design(keys: Sequence[str], fraction: float | None, weight: str | Non
         raise UsageError(sentence("key variables must be a list of names", got=repr(keys), wanted='["sex", "age"]'))
     if fraction is not None and weight is not None:
         raise UsageError(sentence("both a sampling fraction and a weight are given", wanted="one of them"))
-    if fraction is not None and not 0 < fraction <= 1:
+    if fraction is not None and not (isinstance(fraction, Real) and 0 < fraction <= 1):
         raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
     if household is not None and weight is None:
         raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))

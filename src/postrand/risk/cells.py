@@ -114,7 +114,7 @@ def table(keys: KeyCodes) -> CellTable:
     """Count the records of each occupied cell. A wildcard code counts as a category of its own here."""
     shape = tuple(s + 1 for s in keys.shape) if keys.has_wildcards else keys.shape
     columns = tuple(c.astype(np.int64) + 1 for c in keys.codes) if keys.has_wildcards else keys.codes
-    index, keyed = _cell_numbers(columns, shape)
+    index, keyed = cell_numbers(columns, shape)
     size = math.prod(keyed)
     if size <= max(DENSE_CELLS >> 6, min(DENSE_CELLS, 16 * keys.records)):
         dense = np.bincount(index, minlength=size)
@@ -131,7 +131,7 @@ def table(keys: KeyCodes) -> CellTable:
 
 def class_sizes(keys: KeyCodes) -> NDArray[np.int64]:
     """Return the sizes of the occupied cells in no stated order: all that k-anonymity needs."""
-    index, keyed = _cell_numbers(keys.codes, keys.shape)
+    index, keyed = cell_numbers(keys.codes, keys.shape)
     size = math.prod(keyed)
     if size <= DENSE_CELLS:
         dense = np.bincount(index, minlength=size)
@@ -162,7 +162,7 @@ def ravel(codes: Sequence[IntArray], shape: Sequence[int]) -> IntArray:
     return index
 
 
-def _cell_numbers(codes: Sequence[IntArray], shape: Sequence[int]) -> tuple[IntArray, tuple[int, ...]]:
+def cell_numbers(codes: Sequence[IntArray], shape: Sequence[int]) -> tuple[IntArray, tuple[int, ...]]:
     """Return cell numbers and the shape that they ravel; beyond 2^63 cells, leading keys are first merged."""
     columns, sizes = list(codes), list(shape)
     while math.prod(sizes) >= 1 << 62:

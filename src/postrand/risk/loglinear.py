@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, nearest, sentence
-from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
+from postrand.risk.cells import CellTable, FloatArray, IntArray, cell_numbers, ravel
 
 Margins = tuple[tuple[int, ...], ...]
 Model = str | Sequence[str | Sequence[str]]
@@ -56,8 +56,9 @@ class LogLinearFit:
 
     def at(self, codes: IntArray) -> FloatArray:
         """Return ``μ`` of the cells with these codes, shape (m, J) → (m,); 0 outside the support."""
-        wanted = ravel(tuple(codes.T), self.shape)
-        known = ravel(tuple(self.cells.T), self.shape)
+        both = np.concatenate([self.cells, codes])
+        number = cell_numbers(tuple(both.T), self.shape)[0]  # two lists of one numbering, the first ascending
+        known, wanted = number[: self.mu.size], number[self.mu.size :]
         place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
         return np.where(known[place] == wanted, self.mu[place], 0.0)
 
@@ -84,6 +85,8 @@ def margins_of(model: Model, names: Sequence[str]) -> Margins:
             hint = nearest(model, ORDERS)
             raise UsageError(sentence(f"unknown model {model!r}{hint}", wanted=f"{', '.join(ORDERS)}, or margins"))
         return tuple(itertools.combinations(everything, min(ORDERS[model], len(names))))
+    if not isinstance(model, Sequence):
+        raise UsageError(sentence("the model is not a list of margins", got=type(model).__name__))
     sets = [frozenset([term] if isinstance(term, str) else term) for term in model]
     unknown = sorted({name for term in sets for name in term if name not in names})
     if unknown:
