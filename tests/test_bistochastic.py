@@ -92,6 +92,12 @@ def test_what_is_not_bistochastic_is_refused(array, message):
         round_bistochastic(array)
 
 
+def test_sums_that_wrap_around_are_no_law():
+    """2,049 entries of 2^53 add up to 2^64 + 2^53, which 64 bits show as 2^53."""
+    with pytest.raises(SpecificationError, match="row 0 does not sum"):
+        TransitionMatrix(np.full((2049, 2049), UNIT))
+
+
 def test_couplings_below_the_resolution_are_refused():
     """Two blocks of 4: four entries of 0.6 to 1 units lead out, seven of 0.4 units lead back."""
     array = np.kron(np.eye(2), np.full((4, 4), 0.25))

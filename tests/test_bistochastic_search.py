@@ -111,6 +111,24 @@ def test_three_categories_against_a_search_of_the_whole_polytope(seed):
     assert max(values) <= best.value + 1e-6
 
 
+@pytest.mark.parametrize("objective", [INFORMATION, VARIANCE])
+@pytest.mark.parametrize("beta", [0.0, 0.1, 0.62, 0.9])
+def test_two_categories_are_solved_to_optimality(objective, beta):
+    """All bistochastic 2 x 2 matrices have one parameter: the best of a grid of 1,001 is never better."""
+    p = np.array([0.8, 0.2])
+    best = design(p, Bistochastic(beta), objective, BistochasticMatrix())
+    assert best.status == "optimal"
+    values = []
+    for q in np.linspace(0.5, 1, 1_001)[1:]:
+        entropy = -(q * math.log(q) + (1 - q) * math.log(1 - q) if q < 1 else 0.0)
+        if entropy >= beta * math.log(2):
+            values.append(objective.value(np.array([[q, 1 - q], [1 - q, q]]), p))
+    if objective.maximise:
+        assert max(values) <= best.bound + 1e-12
+    else:
+        assert min(values) >= best.bound - 1e-12
+
+
 def test_other_objectives_are_searched_without_a_bound():
     objective = CustomObjective(lambda M, p: float(M[0, 0] + M[1, 1] - M[0, 1]))
     best = design([0.5, 0.3, 0.2], Bistochastic(0.5), objective, BistochasticMatrix())

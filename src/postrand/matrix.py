@@ -54,7 +54,9 @@ class TransitionMatrix:
         if weights.min() < 0 or weights.max() > UNIT:
             raise SpecificationError(sentence("a weight is outside 0..2^53"))
         weights = np.ascontiguousarray(weights, dtype=np.int64)
-        off = np.flatnonzero(weights.sum(axis=1) != UNIT)
+        # From 2,049 categories on, sums can wrap around 2^64 to look right: the float sum tells.
+        wrapped = weights.sum(axis=1, dtype=np.float64) > 2 * UNIT
+        off = np.flatnonzero((weights.sum(axis=1) != UNIT) | wrapped)
         if off.size:
             raise SpecificationError(sentence(f"row {off[0]} does not sum to 2^53", fix="use from_array"))
         weights.setflags(write=False)

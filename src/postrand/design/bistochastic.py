@@ -52,6 +52,11 @@ class BistochasticMatrix:
 
 
 def _bound(objective: Objective, prior: Array, beta: float) -> float:
+    plain_variance = isinstance(objective, EstimatorVariance) and not objective.queries
+    if prior.size == 2 and (isinstance(objective, MutualInformation) or plain_variance) and beta < 1:
+        # One unknown, M[0,0] = M[1,1] = q: both objectives improve as q leaves 1/2, so an end just beyond β is a bound.
+        beyond = truthful([0.5, 0.5], max(beta - 1e-11, 0.0)).matrices[0].array
+        return objective.value(beyond, prior)
     if isinstance(objective, MutualInformation):
         return information_upper(prior, beta)
     if isinstance(objective, EstimatorVariance):
