@@ -106,7 +106,7 @@ def test_the_three_pruning_bounds_suffice_where_the_diagonal_is_large(seed):
 
 
 def test_frequent_types_never_fail():
-    counts, law = random_case(5, (2, 3), keep=0.0)
+    _, law = random_case(5, (2, 3), keep=0.0)
     model = SpontaneousRecognition(0.1, 2).on(np.full((2, 3), 10))
     assert model.rare_types().size == 0
     assert model.check([law]).holds
@@ -252,6 +252,6 @@ def test_together_is_the_conjunction():
         assert both.check([law]).holds == holds
         assert (both.constraints(2).excess(law.array) <= 0) == holds
     with pytest.raises(PrivacyError, match="not a privacy model"):
-        Together((0.1,))
+        Together((0.1,))  # type: ignore[arg-type]
     with pytest.raises(PrivacyError, match="no privacy model"):
         Together(())

@@ -27,8 +27,8 @@ from postrand.design.l2_programme import (
 from postrand.design.problem import Design, Prior, Solution, refuse
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
-from postrand.errors import DesignError, sentence
-from postrand.matrix import TransitionMatrix
+from postrand.errors import DesignError, SpecificationError, sentence
+from postrand.matrix import MAX_CONDITION, TransitionMatrix, randomised_response
 from postrand.objectives import Objective
 from postrand.objectives.l2 import L2Loss
 from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, Together
@@ -65,6 +65,13 @@ class LeastLoss:
         ``"all"`` moves, or ``"cover"``.
     invariant
         Sets of key variables whose margins keep their expectation, ``U0ᵀM`` summed over the other keys.
+    start
+        A transition matrix to start from, row by row, instead of the fewest changes: for a search from elsewhere.
+
+    Raises
+    ------
+    DesignError
+        If an option is out of range, or the start is not a transition matrix that can be inverted.
 
     Examples
     --------
@@ -79,8 +86,12 @@ class LeastLoss:
     min_diagonal: float = 0.0
     reach: Literal["all", "cover"] = "all"
     invariant: tuple[tuple[str, ...], ...] = ()
+    start: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.start is not None:
+            object.__setattr__(self, "start", tuple(tuple(float(x) for x in row) for row in self.start))
+            _check_start(self.start)
         object.__setattr__(self, "invariant", tuple(tuple(s) for s in self.invariant))
         if not (isinstance(self.min_diagonal, (int, float)) and 0 <= self.min_diagonal < 1):
             raise DesignError(sentence("min_diagonal is not a probability", got=self.min_diagonal, wanted="0 <= γ < 1"))
@@ -186,6 +197,21 @@ def by_stratum(model: SpontaneousRecognition, strata: Mapping[str, KeyTypes], **
     return {name: least_loss(model.on(types), **options) for name, types in strata.items()}
 
 
+def _check_start(start: tuple[tuple[float, ...], ...] | None) -> None:
+    try:
+        condition = TransitionMatrix.from_array(start or ()).condition
+    except (SpecificationError, ValueError) as error:
+        raise DesignError(sentence("the start is not a transition matrix", got=str(error))) from None
+    if not condition <= MAX_CONDITION:
+        raise DesignError(
+            sentence(
+                "the start is singular: its loss is infinite",
+                got=f"condition number {condition:.3g}",
+                fix="mix it with the identity",
+            )
+        )
+
+
 def _conditions(structure: LeastLoss, privacy: PrivacyModel) -> tuple[SpontaneousRecognition, float | None]:
     models = privacy.models if isinstance(privacy, Together) else (privacy,)
     recognition = [m for m in models if isinstance(m, SpontaneousRecognition)]
@@ -196,7 +222,7 @@ def _conditions(structure: LeastLoss, privacy: PrivacyModel) -> tuple[Spontaneou
 
 
 def _search(problem: Problem) -> Found:
-    """Lower the smallest diagonal step by step and keep the best; ``cover`` is convex, and ε-DP far from I: one step."""
+    """Lower the smallest diagonal step by step and keep the best (``cover`` is convex, ε-DP far from I: one step)."""
     least = problem.structure.min_diagonal
     floors = [f for f in FLOORS if f > least] + [least]
     if problem.epsilon is not None or problem.structure.reach == "cover":
@@ -224,8 +250,8 @@ def _local(problem: Problem, floor: float, previous: Found | None) -> Found:
     pairs = cells.conditions(rare, max(floor, 0.5)) if previous is None else previous.pairs
     cost = problem.weights[everything.rows] / unit[everything.rows]
     y, _, pairs = _linear(problem, cells, cost, everything, pairs, floor)
-    used = _starting_support(problem, everything, y, previous)
-    start, iterations = (everything.matrix(y, unit) if previous is None else previous.matrix), 0
+    start, iterations = _starting_matrix(problem, everything, y, previous), 0
+    used = _starting_support(problem, everything, y, start)
     for _ in range(_ROUNDS):
         moves = Moves(everything.rows[used], everything.columns[used])
         loss = MoveLoss(moves, problem.weights, unit, exact=problem.epsilon is not None)
@@ -275,8 +301,6 @@ def _interior(
     rows["flows"] = loss.flow_rows()
     programme = stack(list(rows.values()), len(moves))
     y = np.maximum((unit[:, None] * matrix)[moves.rows, moves.columns], 1e-3 * np.minimum(high, 1))
-    if problem.epsilon is not None:
-        y = high / (len(unit) - 1 + math.exp(problem.epsilon))  # randomised response
     start = np.concatenate([y, _auxiliaries(problem, loss, pairs, y)])
     point = minimise(loss, programme, high, start)
     return point.x[: len(moves)], point.multipliers, point.iterations
@@ -295,14 +319,27 @@ def _auxiliaries(problem: Problem, loss: MoveLoss, pairs: Pairs, y: Vector) -> V
     return np.concatenate(parts)
 
 
-def _starting_support(problem: Problem, moves: Moves, y: Vector, previous: Found | None) -> NDArray[np.bool_]:
-    """Return all moves into the receivers of the fewest changes, and those of the solution before."""
+def _starting_matrix(problem: Problem, moves: Moves, y: Vector, previous: Found | None) -> NDArray[np.float64]:
+    """Return the solution before, the start asked for, randomised response under ε-DP, or the fewest changes."""
+    size = problem.types.size
+    if previous is not None:
+        return previous.matrix
+    if problem.structure.start is not None:
+        if len(problem.structure.start) != size:
+            what = "the start does not fit the key types"
+            raise DesignError(sentence(what, got=len(problem.structure.start), wanted=size))
+        return np.array(problem.structure.start)
+    if problem.epsilon is not None:
+        return randomised_response(size, problem.epsilon).array
+    return moves.matrix(y, problem.unit)
+
+
+def _starting_support(problem: Problem, moves: Moves, y: Vector, start: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return all moves into the receivers of the fewest changes, and those that the start makes (ε-DP: all)."""
     if problem.epsilon is not None:
         return np.ones(len(moves), dtype=bool)
-    used = np.isin(moves.columns, np.unique(moves.columns[y > 1e-9]))
-    if previous is not None:
-        used |= previous.matrix[moves.rows, moves.columns] > 1e-7
-    return np.asarray(used)
+    receivers = np.unique(moves.columns[y > 1e-9])
+    return np.asarray(np.isin(moves.columns, receivers) | (start[moves.rows, moves.columns] > 1e-7))
 
 
 def _bound(problem: Problem, fewest: float, linearised: float) -> float:
