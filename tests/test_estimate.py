@@ -1,5 +1,6 @@
 """The unbiased estimator against brute force: Kronecker products, and expectations over every possible release."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -44,10 +45,7 @@ def released_frame(rng, n=400):
 
 def kronecker(matrices):
     """(Mᵀ)^-1 of the whole table, built the way that the package never does."""
-    out = np.eye(1)
-    for matrix in matrices:
-        out = np.kron(out, np.linalg.inv(matrix).T)
-    return out
+    return functools.reduce(np.kron, [np.linalg.inv(matrix).T for matrix in matrices])
 
 
 def influence(frame_codes, inverse, weights, shape):
@@ -284,3 +282,23 @@ def test_a_table_too_large_is_refused_before_counting():
     mechanism = Mechanism({"v0": random_matrix(np.random.default_rng(7), 100)}, Codebook(tuple(variables)))
     with pytest.raises(PostrandError, match="100000000 cells"):
         estimate.table(frame, [v.name for v in variables], mechanism)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_frames_of_every_kind_describe_themselves(kind):
+    rng = np.random.default_rng(8)
+    released = pa.DictionaryArray.from_arrays(rng.integers(0, 2, 200), ["M", "F"])
+    table = pa.table({"sex": released, "ok": rng.random(200) < 0.3})
+    if kind == "pandas":
+        frame = table.to_pandas()
+    elif kind == "polars":
+        polars = pytest.importorskip("polars")
+        frame = polars.DataFrame({"sex": table["sex"].to_pylist(), "ok": table["ok"].to_pylist()})
+        frame = frame.with_columns(sex=frame["sex"].cast(polars.Enum(["M", "F"])))
+    else:
+        frame = table
+    found = estimate.table(frame, ["sex", "ok"], Mechanism({"sex": M2}))
+    assert found.labels == (("M", "F"), ("False", "True"))
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (np.array(released.indices), np.array(table["ok"]).astype(int)), 1)
+    np.testing.assert_allclose(found.value, np.linalg.inv(M2.array).T @ counts / 200, atol=1e-12)

@@ -50,10 +50,10 @@ def test_both_accelerations_meet_the_certificate(monkeypatch, patience):
     monkeypatch.setattr(em, "PATIENCE", patience)
     rng = np.random.default_rng(1)
     shape = (3, 4, 3)
-    laws = [randomised_response(s, 1.0) for s in shape[:2]] + [None]
+    first, second = (randomised_response(s, 1.0) for s in shape[:2])
     counts = rng.multinomial(20_000, rng.dirichlet(np.full(36, 5.0))).reshape(shape).astype(float)
-    found = em.from_tally_ml(estimate.from_counts(counts, laws), tolerance=1e-6)
-    whole = np.kron(np.kron(laws[0].array, laws[1].array), np.eye(3))
+    found = em.from_tally_ml(estimate.from_counts(counts, [first, second, None]), tolerance=1e-6)
+    whole = np.kron(np.kron(first.array, second.array), np.eye(3))
     gain = whole @ (counts.ravel() / (whole.T @ found.value.ravel()))
     assert gain.max() - 20_000 <= 1e-6 * 1.01
     assert (found.value < 1e-9).any()

@@ -40,7 +40,7 @@ def stratified(name):
 
 def expected_release(truth, region_law):
     """A frame with every released record, its weight the probability, from a truth over (sex, age, region)."""
-    weights = {}
+    weights: dict[tuple[int, int, int], float] = {}
     for (s, a, r), mass in np.ndenumerate(truth):
         for z, b, q in itertools.product(range(2), range(3), range(3)):
             p = mass * LAWS["sex"][r][s, z] * LAWS["age"][r][a, b] * region_law[r, q]

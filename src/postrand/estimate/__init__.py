@@ -1,6 +1,7 @@
 """Correct inference from a release: the analyst has the data, the matrices and nothing else."""
 
 from postrand.estimate.em import maximum_likelihood
+from postrand.estimate.export import r_files
 from postrand.estimate.functionals import Ratio, identified, odds_ratio, quantities, ratio
 from postrand.estimate.hypotheses import ChiSquared
 from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
@@ -28,6 +29,7 @@ __all__ = [
     "odds_ratio",
     "proportions",
     "quantities",
+    "r_files",
     "ratio",
     "regression",
     "table",

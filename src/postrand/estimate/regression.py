@@ -136,5 +136,5 @@ def regression(
         records=data.table.num_rows,
         dropped=data.dropped,
         perturbed=tuple(n for n in data.names if n in mechanism.variables),
-        method=f"EM over the true categories ({found.steps} steps, Newton decrement {found.decrement:.1g})",
+        method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
     )
