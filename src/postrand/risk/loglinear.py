@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, nearest, sentence
+from postrand.risk.acceleration import Accelerator
 from postrand.risk.cells import CellTable, FloatArray, IntArray, cell_numbers, ravel
 
 Margins = tuple[tuple[int, ...], ...]
@@ -24,6 +25,9 @@ Model = str | Sequence[str | Sequence[str]]
 ORDERS = {"independence": 1, "two-way": 2, "three-way": 3}
 MAX_BYTES = 2_000_000_000
 """Refuse a fit whose working arrays would be larger."""
+
+FIRST_EXTRAPOLATION = 8
+"""Sweeps before the first extrapolation: decomposable models need two in all."""
 
 MAX_INDEPENDENCE = 10_000_000
 """Keep every cell of an independence model up to this many, for its goodness of fit."""
@@ -135,7 +139,10 @@ def fit(
     codes = np.stack(cells, axis=1)
     if start is not None:
         mu = start.at(codes)
-    iterations, deviation = _sweep(mu, indices, targets, tolerance, max_iterations) if mu.size else (0, 0.0)
+    number = ravel(cells, table.shape)
+    place = np.searchsorted(number, ravel(tuple(table.codes.T), table.shape))
+    accelerator = Accelerator(place, table.counts.astype(np.float64))
+    iterations, deviation = _sweep(mu, indices, targets, accelerator, tolerance, max_iterations)
     converged = deviation <= tolerance
     return LogLinearFit(table.names, table.shape, margins, codes, mu, iterations, deviation, converged)
 
@@ -210,7 +217,12 @@ def margin_index(cells: Sequence[IntArray], shape: Sequence[int], margin: tuple[
 
 
 def _sweep(
-    mu: FloatArray, indices: Sequence[IntArray], targets: Sequence[FloatArray], tolerance: float, most: int
+    mu: FloatArray,
+    indices: Sequence[IntArray],
+    targets: Sequence[FloatArray],
+    accelerator: Accelerator,
+    tolerance: float,
+    most: int,
 ) -> tuple[int, float]:
     """Scale ``mu`` in place to each margin in turn; return the sweeps made and the largest deviation that is left.
 
@@ -232,6 +244,8 @@ def _sweep(
             deviation = max(float(np.abs(a - b).max()) for a, b in zip(fitted, targets, strict=True))
             if deviation <= tolerance:
                 break
+        elif sweep > FIRST_EXTRAPOLATION and accelerator.after_sweep(mu):
+            fitted[0] = _fitted(mu, indices[:1], targets[:1])[0]
     return sweep, deviation
 
 
