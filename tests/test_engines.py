@@ -114,7 +114,7 @@ def mechanism(*, joint: bool = False) -> Mechanism:
 
 def perturbed(engine, table=None, law=None, **options) -> pa.Table:
     collector = Collector()
-    source = Memory(survey() if table is None else table)
+    source = Memory(survey()) if table is None else Memory(table) if isinstance(table, pa.Table) else table
     assert engine.perturb(source, law or mechanism(), KEY, collector, **options) == source.num_rows
     assert collector.table is not None
     return collector.table

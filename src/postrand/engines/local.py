@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from postrand import coding
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, UsageError, sentence
@@ -45,12 +47,16 @@ class LocalEngine:
     scratch
         The directory of those files, by default the system's. They hold released records and no record keys, and are
         removed at the end.
+    resume
+        A folder where released batches are kept, so that the same call, with the same key, continues an interrupted
+        run; see :func:`postrand.engines.journal.journaled`. Remove it when the release is there.
     """
 
     threads: int | None = None
     batch_rows: int = 1 << 16
     memory_limit: int = 1 << 27
     scratch: Path | None = None
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         for name in ("threads", "batch_rows", "memory_limit"):
@@ -95,6 +101,9 @@ class LocalEngine:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         names = check_columns(source, mechanism, columns, record_key)
         perturber = Perturber.of(mechanism, key, names)
+        step, with_words = progress or silent, shuffle or record_key is not None
+        choices = [mechanism.digest(), list(names), record_key, with_words]
+        identity = identity_of(source, perturber.keys.order, choices) if self.resume else ""
 
         def finish(part: pa.Table) -> tuple[pa.RecordBatch, int]:
             batch, repeated = in_order(part)
@@ -106,15 +115,13 @@ class LocalEngine:
             self._pool() as pool,
         ):
             records = 0
-            for batch, keys in self._released(pool, source, perturber, record_key):
+            fresh = partial(self._released, pool, source, perturber, record_key, with_words, step)
+            for batch, words in journaled(self.resume, identity, fresh, step):
                 records += batch.num_rows
-                if shuffle:
-                    order.add(batch, perturber.order(keys))
-                else:
+                if not shuffle:
                     writer.write(perturber.values(batch))
-                    if record_key is not None:  # only words, to find duplicates
-                        order.add(batch.select([]), perturber.order(keys))
-                (progress or silent)(batch.num_rows)
+                if words is not None:  # where the order stays, only to find duplicates
+                    order.add(batch if shuffle else batch.select([]), words)
             repeated = 0
             for batch, again in self._map(pool, finish, order.parts()):
                 repeated += again
@@ -125,20 +132,30 @@ class LocalEngine:
         return records
 
     def _released(
-        self, pool: ThreadPoolExecutor, source: Source, perturber: Perturber, record_key: str | None
-    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.uint64]]]:
-        """Yield batches of released codes with the keys of their records, in file order."""
+        self,
+        pool: ThreadPoolExecutor,
+        source: Source,
+        perturber: Perturber,
+        record_key: str | None,
+        with_words: bool,
+        progress: Progress,
+        first: int,
+    ) -> Iterator[Released]:
+        """Yield batches of released codes with the words of their records, in file order, from record ``first`` on."""
         extra = [] if record_key is None or record_key in perturber.inputs else [record_key]
 
-        def work(task: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, NDArray[np.uint64]]:
+        def work(task: tuple[int, pa.RecordBatch]) -> Released:
             start, batch = task
             if record_key is None:
                 keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
             else:
                 keys = record_keys(batch.column(record_key))
-            return perturber.release(batch, keys), keys
+            return perturber.release(batch, keys), perturber.order(keys) if with_words else None
 
-        return self._map(pool, work, _numbered(source.batches([*perturber.inputs, *extra], self.batch_rows)))
+        batches = source.batches([*perturber.inputs, *extra], self.batch_rows)
+        for released in self._map(pool, work, _numbered(batches, first)):
+            progress(released[0].num_rows)
+            yield released
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._workers(), thread_name_prefix="postrand")
@@ -163,11 +180,13 @@ class LocalEngine:
                 future.cancel()
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield each batch with the number of its first record."""
+def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each batch with the number of its first record, without the records before ``first``."""
     start = 0
     for batch in batches:
-        yield start, batch
+        skipped = min(max(first - start, 0), batch.num_rows)
+        if skipped < batch.num_rows:
+            yield start + skipped, batch.slice(skipped)
         start += batch.num_rows
 
 

@@ -24,7 +24,7 @@ PART_BITS = 8
 PART_ROWS = 1 << 16
 """Records in memory come back in parts of about this many, for several threads to sort."""
 
-_WORDS = ("\0first", "\0second")  # no codebook can hold such a name
+WORDS = ("\0first", "\0second")  # no codebook can hold such a name
 
 
 class KeyedOrder:
@@ -58,7 +58,7 @@ class KeyedOrder:
     def add(self, batch: pa.RecordBatch, words: NDArray[np.uint64]) -> None:
         """Take the records of a batch and their words, shape (n, 2)."""
         columns = [*batch.columns, *(from_numpy(column) for column in words.T)]
-        for name, column in zip([*batch.schema.names, *_WORDS], columns, strict=True):
+        for name, column in zip([*batch.schema.names, *WORDS], columns, strict=True):
             self._waiting.setdefault(name, []).append(column)
             self._bytes += column.nbytes
         self._rows += len(words)
@@ -81,8 +81,8 @@ class KeyedOrder:
 
     def _partition(self, bits: int) -> list[pa.Table]:
         """Return the waiting records in 2^bits parts by the first bits of their words."""
-        self._waiting[_WORDS[0]] = [pa.concat_arrays(self._waiting[_WORDS[0]])]
-        first = to_numpy(self._waiting[_WORDS[0]][0])
+        self._waiting[WORDS[0]] = [pa.concat_arrays(self._waiting[WORDS[0]])]
+        first = to_numpy(self._waiting[WORDS[0]][0])
         part = (first >> np.uint64(64 - bits)).astype(np.uint8)
         order = from_numpy(np.argsort(part, kind="stable"))
         # Column by column, so that no more than one column is held twice.
@@ -121,8 +121,8 @@ def in_order(part: pa.Table) -> tuple[pa.RecordBatch, int]:
 
     Equal words are the sign of equal record keys.
     """
-    order, repeated = _sorted(*(to_numpy(part.column(name).combine_chunks()) for name in _WORDS))
-    return _one_batch(part.drop_columns(list(_WORDS)).take(from_numpy(order))), repeated
+    order, repeated = _sorted(*(to_numpy(part.column(name).combine_chunks()) for name in WORDS))
+    return _one_batch(part.drop_columns(list(WORDS)).take(from_numpy(order))), repeated
 
 
 def _sorted(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:

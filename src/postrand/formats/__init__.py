@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -12,13 +13,29 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.errors import DataError, UsageError, sentence
+from postrand.formats import _parts
+from postrand.formats._parts import PartsSource, files_of
 from postrand.formats.base import BATCH_ROWS, Format, Source, Writer, check_schema
 
-__all__ = ["BATCH_ROWS", "Format", "Source", "Writer", "format_of", "formats", "open_writer", "read"]
+__all__ = [
+    "BATCH_ROWS",
+    "Format",
+    "PartsSource",
+    "Source",
+    "Writer",
+    "format_of",
+    "formats",
+    "open_parts",
+    "open_writer",
+    "read",
+]
 
 
 def read(path: str | Path, codebook: Codebook | None = None) -> Source:
-    """Open a microdata file by its suffix; its records are read when :meth:`Source.batches` is called.
+    """Open microdata by suffix; the records are read when :meth:`Source.batches` is called.
+
+    The path is that of a file, of a folder of files, or a pattern such as ``survey/**/*.parquet``: several files of one
+    format and schema are read in the order of their names, as one.
 
     With a codebook, every column must have an entry of its type, and the other way round. A CSV file holds text:
     there the codebook's type says what to convert to, without loss.
@@ -28,9 +45,19 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
     UsageError
         If there is no such file, or the suffix is not known.
     DataError
-        If the file is empty or damaged, has no records, or does not fit the codebook.
+        If a file is empty or damaged, has no records, does not fit the codebook, or differs from the first in schema.
     """
     path = Path(path)
+    files = files_of(path)
+    if files is not None:
+        return PartsSource(path, files, tuple(_read_file(file, codebook) for file in files))
+    source = _read_file(path, codebook)
+    if source.num_rows == 0:
+        raise DataError(sentence("the file has no records", where=path.name))
+    return source
+
+
+def _read_file(path: Path, codebook: Codebook | None) -> Source:
     found = format_of(path)
     if not path.is_file():
         raise UsageError(sentence("no such file", where=str(path)))
@@ -38,8 +65,6 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
         raise DataError(sentence("the file is empty", where=path.name))
     source = found.read(path, codebook)
     check_schema(source.schema, path, codebook)
-    if source.num_rows == 0:
-        raise DataError(sentence("the file has no records", where=path.name))
     return source
 
 
@@ -58,6 +83,19 @@ def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[W
     """
     path = Path(path)
     return format_of(path).open_writer(path, schema)
+
+
+def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schema) -> AbstractContextManager[Writer]:
+    """Return a context manager that writes batches to several new files of one format; see :func:`_parts.open_parts`.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is not known, or a batch lacks a column.
+    ReleaseError
+        If the folder exists, or a file cannot be written.
+    """
+    return _parts.open_parts(folder, format_of(f"x{suffix}").open_writer, suffix, sizes, schema)
 
 
 def format_of(path: str | Path) -> Format:

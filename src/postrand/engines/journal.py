@@ -1,0 +1,122 @@
+"""Keep released batches on disk while a run is under way, so that an interrupted one continues where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.coding import from_numpy, to_numpy
+from postrand.engines.order import WORDS
+from postrand.errors import ReleaseError, UsageError, sentence
+from postrand.formats import Source
+
+Released = tuple[pa.RecordBatch, NDArray[np.uint64] | None]
+"""A batch of released codes, with the two words of each record where they are wanted."""
+
+BATCHES_PER_FILE = 32
+IDENTITY = "run.json"
+
+
+def journaled(
+    folder: Path | None, identity: str, fresh: Callable[[int], Iterator[Released]], progress: Callable[[int], None]
+) -> Iterator[Released]:
+    """Yield the released batches that ``folder`` holds of an earlier run, then ``fresh(records so far)``, kept as well.
+
+    The folder is readable by its owner only. It holds released codes in file order, which links them to the true
+    records: it is internal, and to be removed when the release is there. Without a folder nothing is kept.
+
+    Raises
+    ------
+    UsageError
+        If the folder belongs to another run.
+    ReleaseError
+        If it cannot be written or read.
+    """
+    if folder is None:
+        yield from fresh(0)
+        return
+    try:
+        _claim(folder, identity)
+        files = sorted(folder.glob("*.arrow"))
+        records = 0
+        for path in files:
+            for item in _load(path):
+                records += item[0].num_rows
+                progress(item[0].num_rows)
+                yield item
+        rest, number = fresh(records), len(files)
+        while kept := list(islice(rest, BATCHES_PER_FILE)):
+            _store(folder / f"{number:06}.arrow", kept)
+            number += 1
+            yield from kept
+    except (OSError, pa.ArrowInvalid) as error:
+        got = getattr(error, "strerror", None) or "an I/O error"
+        fix = "free space there and run again, or remove the folder to start anew"
+        raise ReleaseError(sentence("the journal of the run failed", where=str(folder), got=got, fix=fix)) from None
+
+
+def identity_of(source: Source, secret: bytes, choices: list[Any]) -> str:
+    """Return a digest that two runs share only if source files, choices and ``secret`` are the same; it hides them."""
+    parts = getattr(source, "parts", (source,))
+    paths = [part.path for part in parts if hasattr(part, "path")]
+    stats = [(path, path.stat()) for path in paths]
+    files = [[str(path.resolve()), found.st_size, found.st_mtime_ns] for path, found in stats]
+    text = json.dumps([files, source.schema.names, choices])
+    return hashlib.sha256(b"postrand run\0" + hashlib.sha256(secret).digest() + text.encode()).hexdigest()
+
+
+def _claim(folder: Path, identity: str) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    note = folder / IDENTITY
+    if not note.exists():
+        if any(folder.iterdir()):
+            raise UsageError(sentence("the folder is not empty", where=str(folder), fix="name a new one"))
+        note.write_text(json.dumps({"run": identity}))
+    elif json.loads(note.read_text()) != {"run": identity}:
+        raise UsageError(
+            sentence(
+                "the folder belongs to another run: source, plan or release key differ",
+                where=str(folder),
+                fix="repeat the command as it was, or remove the folder to start anew",
+            )
+        )
+    for path in folder.glob("*.partial"):
+        path.unlink()
+
+
+def _store(path: Path, items: list[Released]) -> None:
+    """Write one file; its name appears when it is complete on the disk."""
+    batches = [batch if words is None else _with_words(batch, words) for batch, words in items]
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file, pa.ipc.new_file(file, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+        writer.close()
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+
+
+def _load(path: Path) -> Iterator[Released]:
+    with pa.OSFile(str(path)) as raw, pa.ipc.open_file(raw) as file:
+        for number in range(file.num_record_batches):
+            batch = file.get_batch(number)
+            if WORDS[0] not in batch.schema.names:
+                yield batch, None
+                continue
+            words = np.stack([to_numpy(batch.column(name)) for name in WORDS], axis=1)
+            yield batch.drop_columns(list(WORDS)), words
+
+
+def _with_words(batch: pa.RecordBatch, words: NDArray[np.uint64]) -> pa.RecordBatch:
+    columns = [*batch.columns, *(from_numpy(column) for column in words.T)]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *WORDS])

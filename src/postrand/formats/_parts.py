@@ -1,0 +1,161 @@
+"""Microdata in several files: a folder, or a pattern such as ``survey/*.parquet``; read and written part by part."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
+from postrand.formats.base import BATCH_ROWS, Source, Writer, select
+
+PART_NAME = "part-{:05}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartsSource:
+    """Files of one schema, read one after the other as if they were one; see :class:`postrand.formats.base.Source`."""
+
+    path: Path
+    files: tuple[Path, ...]
+    parts: tuple[Source, ...]
+
+    def __post_init__(self) -> None:
+        raise_all(DataError, _drift(self.files, self.parts))
+        if self.num_rows == 0:
+            raise DataError(sentence("no file has a record", where=str(self.path)))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the first file; every file has these."""
+        return self.parts[0].schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """The records of all files, or None where only reading tells."""
+        rows = [part.num_rows for part in self.parts]
+        return None if None in rows else sum(n for n in rows if n is not None)
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records, file by file in order of name."""
+        names = select(self.schema, columns, self.path)
+        for part in self.parts:
+            yield from part.batches(names, batch_size)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the number of records in each file; reads one column where the format does not tell."""
+        first = self.schema.names[:1]
+        return tuple(
+            sum(batch.num_rows for batch in part.batches(first)) if part.num_rows is None else part.num_rows
+            for part in self.parts
+        )
+
+
+def files_of(path: Path) -> tuple[Path, ...] | None:
+    """Return the files of a folder or of a pattern, sorted by name, or None where the path is that of one file.
+
+    In a folder, names that begin with ``.`` or ``_`` are left out: other programs mark their own files so.
+
+    Raises
+    ------
+    UsageError
+        If there is none, a folder holds folders, or the files are not of one format.
+    """
+    if path.is_dir():
+        entries = [entry for entry in path.iterdir() if entry.name[0] not in "._"]
+        if any(entry.is_dir() for entry in entries):
+            fix = "name the files with a pattern, for example '**/*.parquet'"
+            raise UsageError(sentence("the folder holds folders", where=str(path), fix=fix))
+    elif not path.exists() and glob.has_magic(str(path)):
+        entries = [entry for entry in map(Path, glob.iglob(str(path), recursive=True)) if entry.is_file()]
+    else:
+        return None
+    if not entries:
+        raise UsageError(sentence("no file is there", where=str(path)))
+    if len(suffixes := {entry.suffix.lower() for entry in entries}) > 1:
+        got = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
+        raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix="use a pattern"))
+    return tuple(sorted(entries))
+
+
+@contextmanager
+def open_parts(
+    folder: Path, open_part: Callable[[Path, pa.Schema], AbstractContextManager[Writer]],
+    suffix: str, sizes: Sequence[int], schema: pa.Schema,
+) -> Iterator[Writer]:  # fmt: skip
+    """Write a new folder ``part-00000<suffix>``, ...: the n-th file takes ``sizes[n]`` records, the last one the rest.
+
+    A part of no records has no file. After an error there is no folder.
+
+    Raises
+    ------
+    ReleaseError
+        If the folder exists, or a file cannot be written.
+    """
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise ReleaseError(
+            sentence("the folder cannot be made", where=str(folder), got=error.strerror or "an I/O error")
+        ) from None
+
+    def open_number(number: int) -> AbstractContextManager[Writer]:
+        return open_part(folder / (PART_NAME.format(number) + suffix), schema)
+
+    try:
+        with ExitStack() as stack:
+            yield _Cut(stack, open_number, sizes)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+class _Cut:
+    """Cut a stream of batches into files; at any time at most one is open, in ``stack``."""
+
+    def __init__(
+        self, stack: ExitStack, open_number: Callable[[int], AbstractContextManager[Writer]], sizes: Sequence[int]
+    ) -> None:
+        self._stack, self._open_number, self._sizes = stack, open_number, sizes
+        self._number, self._room = -1, 0
+        self._part: Writer | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            last = self._number >= len(self._sizes) - 1
+            if self._part is None or (self._room == 0 and not last):
+                self._next()
+                continue
+            piece = batch if last else batch.slice(0, self._room)
+            self._part.write(piece)
+            self._room -= piece.num_rows
+            batch = batch.slice(piece.num_rows)
+
+    def _next(self) -> None:
+        self._stack.pop_all().close()
+        self._number += 1
+        while self._number < len(self._sizes) - 1 and self._sizes[self._number] == 0:
+            self._number += 1
+        self._room = self._sizes[self._number]
+        self._part = self._stack.enter_context(self._open_number(self._number))
+
+
+def _drift(files: Sequence[Path], parts: Sequence[Source]) -> Iterator[str]:
+    """Yield a sentence for each column by which a file differs from the first one."""
+    wanted = {field.name: field.type for field in parts[0].schema}
+    for file, part in zip(files, parts, strict=True):
+        found = {field.name: field.type for field in part.schema}
+        for name in dict.fromkeys([*wanted, *found]):
+            if found.get(name) != wanted.get(name):
+                yield sentence(
+                    f"column {name!r} is not as in {files[0].name}",
+                    where=file.name,
+                    got=found.get(name, "no such column"),
+                    wanted=wanted.get(name, "no such column"),
+                    fix="the files of one source have one schema; convert this one, or leave it out",
+                )
