@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,11 +15,11 @@ from postrand.errors import DataError, UsageError
 from postrand.plan import load_plan
 from postrand.run import run
 
-LABELS = {
+LABELS: dict[str, Any] = {
     "sex": {1: "man", 2: "woman", 9: "no answer"},
     "area": {"n": "north side of the town", "elsewhere in the country": "another place"},
 }
-NAMES = {"sex": "Sex of respondent", "area": "Area", "pay": "Pay, monthly", "day": "Day of interview"}
+NAMES: dict[str, Any] = {"sex": "Sex of respondent", "area": "Area", "pay": "Pay, monthly", "day": "Day of interview"}
 
 
 def frame(n=60):
@@ -96,7 +97,7 @@ def test_other_programs_get_what_they_can_hold(sav, tmp_path, form, kept):
 def test_missing_letters_of_stata_survive(tmp_path):
     path = tmp_path / "x.dta"
     column = pd.DataFrame({"sex": pd.Series([1.0, "a", 2.0, "b", None, 1.0] * 10, dtype=object)})
-    labels = {"sex": {1: "man", 2: "woman", "a": "refused"}}
+    labels: dict[str, Any] = {"sex": {1: "man", 2: "woman", "a": "refused"}}
     pyreadstat.write_dta(column, str(path), missing_user_values={"sex": ["a", "b"]}, variable_value_labels=labels)
     source = formats.read(path)
     draft = infer.infer(source)[0]

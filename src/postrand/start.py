@@ -10,7 +10,7 @@ from typing import Any
 
 import tomlkit
 
-from postrand import formats, infer, risk
+from postrand import formats, infer, metadata, risk
 from postrand.codebook import ROLES
 from postrand.design import MutualInformation, UniformOffDiagonal
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -34,12 +34,13 @@ shuffle the order of records; release record ids or not."""
 
 
 def initialise(
-    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0
+    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0, ddi: Path | None = None
 ) -> tuple[Path, Path]:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file`` into ``folder``; return their paths.
 
     ``roles`` maps a role to names; the name ``*`` stands for all that are not named. Variables without a role keep an
-    empty one. Every categorical key variable gets a block with privacy budget ``epsilon`` in the plan.
+    empty one. Every categorical key variable gets a block with privacy budget ``epsilon`` in the plan. Labels and codes
+    for "no answer" come from the file itself, or from a DDI-Codebook document ``ddi``.
 
     Raises
     ------
@@ -49,7 +50,8 @@ def initialise(
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if path.exists()]
     raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
-    drafts = infer.infer(formats.read(file))
+    source = formats.read(file)
+    drafts = infer.infer(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
     assigned = assign_roles([draft["name"] for draft in drafts], roles)
     drafts = [{**draft, "role": assigned[draft["name"]]} for draft in drafts]
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,26 @@
+"""Metadata that catalogues read: DDI-Codebook 2.5 and Croissant with RAI, written with a release; labels from DDI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from postrand.certificate import Certificate
+from postrand.mechanism import Mechanism
+from postrand.metadata.croissant import croissant
+from postrand.metadata.ddi import ddi, read_ddi
+from postrand.metadata.description import Described, Description, described
+from postrand.summary import Summary
+
+DDI, CROISSANT = "ddi.xml", "croissant.json"
+
+__all__ = ["CROISSANT", "DDI", "Described", "Description", "croissant", "ddi", "described", "files", "read_ddi"]
+
+
+def files(
+    description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
+) -> dict[str, str]:
+    """Return the metadata files of a release by name: a function of what is public, and of the description."""
+    return {
+        DDI: ddi(description, data_path.name, mechanism, certificate, summary.records),
+        CROISSANT: croissant(description, data_path, mechanism, certificate),
+    }
