@@ -12,11 +12,15 @@ from postrand import options
 from postrand.certificate import Claim
 from postrand.codebook import Codebook
 from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
+from postrand.design.budget import Share
+from postrand.distances import edges_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
 from postrand.infer import load_codebook
+from postrand.metadata import Description
 from postrand.privacy import MODELS, PrivacyModel
+from postrand.shapes import Part, Shape, shapes_of
 
-PriorSource = Literal["uniform", "file"]
+PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
 
 
@@ -56,18 +60,39 @@ class Plan:
     privacy: PrivacyModel
     blocks: tuple[BlockPlan, ...]
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
+    metadata: Description = field(default_factory=Description)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The record's claim first, then one for each block."""
-        each = tuple(Claim(block.privacy, block.variables) for block in self.blocks)
-        return (Claim(self.privacy), *each) if len(each) > 1 else (Claim(self.privacy),)
+        """The record's claim first, then one for each block; within classes where a block has several."""
+        within = [
+            block.rarer_than > 0 or not (shape is None or shape.is_simple)
+            for block, shape in zip(self.blocks, self.shapes, strict=True)
+        ]
+        each = tuple(
+            Claim(block.privacy, block.variables, inside)
+            for block, inside in zip(self.blocks, within, strict=True)
+            if not isinstance(block.privacy, Share) and (len(self.blocks) > 1 or block.privacy.name != self.privacy.name)
+        )
+        return (Claim(self.privacy, within=any(within)), *each)
+
+    @property
+    def shapes(self) -> tuple[Shape | None, ...]:
+        """The shape of each block; None where it acts on all combinations of its variables, and reads no other."""
+        parts = [Part(block.variables, block.given) for block in self.blocks]
+        return tuple(
+            None if shape.is_simple and len(shape.cells) == self._cells(block) and not block.rarer_than else shape
+            for block, shape in zip(self.blocks, shapes_of(self.codebook, parts), strict=True)
+        )
+
+    def _cells(self, block: BlockPlan) -> int:
+        return math.prod(self.codebook[name].size for name in block.variables)
 
 
-_SECTIONS = ("source", "privacy", "design", "blocks", "release")
+_SECTIONS = ("source", "privacy", "design", "blocks", "release", "metadata")
 _SOURCE = ("file", "codebook")
-_DESIGN = ("objective", "structure", "prior")
-_BLOCK = ("variables", "privacy", "matrix", *_DESIGN)
+_DESIGN = ("objective", "structure", "prior", "prior_epsilon")
+_BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -100,6 +125,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
     if release is not None:
         check.problems += _release_problems(release, f"{where} [release]")
+    metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
     defaults = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
     defaults |= check.choices(design, "[design]")
     entries = data.get("blocks", [])
@@ -110,7 +136,10 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     if codebook is not None:
         check.problems += _fit_problems(blocks, codebook, where)
     raise_all(SpecificationError, check.problems)
-    return Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release)
+    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata)
+    check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
+    raise_all(SpecificationError, check.problems)
+    return plan
 
 
 class _Check:
