@@ -252,7 +252,7 @@ class _Column:
             return []
         texts = {str(entry) for entry in known if not isinstance(entry, list)}
         ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
-        number = [float(c) if isinstance(c, (int, float)) else math.nan for c in categories]
+        number = [_as_number(c) for c in categories]
         pairs = zip(categories, number, strict=True)
         return [c for c, n in pairs if str(c) in texts or any(low <= n <= high for low, high in ranges)]
 
@@ -305,6 +305,13 @@ def _looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any
     if usual and min(usual) >= 0:  # no code where values are negative, or run up to it without a gap
         named |= {c for c, n in numbers.items() if n < 0 or (n in _CODES and n > max(usual) + 1)}
     return [c for c in categories if c in named]
+
+
+def _as_number(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
 
 
 def _is_whole(value: Any) -> bool:
