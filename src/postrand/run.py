@@ -10,21 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from postrand import formats, release
+from postrand import formats, metadata, release
+from postrand.blocks import DesignedBlock, check_rules
+from postrand.blocks import design_blocks as design_blocks
 from postrand.certificate import Facts, certify
-from postrand.codebook import Codebook
-from postrand.design.problem import Design, Prior
-from postrand.design.solve import design as solve
 from postrand.dossier import collect
 from postrand.engines import Engine, LocalEngine
-from postrand.errors import PostrandError
-from postrand.exact import format_upper
-from postrand.formats import Source
-from postrand.matrix import TransitionMatrix
-from postrand.mechanism import Block, Mechanism
-from postrand.plan import BlockPlan, Plan
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
@@ -126,6 +119,7 @@ def run(
             mechanism=mechanism,
             claims=plan.claims,
             facts=facts,
+            extra=partial(metadata.files, plan.metadata),
             inspect=None if dossier is None else inspect,
         )
 
