@@ -27,6 +27,7 @@ RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], None]
+Extra = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str]]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -78,7 +79,7 @@ def write(
     mechanism: Mechanism,
     claims: Iterable[Claim | PrivacyModel] = (),
     facts: Facts | None = None,
-    extra: Mapping[str, str] | None = None,
+    extra: Mapping[str, str] | Extra | None = None,
     inspect: Inspect | None = None,
 ) -> Release:
     """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
@@ -112,8 +113,8 @@ def write(
         If the data that was written does not fit the codebook or the law.
     """
     directory, facts = Path(directory), facts or Facts()
-    texts = {name: text.encode() for name, text in (extra or {}).items()}
-    raise_all(ReleaseError, name_problems([data_name, *texts]))
+    made = extra if callable(extra) else lambda *_: extra or {}
+    raise_all(ReleaseError, name_problems([data_name, *({} if callable(extra) else extra or {})]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
     mechanism = mechanism.bind(codebook)
     certificate = certify(mechanism, claims, facts)
@@ -122,6 +123,8 @@ def write(
         summary = summarise(staging / data_name, mechanism)
         if inspect is not None:
             inspect(staging / data_name, mechanism, certificate, summary)
+        texts = {n: t.encode() for n, t in made(staging / data_name, mechanism, certificate, summary).items()}
+        raise_all(ReleaseError, name_problems([data_name, *texts]))
         files = derive(mechanism, certificate, summary, data_name) | texts
         for name, content in files.items():
             (staging / name).write_bytes(content)
