@@ -86,7 +86,8 @@ def names(value: str | None) -> tuple[str, ...]:
 @click.option("--record-key", metavar="ID", help="Unique record id (else the row number serves).")
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Household id.")
-def init(file: Path, out: Path, **roles: str | None) -> Result:
+@click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
+def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result:
     """Write a codebook and a plan for FILE, to edit.
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
@@ -94,7 +95,7 @@ def init(file: Path, out: Path, **roles: str | None) -> Result:
     from postrand import start
 
     given = {role: names(value) for role, value in roles.items() if value}
-    book, plan = start.initialise(file, out, given)
+    book, plan = start.initialise(file, out, given, ddi=ddi)
     empty = start.without_role(book)
     text = f"wrote {book}\nwrote {plan}\n"
     text += f"Next: set the role of {', '.join(empty)}" if empty else "Next: read both, then run 'postrand design'"
