@@ -117,6 +117,20 @@ def test_the_matrix_names_column_and_excess_when_asked_for_beta():
     assert "column 0" in finding.where
 
 
+@given(bistochastic(), st.data())
+def test_one_unit_moved_between_columns_is_refused(array, data):
+    weights = round_bistochastic(array).weights.copy()
+    if len(weights) == 1:
+        return
+    row = data.draw(st.integers(0, len(weights) - 1))
+    source = int(weights[row].argmax())
+    weights[row, source] -= 1
+    weights[row, source - 1] += 1
+    finding = Bistochastic(0.0).check([TransitionMatrix(weights)])
+    assert not finding.holds
+    assert "1.11e-16" in finding.where
+
+
 @given(bistochastic())
 def test_beta_is_a_bound_from_below_and_tight(array):
     matrix = round_bistochastic(array)
