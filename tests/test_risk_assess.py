@@ -62,6 +62,25 @@ def test_equal_weights_are_a_sampling_fraction():
     assert a.tau2 == pytest.approx(b.tau2, rel=1e-12)
 
 
+def test_readings_of_the_report():
+    report = assess(columns(), KEYS, sampling_fraction=0.05)
+    found = report.readings
+    assert found is not None
+    assert found.journalist is not None
+    assert found.prosecutor.highest == 1 / report.k_anonymity.k
+    assert found.marketer == pytest.approx(found.journalist.average)
+    unique = report.records_at.frequency == 1
+    assert report.tau2 is not None
+    assert found.journalist.average * report.records >= report.tau2  # the uniques are a part of all records
+    assert unique.sum() == report.sample_uniques
+    assert "journalist" in str(report)
+    assert report.to_dict()["readings"]["marketer"] == found.marketer
+    whole = assess(columns(), KEYS, sampling_fraction=1.0).readings
+    assert whole is not None
+    assert whole.journalist is not None
+    assert whole.journalist.average == pytest.approx(whole.prosecutor.average, rel=1e-12)
+
+
 def test_no_sample_uniques_is_said():
     report = assess({"sex": ["F", "F", "M", "M"]}, ["sex"], sampling_fraction=0.1)
     assert (report.tau1, report.tau2, report.sample_uniques) == (0.0, 0.0, 0)

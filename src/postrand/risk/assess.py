@@ -17,6 +17,7 @@ from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
 from postrand.risk.data import Coded, MissingRule, code_data, key_codes, numeric, read_columns, rule_codes
 from postrand.risk.law import KeyLaw
+from postrand.risk.readings import inverse_population, readings
 from postrand.risk.report import RecordRisk, RiskReport
 from postrand.risk.tau import Tau
 from postrand.risk.weights import check_weights, household_risk, individual_risk
@@ -104,6 +105,7 @@ def assess(
         tau1_estimate=result.tau1,
         tau2_estimate=result.tau2,
         expected_reidentifications=None if risk is None else float(risk.sum()),
+        readings=None if law is not None else readings(frequency[cells.record_cell], result.inverse),
         notes=result.notes,
         records_at=RecordRisk(frequency[cells.record_cell], result.risk1, result.risk2, risk, of_household),
     )
@@ -119,6 +121,7 @@ class _Result:
     tau2: Tau | None = None
     risk1: FloatArray | None = None
     risk2: FloatArray | None = None
+    inverse: FloatArray | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -139,7 +142,7 @@ def _estimate(
     if not cells.uniques.any():
         none = np.zeros(keys.records)
         said = ("no sample uniques: tau1 and tau2 are 0",)
-        return _Result(None, "no model needed", Tau(0.0), Tau(0.0), none, none, said)
+        return _Result(None, "no model needed", Tau(0.0), Tau(0.0), none, none, notes=said)
     if model == "search" and np.min(pi) < 1:
         average = keys.records / float((cells.counts / pi).sum())
         fit = modelchoice.choose(cells, average, forbidden=rules).fit
@@ -153,7 +156,8 @@ def _estimate(
     if not fit.converged:
         status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
     named = isinstance(model, str) and model != "search"
-    return _Result(str(model) if named else fit.model, status, tau1, tau2, r1, r2)
+    inverse = inverse_population(cells.counts, fit.at(cells.codes), pi)[cells.record_cell]
+    return _Result(str(model) if named else fit.model, status, tau1, tau2, r1, r2, inverse)
 
 
 def _check_design(keys: Sequence[str], fraction: float | None, weight: str | None, household: str | None) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
-from postrand.risk.weights import expected_inverse
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,11 @@ class Readings:
     prosecutor: Reading
     journalist: Reading | None
     marketer: float
+
+    def __str__(self) -> str:
+        parts = [("prosecutor", self.prosecutor), ("journalist", self.journalist)]
+        shown = [f"{name} {r.average:.4f} on average, {r.highest:.4f} at most" for name, r in parts if r is not None]
+        return "; ".join([*shown, f"marketer {self.marketer:.4f}"])
 
 
 def readings(frequency: IntArray, inverse_population: FloatArray | None = None, *, threshold: float = 0.2) -> Readings:
@@ -76,11 +80,6 @@ def inverse_population(frequency: IntArray, mu: FloatArray, pi: FloatArray | flo
     integral = (np.exp(logs) * weights).sum(axis=1) * width / 2
     found: FloatArray = np.where(f == 1, exprel(rate), integral)[place]
     return found
-
-
-def inverse_population_from_weights(frequency: IntArray, population: FloatArray) -> FloatArray:
-    """Return ``E(1/F | f)`` from the sum of weights of each record's class; see ``weights.expected_inverse``."""
-    return expected_inverse(frequency, frequency / population)
 
 
 def _reading(risk: FloatArray, threshold: float) -> Reading:

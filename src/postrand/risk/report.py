@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
+from postrand.risk.readings import Readings
 from postrand.risk.tau import Tau
 
 SMALL = 5
@@ -43,8 +45,9 @@ class RiskReport:
 
     ``tau1`` is the expected number of sample uniques that are population unique, ``tau2`` the expected number of
     correct matches when each sample unique is matched once; None where neither sampling fraction nor weights were
-    given. ``status`` says whether the model's fit converged. ``records_at`` holds risks of single records and is left
-    out of text, ``repr`` and ``to_dict``.
+    given. ``readings`` has the prosecutor, journalist and marketer of a file that was not perturbed. ``status`` says
+    whether the model's fit converged. ``records_at`` holds risks of single records and is left out of text, ``repr``
+    and ``to_dict``.
     """
 
     key_variables: tuple[str, ...]
@@ -59,6 +62,7 @@ class RiskReport:
     tau1_estimate: Tau | None
     tau2_estimate: Tau | None
     expected_reidentifications: float | None
+    readings: Readings | None
     notes: tuple[str, ...]
     records_at: RecordRisk = field(repr=False, compare=False)
 
@@ -90,6 +94,7 @@ class RiskReport:
             "tau1": _tau_dict(self.tau1_estimate),
             "tau2": _tau_dict(self.tau2_estimate),
             "expected_reidentifications": self.expected_reidentifications,
+            "readings": None if self.readings is None else dataclasses.asdict(self.readings),
             "notes": list(self.notes),
         }
 
@@ -112,6 +117,8 @@ class RiskReport:
             ]
         if self.expected_reidentifications is not None:
             lines.append(f"  from weights          {self.expected_reidentifications:,.1f} expected re-identifications")
+        if self.readings is not None:
+            lines.append(f"  attackers             {self.readings}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
 
