@@ -280,7 +280,7 @@ def test_what_is_refused():
         LeastLoss(min_diagonal=1.0)
     with pytest.raises(DesignError, match="unknown reach"):
         LeastLoss(reach="some")  # type: ignore[arg-type]
-    with pytest.raises(DesignError, match="the start is singular.*mix it with the identity"):
+    with pytest.raises(DesignError, match=r"the start is singular.*mix it with the identity"):
         LeastLoss(start=((0.5, 0.5), (0.5, 0.5)))
     with pytest.raises(DesignError, match="the start is not a transition matrix"):
         LeastLoss(start=((0.5, 0.6), (0.5, 0.5)))

@@ -7,6 +7,7 @@ from postrand.estimate.hypotheses import ChiSquared
 from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
 from postrand.estimate.hypotheses import independence_test as test_independence
 from postrand.estimate.planning import Precision, expected_precision
+from postrand.estimate.recognition import Candidates, candidates
 from postrand.estimate.regression import Regression, regression
 from postrand.estimate.regression_simex import Simex, mcsimex
 from postrand.estimate.result import Estimate
@@ -14,12 +15,14 @@ from postrand.estimate.tally import from_counts
 from postrand.estimate.unbiased import from_tally, proportions, table
 
 __all__ = [
+    "Candidates",
     "ChiSquared",
     "Estimate",
     "Precision",
     "Ratio",
     "Regression",
     "Simex",
+    "candidates",
     "expected_precision",
     "from_counts",
     "from_tally",
