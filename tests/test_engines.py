@@ -15,17 +15,19 @@ import pytest
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
-from postrand.engines import LocalEngine
+from postrand.engines import Engine, LocalEngine
+from postrand.engines.duckdb import DuckDBEngine
 from postrand.errors import DataError, SpecificationError, UsageError
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey, derive, words
 from tests.sampling_reference import draw_one
 
-ENGINES = {
+ENGINES: dict[str, Engine] = {
     "local": LocalEngine(),
     "local, small batches": LocalEngine(threads=1, batch_rows=7),
     "local, sorting on disk": LocalEngine(threads=3, batch_rows=64, memory_limit=2_000),
+    "duckdb": DuckDBEngine(LocalEngine(threads=2, batch_rows=100)),
 }
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from postrand import coding
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
-from postrand.errors import DataError, UsageError, sentence
+from postrand.errors import UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
@@ -73,9 +74,7 @@ class LocalEngine:
         self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
     ) -> ContingencyTable:
         """Count records or sum weights; see :class:`postrand.engines.base.Engine`."""
-        held = [codebook[name] for name in variables]
-        if len(set(variables)) != len(variables) or not held:
-            raise UsageError(sentence("a table needs variables, each named once", got=", ".join(variables)))
+        held = countable(codebook, variables)
         columns = [*variables, *([weight] if weight is not None and weight not in variables else [])]
 
         def codes(batch: pa.RecordBatch) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
@@ -158,9 +157,11 @@ class LocalEngine:
             yield released
 
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._workers(), thread_name_prefix="postrand")
+        return ThreadPoolExecutor(self.workers, thread_name_prefix="postrand")
 
-    def _workers(self) -> int:
+    @property
+    def workers(self) -> int:
+        """How many batches are worked on at a time."""
         return self.threads or len(os.sched_getaffinity(0))
 
     def _map(
@@ -171,7 +172,7 @@ class LocalEngine:
         try:
             for task in tasks:
                 running.append(pool.submit(work, task))
-                if len(running) > self._workers():
+                if len(running) > self.workers:
                     yield running.popleft().result()
             while running:
                 yield running.popleft().result()
@@ -192,8 +193,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[i
 
 def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:
     if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise DataError(sentence("a weight is missing or not a number", where=f"variable {name!r}"))
+        raise wrong_weight(MISSING, name)
     weights: NDArray[np.float64] = coding.to_numpy(column).astype(np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise DataError(sentence("a weight is negative or not finite", where=f"variable {name!r}"))
+        raise wrong_weight(NEGATIVE, name)
     return weights

@@ -1,0 +1,252 @@
+"""The DuckDB engine: counts as SQL, out of core; its tables in and out, and any file that DuckDB reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.engines.base import Sink
+from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, quoted, table_of, weight_sql
+from postrand.engines.local import LocalEngine
+from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
+from postrand.formats import PartsSource, Source
+from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
+from postrand.formats.parquet import ParquetSource
+from postrand.mechanism import Mechanism
+from postrand.progress import Progress
+from postrand.randomness import ReleaseKey
+from postrand.table import ContingencyTable
+
+_VIEW = "postrand_records"
+_TABLES = """
+SELECT table_name FROM duckdb_tables()
+UNION SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBSource:
+    """The records of a table, or of a query, in a DuckDB file; or of any file that DuckDB reads.
+
+    Parameters
+    ----------
+    query
+        ``SELECT`` or ``FROM ...``: ``FROM persons``, ``FROM 'survey.json'``. Without a record key, records are numbered
+        in its order, which must then be the same each time: that of a table or file is, a join's or group-by's is not.
+    database
+        The file; None for a query over other files.
+    """
+
+    query: str
+    database: Path | None = None
+    schema: pa.Schema = field(init=False)
+    num_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.database is not None and not self.database.is_file():
+            raise UsageError(sentence("no such file", where=str(self.database)))
+        with self.connected() as (connection, relation):
+            object.__setattr__(self, "schema", connection.sql(f"FROM ({relation}) LIMIT 0").to_arrow_table().schema)
+            object.__setattr__(self, "num_rows", connection.sql(f"SELECT count(*) FROM ({relation})").fetchall()[0][0])
+        if not self.num_rows:
+            raise DataError(sentence("the query has no records", where=self._where()))
+
+    @classmethod
+    def table(cls, database: Path, name: str | None = None, codebook: Codebook | None = None) -> DuckDBSource:
+        """Return the source of one table of a file; without a name, of its only one. It must fit the codebook."""
+        if not database.is_file():
+            raise UsageError(sentence("no such file", where=str(database)))
+        with _connection(database) as connection:
+            names = [row[0] for row in connection.sql(_TABLES).fetchall()]
+        if name is None and len(names) != 1:
+            raise UsageError(sentence("the file has not one table", where=str(database), wanted=", ".join(names)))
+        if name is not None and name not in names:
+            raise UsageError(sentence(f"no table {name!r}{nearest(name, names)}", where=str(database)))
+        source = cls(f"FROM {quoted(name or names[0])}", database)
+        check_schema(source.schema, database, codebook)
+        return source
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.base.Source`."""
+        names = select(self.schema, columns, self.database or Path("query"))
+        listed = ", ".join(map(quoted, names))
+        with self.connected() as (connection, relation):
+            reader = connection.sql(f"SELECT {listed} FROM ({relation})").to_arrow_reader(max(batch_size, 1))
+            for batch in reader:
+                yield from bounded(batch, batch_size)
+
+    @contextmanager
+    def connected(self) -> Iterator[tuple[Any, str]]:
+        """Yield a connection and the SQL of the records in it."""
+        with _connection(self.database) as connection, _explained(self._where()):
+            yield connection, self.query
+
+    def _where(self) -> str:
+        return str(self.database or "DuckDB query")
+
+
+def into_duckdb(database: Path, table: str = "data") -> Sink:
+    """Return a sink that makes a new table in a DuckDB file, in one transaction: it appears whole or not at all.
+
+    Text with categories becomes VARCHAR. The file is made where there is none, and removed again after an error.
+
+    Raises
+    ------
+    ReleaseError
+        On use, if the table exists or the file cannot be written.
+    """
+
+    @contextmanager
+    def opened(schema: pa.Schema) -> Iterator[_Inserter]:
+        existed = database.exists()
+        try:
+            with _explained(str(database), ReleaseError), _connection(database, writable=True) as connection:
+                connection.begin()
+                connection.register(_VIEW, schema.empty_table())
+                connection.execute(f"CREATE TABLE {quoted(table)} AS FROM {_VIEW}")
+                yield _Inserter(connection, table, schema)
+                connection.commit()
+        except BaseException:
+            if not existed:
+                database.unlink(missing_ok=True)
+            raise
+
+    return opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserter:
+    connection: Any
+    table: str
+    schema: pa.Schema
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.connection.register(_VIEW, pa.Table.from_batches([conform(batch, self.schema)]))
+        self.connection.execute(f"INSERT INTO {quoted(self.table)} FROM {_VIEW}")
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBEngine:
+    """Count by SQL in DuckDB, perturb with the local kernel; see :class:`postrand.engines.base.Engine`.
+
+    Parameters
+    ----------
+    local
+        What perturbs, and sets the number of threads of both.
+    memory_limit
+        Bytes that DuckDB may use before it goes through temporary files; by default its own choice.
+    """
+
+    local: LocalEngine = field(default_factory=LocalEngine)
+    memory_limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return "duckdb"
+
+    def count(
+        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
+    ) -> ContingencyTable:
+        """Count records or sum weights; see :class:`postrand.engines.base.Engine`.
+
+        Sums of weights are of floating-point numbers in DuckDB's order: their last digits may differ.
+        """
+        held = countable(codebook, variables)
+        columns = list(dict.fromkeys([*variables, *([] if weight is None else [weight])]))
+        select(source.schema, columns, Path("source"))
+        total = "count(*)"
+        if weight is not None:
+            check_weight(source.schema, weight)
+            total = weight_sql(quoted(weight), "isfinite({}::DOUBLE)")
+        names = ", ".join(quoted(v.name) for v in held)
+        with self._records(source, columns) as (connection, relation):
+            for setting in self._settings():
+                connection.execute(setting)
+            groups = connection.sql(f"SELECT {names}, {total} FROM ({relation}) GROUP BY {names}")
+            found = [*variables, TOTAL, *([] if weight is None else [WRONG])]
+            batches = (batch.rename_columns(found) for batch in groups.to_arrow_reader(BATCH_ROWS))
+            return table_of(batches, source.schema, codebook, variables, weight)
+
+    def perturb(
+        self,
+        source: Source,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        sink: Sink,
+        *,
+        columns: Sequence[str] | None = None,
+        record_key: str | None = None,
+        shuffle: bool = True,
+        progress: Progress | None = None,
+    ) -> int:
+        """Perturb and write; see :class:`postrand.engines.base.Engine`."""
+        options: dict[str, Any] = {"columns": columns, "record_key": record_key, "shuffle": shuffle}
+        return self.local.perturb(source, mechanism, key, sink, progress=progress, **options)
+
+    def _settings(self) -> Iterator[str]:
+        yield f"SET threads = {self.local.workers}"
+        if self.memory_limit is not None:
+            yield f"SET memory_limit = '{self.memory_limit}B'"
+        if self.local.scratch is not None:
+            yield "SET temp_directory = '{}'".format(str(self.local.scratch).replace("'", "''"))
+
+    @contextmanager
+    def _records(self, source: Source, columns: list[str]) -> Iterator[tuple[Any, str]]:
+        """Yield a connection and the SQL of the source's records: read by DuckDB itself, or streamed through Arrow."""
+        if isinstance(source, DuckDBSource):
+            with source.connected() as opened:
+                yield opened
+            return
+        with _connection(None) as connection:
+            parts = source.parts if isinstance(source, PartsSource) else (source,)
+            files = [part.path for part in parts if isinstance(part, ParquetSource)]
+            if len(files) == len(parts):
+                listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
+                with _explained(", ".join(file.name for file in files[:3])):
+                    yield connection, f"FROM read_parquet([{listed}])"
+                return
+            batches = source.batches(columns)
+            if (first := next(batches, None)) is None:
+                first = pa.RecordBatch.from_pylist([], pa.schema([source.schema.field(name) for name in columns]))
+            connection.register(_VIEW, pa.RecordBatchReader.from_batches(first.schema, _chain(first, batches)))
+            yield connection, f"FROM {_VIEW}"
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _connection(database: Path | None, writable: bool = False) -> AbstractContextManager[Any]:
+    """Open a file, or a database in memory; nothing is fetched over the network."""
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError(sentence("DuckDB is not installed", fix="pip install 'postrand[duckdb]'")) from None
+    config = {"autoinstall_known_extensions": "false"}
+    read_only = database is not None and not writable
+    connect: Callable[..., AbstractContextManager[Any]] = duckdb.connect
+    try:
+        return connect(":memory:" if database is None else str(database), read_only=read_only, config=config)
+    except duckdb.Error:
+        kind = ReleaseError if writable else DataError
+        raise kind(sentence("not a DuckDB file that can be opened", where=str(database))) from None
+
+
+@contextmanager
+def _explained(where: str, kind: type[DataError] | type[ReleaseError] = DataError) -> Iterator[None]:
+    """Turn DuckDB's complaints, which may quote records, into an error that names their kind only."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        got = type(error).__name__
+        raise kind(sentence("DuckDB could not carry out a query", where=where, got=got)) from None

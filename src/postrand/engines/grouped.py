@@ -1,0 +1,101 @@
+"""Count through a group-by of values that another system does: what comes back is small, and is coded here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand import coding
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, UsageError, sentence
+from postrand.formats.base import cast
+from postrand.table import ContingencyTable, tally
+
+TOTAL, WRONG = "\0total", "\0wrong"
+"""Columns of the groups: their records or the sum of their weights, and the weights that are none."""
+NEGATIVE, MISSING = 1, 2
+
+
+def countable(codebook: Codebook, variables: Sequence[str]) -> list[Variable]:
+    """Return the variables of a table; raises UsageError unless there is one and each is named once."""
+    held = [codebook[name] for name in variables]
+    if len(set(variables)) != len(variables) or not held:
+        raise UsageError(sentence("a table needs variables, each named once", got=", ".join(variables)))
+    return held
+
+
+def table_of(
+    groups: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    codebook: Codebook,
+    variables: Sequence[str],
+    weight: str | None,
+) -> ContingencyTable:
+    """Return the table of groups of *values*: a column for each variable, ``TOTAL``, and ``WRONG`` where weighted.
+
+    ``schema`` is the source's: values that the other system gave another type are put back into it. Values that have
+    one code (0.0 and -0.0, null and NaN) may come as several groups.
+
+    Raises
+    ------
+    DataError
+        If a value does not fit the codebook, or a weight is missing, negative or not finite.
+    """
+    held = [codebook[name] for name in variables]
+
+    def codes() -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
+        for batch in groups:
+            if weight is not None and (wrong := pc.max(batch.column(WRONG)).as_py()):
+                raise wrong_weight(wrong, weight)
+            columns = [_in_type(batch.column(v.name), schema.field(v.name).type) for v in held]
+            yield (
+                [coding.encode(column, v) for column, v in zip(columns, held, strict=True)],
+                coding.to_numpy(batch.column(TOTAL)).astype(np.float64),
+            )
+
+    found = tally(variables, [v.size for v in held], codes())
+    if weight is not None:
+        return found
+    # Numbers of records: whole, and far below 2^53.
+    counts, omitted = found.counts.astype(np.int64), int(found.omitted)
+    return ContingencyTable(found.variables, found.shape, counts, found.cells, omitted)
+
+
+def check_weight(schema: pa.Schema, weight: str) -> None:
+    """Raise DataError unless the weight is a column of numbers."""
+    of = schema.field(weight).type
+    if not (pa.types.is_integer(of) or pa.types.is_floating(of)):
+        raise wrong_weight(MISSING, weight)
+
+
+def weight_sql(name: str, finite: str) -> str:
+    """Return the two columns of SQL that a weighted group has; ``finite`` is a test with a place for the name."""
+    found = (
+        f"CASE WHEN {name} IS NULL THEN {MISSING} WHEN {finite.format(name)} AND {name} >= 0 THEN 0 ELSE {NEGATIVE} END"
+    )
+    return f"coalesce(sum(CAST({name} AS DOUBLE PRECISION)), 0), max({found})"
+
+
+def wrong_weight(kind: int, weight: str) -> DataError:
+    """Return the error for a weight that is none."""
+    what = "a weight is missing or not a number" if kind == MISSING else "a weight is negative or not finite"
+    return DataError(sentence(what, where=f"variable {weight!r}"))
+
+
+def quoted(name: str) -> str:
+    """Return the name as an identifier of SQL.
+
+    >>> print(quoted('a "b" c'))
+    "a ""b"" c"
+    """
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def _in_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    values = coding.value_type(wanted)
+    return column if pa.types.is_dictionary(column.type) else cast(column, values)
