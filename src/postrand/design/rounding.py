@@ -12,6 +12,7 @@ from postrand.exact import exp_lower
 from postrand.matrix import UNIT, TransitionMatrix
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
+_ROUNDING = 1e-9
 _STEPS = 26  # from 2^-52 to 2^-2 in factors of four
 
 
@@ -55,4 +56,6 @@ def _inward(array: NDArray[np.float64], epsilon: float) -> TransitionMatrix | No
     fullest = int(low.argmax())
     weights[:, fullest] = 0
     weights[:, fullest] = UNIT - weights.sum(axis=1)
-    return TransitionMatrix(weights) if weights.min() >= 0 else None
+    # Clipping moves a feasible matrix by rounding alone; more means that it was not feasible, and mixing must go on.
+    moved = np.abs(weights - scaled).max() / UNIT
+    return TransitionMatrix(weights) if weights.min() >= 0 and moved <= _ROUNDING else None

@@ -17,10 +17,13 @@ from postrand.design.problem import (
 )
 from postrand.design.rounding import round_inside
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
-from postrand.errors import DesignError, sentence
+from postrand.errors import DesignError, PrivacyError, sentence
 from postrand.matrix import TransitionMatrix, check_epsilon
 from postrand.objectives import MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
+
+LEAST_EPSILON = 1e-9
+"""Below it, rounding to multiples of 2^-53 decides more than the design does."""
 
 
 def design(
@@ -63,6 +66,15 @@ def design(
             raise DesignError(sentence(f"not a {kind.__name__}", got=repr(part)))
     if isinstance(privacy, DifferentialPrivacy):
         check_epsilon(privacy.epsilon, prior.size)
+        if privacy.epsilon < LEAST_EPSILON:
+            raise PrivacyError(
+                sentence(
+                    "epsilon is smaller than a law in units of 2^-53 can use",
+                    got=privacy.epsilon,
+                    wanted=f">= {LEAST_EPSILON:g}",
+                    fix="suppress the variable: hardly anything of it could be released",
+                )
+            )
     solution = structure.solve(prior.p, privacy, objective)
     return _finish(solution, prior, privacy, objective)
 

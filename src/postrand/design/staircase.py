@@ -29,8 +29,7 @@ EXACT_SIZE = 16
 
 _ROUNDS = 200
 _KEPT = 200  # columns added a round
-_NEAR = 0.02  # columns whose reduced cost is further below 0 are dropped
-_PULL = 0.7
+_NEAR = 12  # columns kept for each category; a third beyond _SIMPLEX_SIZE, where a round takes seconds
 _PATIENCE = 5  # rounds without progress
 _SIMPLEX_SIZE = 100  # beyond it interior points (then a crossover to a vertex) are faster
 _MISFIT = 1e-12  # of the row sums
@@ -72,7 +71,6 @@ def best_staircase(p: Floats, epsilon: float, tolerance: float, seed: int = 0) -
     unit = information_bound(epsilon)
     gain, generator = Gain(epsilon, unit), np.random.default_rng(seed)
     offered, ceiling, reached, stalled = _first_sets(gain, p, generator), 1.0, -1.0, 0
-    center = p  # the closed bound's multipliers
     if p.size > EXACT_SIZE:
         theta, misfit = nnls(1 + gain.extra * offered.T, np.ones(p.size))
         value, used = float(theta @ gain(offered @ p)), theta > 0
@@ -80,24 +78,19 @@ def best_staircase(p: Floats, epsilon: float, tolerance: float, seed: int = 0) -
             return Staircase(offered[used], theta[used], value * unit, unit, 0)
     for rounds in range(1, _ROUNDS + 1):
         theta, value, y = _master(gain, p, offered)
-        # Multipliers jump from round to round: pricing nearer to the best ones so far needs far fewer rounds.
-        for pull in (_PULL, 0.0) if p.size > EXACT_SIZE else (0.0,):
-            priced = pull * center + (1 - pull) * y
-            fresh, excess = _price(gain, p, priced, generator, tolerance * value)
-            lower = float(priced.sum()) + max(0.0, excess)
-            if lower < ceiling:
-                center = priced
-            lower = min(ceiling, lower)
-            if lower - value <= tolerance * value or _reduced(gain, p, fresh, y).max(initial=0) > 1e-12:
-                break
+        fresh, excess = _price(gain, p, y, generator, tolerance * value)
+        lower = min(ceiling, float(y.sum()) + max(0.0, excess))
         stalled = 0 if value > reached * (1 + 1e-12) or lower < ceiling * (1 - 1e-12) else stalled + 1
         ceiling, reached = lower, value
         used = theta > 0
         best = Staircase(offered[used], theta[used], value * unit, ceiling * unit, rounds)
         if ceiling - value <= tolerance * value or not len(fresh) or stalled == _PATIENCE:
             break
-        near = _reduced(gain, p, offered, y) > -_NEAR
-        offered = np.unique(np.concatenate([offered[used | near], fresh]), axis=0)
+        # The programme's time grows with its columns: only the most promising stay.
+        near = _NEAR if p.size <= _SIMPLEX_SIZE else _NEAR // 3
+        kept = used.copy()
+        kept[np.argsort(-_reduced(gain, p, offered, y))[: near * p.size]] = True
+        offered = np.unique(np.concatenate([offered[kept], fresh]), axis=0)
     return best
 
 
@@ -132,11 +125,11 @@ def _price(gain: Gain, p: Floats, y: Floats, generator: np.random.Generator, eno
     if p.size <= EXACT_SIZE:
         sets, value = price_all(gain, p, cost, _KEPT)
         return sets[value > fixed + 1e-13], float(value[0]) - fixed
-    kept, ratio = max(_KEPT, p.size), cost / np.maximum(p, 1e-300)
-    spread = np.std(ratio[p > 0]) * generator.choice([0, 0.1, 1, 10], (2 * kept, 1))
-    orders = np.argsort(ratio + spread * generator.normal(size=(2 * kept, p.size)), axis=1)
+    count, ratio = max(_KEPT, p.size), cost / np.maximum(p, 1e-300)
+    spread = np.std(ratio[p > 0]) * generator.choice([0, 0.1, 1, 10], (2 * count, 1))
+    orders = np.argsort(ratio + spread * generator.normal(size=(2 * count, p.size)), axis=1)
     sets, value = price_greedily(gain, p, cost, orders)
-    good = sets[:kept][value[:kept] > fixed + 1e-13]
+    good = sets[:count][value[:count] > fixed + 1e-13]
     known = float(value[0]) - fixed
     better, ceiling = price_exactly(gain, p, cost, fixed + max(known, 0.0), fixed + max(enough, 1.1 * known), _NODES)
     return np.concatenate([good, better]), ceiling - fixed

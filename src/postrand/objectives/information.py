@@ -54,8 +54,11 @@ def information_bound(epsilon: float) -> float:
     >>> information_bound(1.0) > 0.1232712131
     True
     """
+    if epsilon < 0.01:  # both differences would cancel
+        excess = epsilon / 2 + epsilon**2 / 12 - epsilon**4 / 720
+        return excess**2 * (1 / 2 - excess / 3 + excess**2 / 4 - excess**3 / 5 + excess**4 / 6)
     excess = epsilon / -math.expm1(-epsilon) - 1
-    return float(excess - math.log1p(excess)) if excess > 1e-4 else float(excess * excess / 2)
+    return excess - math.log1p(excess)
 
 
 def entropy(prior: NDArray[np.float64]) -> float:
