@@ -13,14 +13,14 @@ from postrand.mechanism import Block, Mechanism
 from postrand.risk import assess
 from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.cells import KeyCodes, table
-from postrand.risk.law import KeyLaw
+from postrand.risk.law import KeyLaw, release
 from postrand.risk.perturbed import match_probability
 from postrand.risk.readings import inverse_population, readings, readings_after
 
 M3 = TransitionMatrix.from_array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
 
 
-def released(codes, matrix, rng):
+def draw_one_by_one(codes, matrix, rng):
     return np.array([rng.choice(matrix.size, p=matrix.array[c]) for c in codes]) if len(codes) else codes
 
 
@@ -158,7 +158,7 @@ def test_linkage_attack_by_brute_force(joint):
     else:
         law, first = Mechanism([Block(("a",), M3), Block(("b",), M3)]), M3.array
     flat = TransitionMatrix.from_array(first)
-    out = np.stack([released(true[:, 0], flat, rng), released(true[:, 1], flat, rng), true[:, 2]], axis=1)
+    out = np.stack([*(draw_one_by_one(c, flat, rng) for c in true.T[:2]), true[:, 2]], axis=1)
     truth = KeyCodes(tuple("abc"), (3, 3, 3), tuple(true.T))
     rel = KeyCodes(tuple("abc"), (3, 3, 3), tuple(out.T))
     share = [np.bincount(c, minlength=3) / 60 for c in out.T]
@@ -211,6 +211,26 @@ def test_law_on_keys_is_checked():
     joint = Mechanism([Block(("a", "b"), TransitionMatrix.identity(2), cells=diagonal_cells)])
     with pytest.raises(UsageError, match="does not have"):
         KeyLaw.of(joint, ("a", "b"), (2, 2)).groups(np.array([[0, 1]]))
+
+
+def test_strata_are_read_and_stay():
+    """Two blocks given one stratum: the law is theirs in each stratum, and the stratum never changes."""
+    low, high = randomised_response(3, 0.5).array, randomised_response(3, 3.0).array
+    matrix = TransitionMatrix.from_array(np.block([[low, np.zeros((3, 3))], [np.zeros((3, 3)), high]]))
+    cells = tuple((s, x) for s in range(2) for x in range(3))
+    blocks = [Block(("s", name), matrix, cells=cells, given=("s",)) for name in "ab"]
+    law = KeyLaw.of(Mechanism(blocks), ("a", "s", "b"), (3, 2, 3))
+    codes = np.array([[0, 0, 2], [1, 1, 1]])
+    np.testing.assert_allclose(law.diagonal(codes), [low[0, 0] ** 2, high[0, 0] ** 2])
+    keys = KeyCodes(("a", "s", "b"), (3, 2, 3), tuple(np.tile(c, 3000) for c in codes.T))
+    out = release(law, keys, 3)
+    assert np.array_equal(out.codes[1], keys.codes[1])
+    stay = (out.codes[0] == keys.codes[0])[keys.codes[1] == 1].mean()
+    assert abs(stay - high[0, 0]) < 4.9 * np.sqrt(high[0, 0] * (1 - high[0, 0]) / 3000)
+    same = TransitionMatrix.from_array(np.kron(np.eye(2), low))
+    moving = [Block(("s", "a"), same, cells=cells, given=("s",)), Block(("s",), randomised_response(2, 1.0))]
+    with pytest.raises(UsageError, match="perturbed by another"):
+        KeyLaw.of(Mechanism(moving), ("a", "s"), (3, 2))
 
 
 def test_readings():

@@ -21,7 +21,8 @@ class KeyLaw:
 
     ``positions[b]`` are the keys of group b; ``matrices[b]`` its matrix, rows true, columns released, whose rows are
     the cells ``cells[b]`` (numbers of the group's codes in C order, ascending, at ``order[b]`` in the matrix). A key
-    that the mechanism leaves alone has the identity; so has a missing value that is kept.
+    that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
+    given, a stratum, is in the group of each: their matrices are 0 between its values.
     """
 
     shape: tuple[int, ...]
@@ -37,7 +38,8 @@ class KeyLaw:
         Raises
         ------
         UsageError
-            If a joint block has keys and other variables, or its matrix does not fit the keys.
+            If a joint block has keys and other variables, its matrix does not fit the keys, or a variable that it is
+        given is perturbed by another block.
         """
         blocks = () if mechanism is None else mechanism.blocks
         problems: list[str] = []
@@ -48,6 +50,9 @@ class KeyLaw:
             if inside and len(inside) < len(block.variables):
                 what = "a joint block perturbs keys together with other variables"
                 problems.append(sentence(what, where=f"block {block.name!r}", fix="name all of its variables as keys"))
+            elif any(n in other.perturbed for n in block.given for other in blocks):
+                what = "a variable given to the block is perturbed by another"
+                problems.append(sentence(what, where=f"block {block.name!r}", fix="assess the blocks' keys apart"))
             elif inside:
                 taken |= set(inside)
                 parts.append(_block_part(block, names, shape, problems))
