@@ -157,6 +157,6 @@ def _corners(lines: NDArray[np.float64]) -> NDArray[np.float64]:
 def _without_repeats(values: NDArray[np.float64]) -> NDArray[np.float64]:
     kept: list[NDArray[np.float64]] = []
     for row in values:
-        if not any(np.allclose(row, other, rtol=1e-13, atol=0) for other in kept):
+        if not any((np.abs(row - other) <= 1e-13 * other).all() for other in kept):
             kept.append(row)
     return np.array(kept)

@@ -66,7 +66,7 @@ class General:
         details = {**describe(array), "rounds": found.rounds}
         if details["condition"] > ILL_CONDITIONED:
             text = _warning_of(details, prior, privacy, objective)
-            warnings.warn(text, DesignWarning, stacklevel=4)
+            warnings.warn(text, DesignWarning, stacklevel=3)
             details["notes"] = (text,)
         return Solution(array, found.bound * (1 + 1e-13), details)
 

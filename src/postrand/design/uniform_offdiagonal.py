@@ -105,5 +105,5 @@ def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionM
 def describe(law: TransitionMatrix) -> str:
     """Return the diagonal's values and how many categories take each, smallest first."""
     values, counts = np.unique(law.array.diagonal().round(4), return_counts=True)
-    parts = [f"q = {v:.4f} ({n} categor{'y' if n == 1 else 'ies'})" for v, n in zip(values, counts, strict=True)]
-    return ", ".join(parts)
+    words = ["category" if n == 1 else "categories" for n in counts]
+    return ", ".join(f"q = {v:.4f} ({n} {word})" for v, n, word in zip(values, counts, words, strict=True))
