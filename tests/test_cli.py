@@ -219,7 +219,32 @@ def test_duplicate_record_keys_leave_nothing_behind(started):
     assert sorted(started.iterdir()) == before
 
 
-@pytest.mark.parametrize("name", ["init", "assess", "design", "protect", "verify", "estimate", "demo"])
+def test_compare_shows_every_structure_and_writes_its_plot(tmp_path):
+    code, curve = answer("compare", "--prior", "0.4,0.3,0.2,0.1", "--epsilons", "1,0.5", "--plot", tmp_path / "c.svg")
+    assert code == 0
+    assert {p["structure"] for p in curve["points"]} >= {"uniform-off-diagonal", "symmetric", "circulant", "general"}
+    assert all(p["bound"] >= p["information"] for p in curve["points"])
+    assert (tmp_path / "c.svg").read_text().startswith("<svg")
+    assert call("compare", "--prior", "uniform:3", "--plot", tmp_path / "c.svg").exit_code == 2
+    assert call("compare", "--prior", "0.4,x").exit_code == 2
+    assert call("compare", "--prior", "0.4,0.7").exit_code == 6
+
+
+def test_tune_finds_a_level_within_the_limit(survey):
+    keys = ["tune", survey, "--keys", "sex,area,pay10", "--sampling-fraction", "0.1", "--limit"]
+    rng = np.random.default_rng(8)
+    table = pq.read_table(survey)
+    pq.write_table(table.append_column("pay10", pa.array(rng.geometric(0.02, len(table)))), survey)
+    code, found = answer(*keys, "tau1 <= 5")
+    assert code == 0
+    assert found["level"] > 0
+    assert min(point["risk"] for point in found["points"]) <= 5
+    assert call(*keys, "tau3 <= 5").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["init", "assess", "design", "protect", "verify", "estimate", "demo", "compare", "tune"]
+)
 def test_every_command_has_help(name):
     result = call(name, "--help")
     assert result.exit_code == 0

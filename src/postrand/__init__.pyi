@@ -1,7 +1,21 @@
 from . import estimate, risk
 from .certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
-from .design import LeastLoss, MutualInformation, Prior, UniformOffDiagonal, design
+from .design import (
+    BistochasticMatrix,
+    Circulant,
+    CustomObjective,
+    EstimatorVariance,
+    ExpectedChanges,
+    General,
+    LeastLoss,
+    MutualInformation,
+    Prior,
+    Symmetric,
+    UniformOffDiagonal,
+    compare,
+    design,
+)
 from .engines.frame import perturb
 from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
@@ -11,17 +25,24 @@ from .plan import Plan, load_plan
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .randomness import ReleaseKey
 from .release import Release, read_release, verify
+from .risk import tune
 from .run import run
 
 __version__: str
 
 __all__ = [
     "Bistochastic",
+    "BistochasticMatrix",
     "Block",
     "Certificate",
+    "Circulant",
     "Claim",
     "Codebook",
+    "CustomObjective",
     "DifferentialPrivacy",
+    "EstimatorVariance",
+    "ExpectedChanges",
+    "General",
     "KullbackLeiblerLoss",
     "L2Loss",
     "LeastLoss",
@@ -33,10 +54,12 @@ __all__ = [
     "Release",
     "ReleaseKey",
     "SpontaneousRecognition",
+    "Symmetric",
     "TransitionMatrix",
     "UniformOffDiagonal",
     "Variable",
     "certify",
+    "compare",
     "design",
     "estimate",
     "load_plan",
@@ -45,5 +68,6 @@ __all__ = [
     "read_release",
     "risk",
     "run",
+    "tune",
     "verify",
 ]

@@ -141,6 +141,64 @@ def design(plan: Path) -> Result:
 
 
 @command
+@click.option("--prior", required=True, metavar="P,Q", help="Category probabilities, or 'uniform:S' for S categories.")
+@click.option("--epsilons", default="0.25,0.5,1,2,4", show_default=True, metavar="E,F", help="Privacy budgets.")
+@click.option("--plot", type=FOLDER, help="Write the curves to this new SVG file.")
+def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
+    """Show the privacy-utility curve of every structure.
+
+    Information kept and variance of the analyst's estimates, at each epsilon, with proven bounds.
+    """
+    from postrand.design import compare as compared
+
+    curve = compared(_prior(prior), _numbers(epsilons, "--epsilons"))
+    if plot is not None:
+        _write_new(plot, curve.svg())
+    return curve.to_dict(), curve.text()
+
+
+@command
+@click.argument("file", type=FILE)
+@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
+@click.option("--sampling-fraction", type=float, required=True, help="Share of the population that is in the file.")
+@click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
+def tune(file: Path, keys: str, limit: str, sampling_fraction: float, codebook: Path | None) -> Result:
+    """Find the largest epsilon that meets a risk limit.
+
+    The risk is estimated on released files, averaged over draws; the table is the risk-utility map.
+    """
+    from postrand import start
+
+    found = start.tune(file, names(keys), codebook, limit=limit, sampling_fraction=sampling_fraction)
+    return found.to_dict(), str(found)
+
+
+def _prior(text: str) -> Any:
+    from postrand.design import Prior
+
+    kind, _, size = text.partition(":")
+    if kind == "uniform" and size.isdecimal():
+        return Prior.uniform(int(size))
+    return Prior(_numbers(text, "--prior"))
+
+
+def _numbers(text: str, where: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(sentence("not a list of numbers", where=where, fix="separate them by commas")) from None
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(sentence("the file cannot be written", where=str(path), got=error.strerror)) from None
+
+
+@command
 @click.option("--plan", type=FILE, required=True, help="plan.toml")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
 @click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")

@@ -129,6 +129,12 @@ def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: An
     return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
 
 
+def tune(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.Tuning:
+    """Find the weakest perturbation within a risk limit; ``choices`` go to :func:`postrand.risk.tune`."""
+    book = None if codebook is None else infer.load_codebook(codebook)
+    return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
+
+
 def _comment(document: tomlkit.TOMLDocument, text: str) -> None:
     document.add(tomlkit.nl())
     for line in text.strip().splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -47,6 +48,11 @@ class Tuning:
     mechanism: Mechanism
     points: tuple[Point, ...]
     status: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: the level and the map, without the mechanism."""
+        head = {"measure": self.measure, "limit": self.limit, "level": self.level, "status": self.status}
+        return {**head, "points": [dataclasses.asdict(point) for point in self.points]}
 
     def __str__(self) -> str:
         lines = [f"{self.measure} <= {self.limit:g}: level {self.level:.4g} ({self.status})"]
