@@ -70,6 +70,20 @@ def test_forbidden_records_are_drawn_at_their_rate():
     assert found.traces[0, :, 4].mean() == pytest.approx(1000, rel=0.15)  # one cell of sixteen: 15000/15
 
 
+def test_forbidden_cells_leave_their_mass_to_the_others():
+    """Half of the cells at random are forbidden, the others equal: F-1 is Binomial(N-n, 1/450) for each unique."""
+    rng = np.random.default_rng(5)
+    forbidden = rng.permutation(900)[:450]
+    number = rng.choice(np.setdiff1d(np.arange(900), forbidden), 500)
+    cells = table(KeyCodes(("a", "b"), (30, 30), (number // 30, number % 30)))
+    rules = [{"a": int(k) // 30, "b": int(k) % 30} for k in forbidden]
+    found = latent_class.fit(cells, 0.25, classes=2, sweeps=100, chains=1, forbidden=rules)
+    x = 1500 / 450
+    expected = cells.uniques.sum() * (1 - np.exp(-x)) / x  # 48, and 85 if their mass were lost
+    # Class profiles are estimated from 500 records, which spreads F and raises the mean of 1/F.
+    assert found.tau2.value == pytest.approx(expected, rel=0.3)
+
+
 def test_same_seed_same_chain_and_statuses():
     cells, _ = sample_of(3, False)
     one, two = (latent_class.fit(cells, PI, classes=3, sweeps=40, seed=5) for _ in range(2))

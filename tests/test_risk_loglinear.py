@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from postrand.errors import UsageError
+from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.loglinear import fit, margins_of
 from postrand.risk.tau import unique_risk
@@ -90,6 +91,16 @@ def test_margins_are_reproduced_and_order_does_not_matter():
     turned = KeyCodes(tuple("cab"), (5, 4, 3), tuple(np.repeat(cells.codes, cells.counts, axis=0)[:, [2, 0, 1]].T))
     again = dense(fit(table(turned), "two-way", tolerance=1e-8), turned.shape)
     np.testing.assert_allclose(np.moveaxis(again, 0, 2), full, atol=1e-5)
+
+
+def test_extrapolation_changes_the_sweeps_and_not_the_fit(monkeypatch):
+    cells = random_table(seed=11, n=150, shape=(6, 5, 7))
+    quick = fit(cells, "two-way", tolerance=1e-8)
+    monkeypatch.setattr(loglinear, "FIRST_EXTRAPOLATION", 10**9)
+    plain = fit(cells, "two-way", tolerance=1e-8)
+    assert quick.converged
+    assert quick.iterations <= 0.7 * plain.iterations
+    np.testing.assert_allclose(quick.mu, plain.mu, atol=1e-6)
 
 
 def test_no_convergence_is_a_status():
