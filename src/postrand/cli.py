@@ -180,7 +180,7 @@ def _prior(text: str) -> Any:
     kind, _, size = text.partition(":")
     if kind == "uniform" and size.isdecimal():
         return Prior.uniform(int(size))
-    return Prior(_numbers(text, "--prior"))
+    return _numbers(text, "--prior")
 
 
 def _numbers(text: str, where: str) -> list[float]:
@@ -309,6 +309,24 @@ def estimate(directory: Path, table: str, weights: str | None) -> Result:
     release = read(directory)
     result = estimation.table(release.frame(), names(table), release.mechanism, weights=weights)
     return result.to_dict(), str(result)
+
+
+@command
+@click.argument("file", type=FILE, required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one.")
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
+def app(file: Path | None, port: int, browser: bool) -> Result:
+    """Open the workbench in a browser, on this machine only.
+
+    See risk and utility, decide, release; without FILE it begins with a demonstration survey.
+    """
+    try:
+        from postrand.app.launch import serve
+    except ImportError:
+        fix = "pip install 'postrand[app]'"
+        raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
+    serve(file, port, browser=browser, say=functools.partial(print, flush=True))
+    return {"served": True}, "The workbench has ended; its working files are removed."
 
 
 @command
