@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,15 +30,27 @@ PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
 class BlockPlan:
     """Say how one block is designed, or give its matrix.
 
-    ``prior`` is ``uniform`` (public) or ``file`` (the file's own frequencies: confidential, and certified as such).
+    ``prior`` is ``uniform`` (public), ``file`` (the file's own frequencies: confidential, and certified as such) or
+    ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
+    ``given``: variables that stay as they are, with a law for each of their values. ``rarer_than``: only records whose
+    combination of the block's variables fewer records have are perturbed. A ``Share`` for privacy takes part of what
+    the record's claim leaves.
     """
 
     variables: tuple[str, ...]
-    privacy: PrivacyModel
+    privacy: PrivacyModel | Share
     objective: Objective
     structure: Structure
     prior: PriorSource = "uniform"
+    prior_epsilon: float = 0.0
     matrix: tuple[tuple[float, ...], ...] | None = None
+    given: tuple[str, ...] = ()
+    rarer_than: int = 0
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether the design needs the records."""
+        return self.matrix is None and (self.prior != "uniform" or self.rarer_than > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +145,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     entries = data.get("blocks", [])
     if not entries:
         check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
-    planned = [check.block(entry, defaults, f"[[blocks]] {n}") for n, entry in enumerate(entries, 1)]
+    planned = [check.block(entry, defaults, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
     blocks = [block for block in planned if block is not None]
     if codebook is not None:
         check.problems += _fit_problems(blocks, codebook, where)
@@ -191,20 +205,45 @@ class _Check:
             self.add(f"unknown prior {prior!r}{hint}", part, wanted=" or ".join(PRIOR_SOURCES))
         elif prior is not None:
             chosen["prior"] = prior
+        if "prior_epsilon" in entry:
+            chosen["prior_epsilon"] = entry["prior_epsilon"]
         return chosen
 
-    def block(self, entry: Mapping[str, Any], defaults: Mapping[str, Any], part: str) -> BlockPlan | None:
+    def block(
+        self, entry: Mapping[str, Any], defaults: Mapping[str, Any], part: str, codebook: Codebook | None
+    ) -> BlockPlan | None:
         before = len(self.problems)
         self.names(entry, _BLOCK, part)
         variables = entry.get("variables")
         if not (isinstance(variables, list) and variables and all(isinstance(v, str) for v in variables)):
             self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
-        privacy = self.attempt(_member, MODELS, entry.get("privacy", {}), f"{self.where} {part} privacy")
+        asked = entry.get("privacy", {"model": Share.name})
+        if isinstance(asked, Mapping) and "distance" in asked and isinstance(variables, list) and codebook is not None:
+            found = self.attempt(edges_from, asked["distance"], [codebook[v] for v in variables if v in codebook], part)
+            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
+        privacy = self.attempt(_member, (*MODELS, Share), asked, f"{self.where} {part} privacy")
         choices = {**defaults, **self.choices(entry, part)}
         matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
+        self.problems += _block_problems(entry, choices, f"{self.where} {part}")
         if len(self.problems) > before:
             return None
-        return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices)
+        extra = {"given": tuple(entry.get("given", ())), "rarer_than": entry.get("rarer_than", 0)}
+        return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices, **extra)
+
+
+def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where: str) -> Iterable[str]:
+    given = entry.get("given", [])
+    if not (isinstance(given, list) and all(isinstance(v, str) for v in given)):
+        yield sentence("'given' is not a list of names", where=where, fix='set given = ["region"]')
+    rarer = entry.get("rarer_than", 0)
+    if not (isinstance(rarer, int) and not isinstance(rarer, bool) and rarer >= 0):
+        yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
+    if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
+        yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
+    spent = choices.get("prior_epsilon", 0.0)
+    positive = isinstance(spent, (int, float)) and not isinstance(spent, bool) and 0 < spent < math.inf
+    if choices.get("prior") == "dp" and not positive:
+        yield sentence("prior = 'dp' needs a budget", where=where, got=spent, fix="set prior_epsilon = 0.1")
 
 
 def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
@@ -238,6 +277,7 @@ def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> It
     names = [name for block in blocks for name in block.variables]
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
+    names += [name for block in blocks for name in block.given]
     for name in dict.fromkeys(names):
         if name not in codebook:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)

@@ -4,10 +4,11 @@ from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
 from postrand.privacy.bistochastic import Bistochastic
 from postrand.privacy.differential import DifferentialPrivacy
 from postrand.privacy.key_types import KeyTypes
+from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
 from postrand.privacy.together import Together
 
-MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic, SpontaneousRecognition)
+MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic, SpontaneousRecognition, MetricPrivacy)
 """Every model that a plan or certificate may name, by its ``name``."""
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Finding",
     "KeyTypes",
     "LinearConstraints",
+    "MetricPrivacy",
     "PrivacyModel",
     "Recognition",
     "SpontaneousRecognition",

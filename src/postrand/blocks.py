@@ -1,0 +1,201 @@
+"""Design the blocks of a plan: their shapes, what is thought of their frequencies, their budgets, their laws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.design.budget import Curve, Share, allocate, information_curve
+from postrand.design.problem import Design, Prior
+from postrand.design.shaped import Weights, design_shape
+from postrand.design.solve import design as solve
+from postrand.engines import Engine, LocalEngine
+from postrand.errors import DesignError, PostrandError, sentence
+from postrand.exact import format_upper
+from postrand.formats import Source
+from postrand.matrix import TransitionMatrix
+from postrand.mechanism import Block
+from postrand.plan import BlockPlan, Plan
+from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.privacy.histogram import noisy_counts
+from postrand.rules import check_records
+from postrand.shapes import Shape, select
+
+
+@dataclass(frozen=True, slots=True)
+class DesignedBlock:
+    """A planned block with its matrix, and the design that made it (None where the plan gives the matrix)."""
+
+    plan: BlockPlan
+    matrix: TransitionMatrix
+    design: Design | None
+    shape: Shape | None = None
+
+    @property
+    def block(self) -> Block:
+        """The block of the mechanism."""
+        provenance = "unstated" if self.design is None else self.design.provenance
+        spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
+        if self.shape is None:
+            return Block(self.plan.variables, self.matrix, provenance=provenance, prior_epsilon=spent)
+        cells = tuple(map(tuple, self.shape.cells.tolist()))
+        return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal, since value and bound follow from the prior."""
+        diagonal = self.matrix.array.diagonal()
+        epsilon = self.block.epsilon
+        data = {
+            "variables": list(self.plan.variables),
+            "given": list(self.block.given),
+            "categories": self.matrix.size,
+            "epsilon": epsilon if math.isfinite(epsilon) else None,
+            "unchanged": [float(diagonal.min()), float(diagonal.max())],
+            "condition": self.matrix.condition if math.isfinite(self.matrix.condition) else None,
+        }
+        if self.design is not None:
+            d = self.design
+            data |= {"objective": self.plan.objective.name, "value": d.value, "bound": d.bound, "gap": d.gap}
+            data |= {"status": d.status, "message": d.message, "prior": self.plan.prior}
+        return data
+
+    def __str__(self) -> str:
+        low, high = (float(f(self.matrix.array.diagonal())) for f in (np.min, np.max))
+        text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
+        text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
+        if self.block.given:
+            text += f", given {', '.join(self.block.given)}"
+        if self.design is not None:
+            d = self.design
+            text += f"\n  {self.plan.objective.name} {d.value:.6g} (bound {d.bound:.6g}), {d.status}: {d.message}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A block with what is thought of its frequencies; ``simple`` where it has no shape."""
+
+    plan: BlockPlan
+    shape: Shape | None
+    weights: Weights | None
+
+
+def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:
+    """Design the matrix of every block; reads the file only where a prior, or a selection of records, needs it.
+
+    Blocks whose privacy is a :class:`postrand.design.budget.Share` divide what the record's claim leaves.
+    """
+    engine = engine or LocalEngine()
+    if source is None and any(block.reads_file for block in plan.blocks):
+        source = formats.read(plan.source, plan.codebook)
+    tasks = [
+        _prepare(block, shape, plan.codebook, engine, source)
+        for block, shape in zip(plan.blocks, plan.shapes, strict=True)
+    ]
+    budgets = _budgets(plan, tasks)
+    return tuple(_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks))
+
+
+def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
+    """Refuse a file with records that contradict the codebook's rules; see :func:`postrand.rules.check_records`."""
+    names = dict.fromkeys(rule.variables for rule in codebook.rules)
+    check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
+
+
+def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source | None) -> _Task:
+    if block.matrix is not None or source is None or not block.reads_file:
+        return _Task(block, shape, None if shape is None else Weights.uniform(shape))
+    names = block.variables if shape is None else shape.variables
+    counts = engine.count(source, codebook, names).dense()
+    held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
+    weights = _weights(block, held)
+    if shape is not None and block.rarer_than:
+        shape = select(shape, held >= block.rarer_than)
+        weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
+    return _Task(block, shape, weights)
+
+
+def _weights(block: BlockPlan, counts: NDArray[np.int64]) -> Weights:
+    if block.prior == "dp":
+        noisy = np.maximum(noisy_counts(counts, block.prior_epsilon), 0).astype(np.float64)
+        return Weights(noisy if noisy.any() else np.ones(noisy.size), "dp")
+    if block.prior == "uniform":
+        return Weights(np.ones(counts.size), "public")
+    return Weights(counts.astype(np.float64), "confidential")
+
+
+def _prior(task: _Task, codebook: Codebook) -> Prior:
+    if task.weights is None:
+        return Prior.uniform(math.prod(codebook[name].size for name in task.plan.variables))
+    return Prior(task.weights.counts / task.weights.counts.sum(), task.weights.provenance)
+
+
+def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> DesignedBlock:
+    assert not isinstance(privacy, Share)  # budgets name every block that shares
+    block = dataclasses.replace(task.plan, privacy=privacy)
+    if block.matrix is not None:
+        return DesignedBlock(block, TransitionMatrix.from_array(np.array(block.matrix)), None, task.shape)
+    try:
+        if task.shape is None or task.weights is None:
+            made = solve(_prior(task, codebook), privacy, block.objective, block.structure)
+        else:
+            shape, weights = task.shape, task.weights
+            names = _class_names(shape, codebook)
+            made = design_shape(shape, weights, privacy, block.objective, block.structure, names.__getitem__)
+    except PostrandError as error:
+        where = f"block {'*'.join(block.variables)!r}"
+        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
+    return DesignedBlock(block, made.matrix, made, task.shape)
+
+
+def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
+    """Return a text for each class: its values of the given variables, else its number."""
+    names = []
+    for c in range(len(shape.laws)):
+        row = shape.cells[int(np.argmax(shape.labels == c))]
+        given = [f"{n} = {codebook[n].code_labels[row[shape.variables.index(n)]]}" for n in shape.given]
+        names.append(", ".join(given) or f"class {c + 1}")
+    return names
+
+
+def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, DifferentialPrivacy]:
+    """Return the budget of each block that shares what the record's claim leaves to it."""
+    sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if isinstance(task.plan.privacy, Share)}
+    if not sharing:
+        return {}
+    if not isinstance(plan.privacy, DifferentialPrivacy):
+        fix = "set [privacy] model = 'differential', or give each block its own privacy"
+        raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
+    spent = [t.plan.privacy.epsilon for t in tasks if isinstance(t.plan.privacy, DifferentialPrivacy)]
+    spent += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
+    left = plan.privacy.epsilon - math.fsum(spent)
+    if not left > 0:
+        what = "nothing of the record's epsilon is left to share"
+        raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+    curves = [_curve(tasks[b], plan.codebook) for b in sharing]
+    found = allocate(curves, left * (1 - 2**-40), [share.weight for share in sharing.values()])
+    return {b: DifferentialPrivacy(e) for b, e in zip(sharing, found.epsilons, strict=True)}
+
+
+def _curve(task: _Task, codebook: Codebook) -> Curve:
+    """Return the information that a block keeps as a function of its budget, mean over its classes."""
+    shape, weights = task.shape, task.weights
+    if shape is None or weights is None:
+        return information_curve([(1.0, _prior(task, codebook).p)], task.plan.structure)
+    total = weights.counts.sum()
+    members = [
+        [weights.counts[shape.labels == c] for c in np.flatnonzero(shape.laws == law)]
+        for law in sorted(set(shape.laws))
+    ]
+    pooled = [np.sum(counts, axis=0) for counts in members]
+    return information_curve(
+        [(float(w.sum() / total), w / w.sum()) for w in pooled if len(w) > 1 and w.sum() > 0], task.plan.structure
+    )

@@ -1,0 +1,182 @@
+"""Distances between categories, as edges with lengths: the distance is the length of the shortest path.
+
+For such a distance a privacy budget ``ε d(i,k)`` needs to hold on the edges only: along a path the ratios multiply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from postrand.errors import SpecificationError, nearest, raise_all, sentence
+
+if TYPE_CHECKING:
+    from postrand.codebook import Variable
+
+Edge = tuple[int, int, float]
+Edges = tuple[Edge, ...]
+_SLACK = 1e-9  # relative: distances made from coordinates are rounded
+
+KINDS = ("ranks", "adjacency", "coordinates", "matrix")
+
+
+def ranks(size: int) -> Edges:
+    """Return the edges of ordered categories: neighbours are at distance 1.
+
+    >>> ranks(3)
+    ((0, 1, 1.0), (1, 2, 1.0))
+    """
+    return tuple((i, i + 1, 1.0) for i in range(size - 1))
+
+
+def coordinates(points: ArrayLike) -> Edges:
+    """Return the edges of points (S, D) under the Euclidean distance; those that a detour replaces are left out."""
+    array = np.asarray(points, dtype=np.float64)
+    if array.ndim != 2 or not np.isfinite(array).all():
+        raise SpecificationError(sentence("coordinates are not a list of points", wanted="one list for each category"))
+    return from_matrix(np.sqrt(((array[:, None] - array[None]) ** 2).sum(axis=2)))
+
+
+def from_matrix(distances: ArrayLike) -> Edges:
+    """Return the edges that make up a distance matrix (S, S): pairs that no third category lies between.
+
+    Raises
+    ------
+    SpecificationError
+        Naming each rule of a metric that it breaks, with the categories' positions.
+    """
+    d = np.asarray(distances, dtype=np.float64)
+    raise_all(SpecificationError, metric_problems(d))
+    size, edges = len(d), []
+    for i in range(size):
+        through = d[i][:, None] + d  # [l, k]: from i to k by way of l
+        through[i], through[np.arange(size), np.arange(size)] = np.inf, np.inf
+        needed = d[i] < through.min(axis=0) * (1 - _SLACK)
+        edges += [(i, int(k), float(d[i, k])) for k in np.flatnonzero(needed) if k > i]
+    return tuple(edges)
+
+
+def metric_problems(d: NDArray[np.float64]) -> Iterable[str]:
+    """Say why a matrix is not a metric: square, zero diagonal, positive, symmetric, triangle inequality."""
+    if d.ndim != 2 or d.shape[0] != d.shape[1] or len(d) < 2:
+        yield sentence("a distance matrix must be square", got=f"shape {d.shape}", wanted="(S, S), S >= 2")
+        return
+    if not np.isfinite(d).all():
+        yield sentence("a distance is not finite", where=_pair(~np.isfinite(d)))
+        return
+    off = ~np.eye(len(d), dtype=bool)
+    if np.diag(d).any():
+        yield sentence("a category has a distance to itself", where=f"category {int(np.flatnonzero(np.diag(d))[0])}")
+    if (d[off] <= 0).any():
+        what = "two categories are not at a positive distance"
+        yield sentence(what, where=_pair(off & (d <= 0)), fix="merge categories that nothing tells apart")
+    if not np.allclose(d, d.T, rtol=_SLACK, atol=0):
+        yield sentence("the distance is not symmetric", where=_pair(~np.isclose(d, d.T, rtol=_SLACK, atol=0)))
+    for i in range(len(d)):
+        shorter = (d[i][:, None] + d).min(axis=0)
+        if (d[i] > shorter * (1 + _SLACK)).any():
+            k = int(np.argmax(d[i] - shorter))
+            what = "the triangle inequality fails: a way round is shorter"
+            yield sentence(what, where=f"categories {i} and {k}", fix="use the shortest path, kind = 'adjacency'")
+            return
+
+
+def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
+    """Return the distance matrix (S, S) of the edges; infinite between unconnected categories."""
+    i, k, length = (np.array(x) for x in zip(*edges, strict=True))
+    graph = csr_array((length.astype(np.float64), (i, k)), shape=(size, size))
+    found: NDArray[np.float64] = dijkstra(graph, directed=False)
+    return found
+
+
+def edge_problems(edges: Sequence[Edge], size: int) -> Iterable[str]:
+    """Say what is wrong with edges: codes out of range, loops, doubles, lengths, or categories they leave apart."""
+    pairs = [frozenset(e[:2]) for e in edges]
+    if any(not (0 <= i < size and 0 <= k < size) for i, k, _ in edges):
+        yield sentence("an edge names a code out of range", wanted=f"0..{size - 1}")
+        return
+    if any(i == k for i, k, _ in edges):
+        yield sentence("an edge leads from a category to itself")
+    if len(set(pairs)) < len(pairs):
+        yield sentence("an edge is listed twice")
+    if any(not (math.isfinite(length) and length > 0) for _, _, length in edges):
+        yield sentence("the length of an edge is not positive", wanted="> 0")
+    i, k = ([e[x] for e in edges] for x in (0, 1))
+    graph = csr_array((np.ones(len(edges)), (i, k)), shape=(size, size))
+    count, label = connected_components(graph, directed=False)
+    if count > 1:
+        small = int(np.bincount(label).argmin())
+        apart = ", ".join(str(c) for c in np.flatnonzero(label == small)[:5])
+        what = f"the map is in {count} parts that no edge connects"
+        fix = "add edges, or use one block for each part with the part as its stratum"
+        yield sentence(what, where=f"codes {apart}", fix=fix)
+
+
+def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance") -> Edges:
+    """Return the edges that a plan describes, on the codes of one variable.
+
+    ``"ranks"``, or a table with ``kind``: ``ranks``; ``adjacency`` with ``edges = [["North", "East"], ["East", "West",
+    2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order.
+
+    Raises
+    ------
+    SpecificationError
+        With every unknown kind and category, and whatever keeps it from being a metric on a connected map.
+    """
+    data = {"kind": data} if isinstance(data, str) else data
+    if len(variables) != 1 or not isinstance(data, Mapping):
+        raise SpecificationError(sentence("a distance belongs to a block of one variable", where=where))
+    variable, kind = variables[0], str(data.get("kind"))
+    if kind not in KINDS:
+        hint = nearest(kind, KINDS)
+        raise SpecificationError(
+            sentence(f"unknown kind of distance {kind!r}{hint}", where=where, wanted=", ".join(KINDS))
+        )
+    if variable.missing == "category":
+        what = "a missing value is at no distance from the others"
+        raise SpecificationError(
+            sentence(what, where=where, fix=f"set missing = 'keep' or 'error' for {variable.name!r}")
+        )
+    try:
+        edges = _edges(kind, data, variable)
+    except (TypeError, ValueError, KeyError) as error:
+        raise SpecificationError(sentence("the distance is not well formed", where=where, got=str(error))) from None
+    raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size)])
+    return edges
+
+
+def _edges(kind: str, data: Mapping[str, Any], variable: Variable) -> Edges:
+    codes = {c: k for k, c in enumerate(variable.categories)}
+    if kind == "ranks":
+        return ranks(variable.size)
+    if kind == "matrix":
+        rows = np.array(data["rows"], dtype=np.float64)
+        if rows.shape != (variable.size, variable.size):
+            raise SpecificationError(
+                sentence("the matrix does not fit the categories", got=rows.shape, wanted=variable.size)
+            )
+        return from_matrix(rows)
+    entries = data["edges" if kind == "adjacency" else "points"]
+    named = [c for entry in entries for c in (entry[:2] if kind == "adjacency" else entry[:1])]
+    unknown = [c for c in dict.fromkeys(named) if c not in codes]
+    raise_all(
+        SpecificationError,
+        [sentence(f"{c!r} is no category of {variable.name!r}{nearest(str(c), map(str, codes))}") for c in unknown],
+    )
+    if kind == "adjacency":
+        return tuple((codes[e[0]], codes[e[1]], float(e[2]) if len(e) > 2 else 1.0) for e in entries)
+    places = {entry[0]: entry[1:] for entry in entries}
+    without = [c for c in codes if c not in places]
+    raise_all(SpecificationError, [sentence(f"category {c!r} has no coordinates") for c in without[:10]])
+    return coordinates([places[c] for c in codes])
+
+
+def _pair(mask: NDArray[np.bool_]) -> str:
+    i, k = np.argwhere(mask)[0]
+    return f"categories {int(i)} and {int(k)}"

@@ -1,0 +1,113 @@
+"""ε-privacy for a distance between categories: near values are hard to tell apart, far ones less so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from postrand.distances import Edges
+from postrand.errors import PrivacyError, raise_all, sentence
+from postrand.exact import exp_lower, format_upper, log_upper
+from postrand.matrix import TransitionMatrix
+from postrand.privacy.base import Finding, LinearConstraints
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPrivacy:
+    """Ask that ``M[i,j] <= e^(ε d(i,k)) M[k,j]``, d the length of the shortest path along ``edges``.
+
+    ``edges`` are ``(code, code, length)``. It is enough that both directions of every edge hold: along a path the
+    ratios multiply and the lengths add. For one block of one variable. All lengths 1 between all pairs: plain ε-DP.
+
+    Raises
+    ------
+    PrivacyError
+        If ε or a length is not positive, or there are no edges.
+
+    Examples
+    --------
+    >>> M = TransitionMatrix.from_array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.125, 0.25, 0.625]])
+    >>> MetricPrivacy(1.0, ((0, 1, 1.0), (1, 2, 1.0))).check([M]).holds
+    True
+    """
+
+    name: ClassVar[str] = "metric"
+    epsilon: float
+    edges: Edges
+
+    def __post_init__(self) -> None:
+        held = tuple((int(i), int(k), float(length)) for i, k, length in self.edges)
+        object.__setattr__(self, "edges", held)
+        raise_all(PrivacyError, self._problems())
+
+    def _problems(self) -> Iterable[str]:
+        number = isinstance(self.epsilon, (int, float)) and not isinstance(self.epsilon, bool)
+        if not (number and math.isfinite(self.epsilon) and self.epsilon > 0):
+            yield sentence("epsilon is not a positive number", got=self.epsilon, wanted="0 < epsilon < inf")
+        if not self.edges:
+            yield sentence("there are no edges", fix="give a distance: ranks, adjacency, coordinates or a matrix")
+        if any(not (math.isfinite(length) and length > 0) or i == k for i, k, length in self.edges):
+            yield sentence("an edge is a loop, or its length is not positive", wanted="length > 0")
+
+    def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+        """Compare the exact ratio of every edge with a directed-rounded ``e^(ε length)``.
+
+        ``level`` is the largest ``ln(ratio) / length``, rounded up. Several blocks, or a matrix with other codes, never
+        hold: a distance belongs to one variable.
+        """
+        fits = len(matrices) == 1 and max(max(e[:2]) for e in self.edges) < matrices[0].size
+        if not fits or not self._connects(matrices[0].size):
+            return Finding(False, math.inf, "the distance does not belong to this block", 0, "its edges")
+        weights, level, holds, where = matrices[0].weights, 0.0, True, ""
+        for i, k, length in self.edges:
+            ratio, column = _largest_ratio(weights[i], weights[k])
+            if ratio is None:
+                return Finding(False, math.inf, "a released value excludes a neighbour's", 0, f"column {column}")
+            spent = math.nextafter(log_upper(ratio) / length, math.inf) if ratio > 1 else 0.0
+            if not (ratio <= 1 or ratio <= _limit(self.epsilon, length)):
+                holds = False
+            if spent > level:
+                level, where = spent, f"column {column}, rows {i} and {k}"
+        level = min(level, self.epsilon) if holds else level
+        text = f"values at distance d are released under ε-privacy of at most ε d, ε <= {format_upper(level)}"
+        return Finding(holds, level, text, 0, where)
+
+    def constraints(self, size: int) -> LinearConstraints:
+        """Return ``M[i,j] - e^(ε length) M[k,j] <= 0`` for both directions of every edge and every j: 2ES rows."""
+        both = [*self.edges, *((k, i, length) for i, k, length in self.edges)]
+        i, k = (np.repeat([e[x] for e in both], size) for x in (0, 1))
+        factor = np.repeat([math.exp(self.epsilon * e[2]) for e in both], size)
+        j, rows = np.tile(np.arange(size), len(both)), np.arange(len(both) * size)
+        values = np.concatenate([np.ones(rows.size), -factor])
+        places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
+        return LinearConstraints(csr_array(coo_array((values, places), (rows.size, size * size))), np.zeros(rows.size))
+
+    def _connects(self, size: int) -> bool:
+        reached = np.arange(size)
+        for i, k, _ in self.edges:
+            reached[reached == reached[k]] = reached[i]
+        return bool((reached == reached[0]).all())
+
+
+def _limit(epsilon: float, length: float) -> Fraction:
+    return exp_lower(Fraction(epsilon) * Fraction(length))
+
+
+def _largest_ratio(a: np.ndarray, b: np.ndarray) -> tuple[Fraction | None, int]:
+    """Return the largest of ``a/b`` and ``b/a`` over the columns, exactly, and its column; None where infinite."""
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    endless = np.flatnonzero((low == 0) & (high > 0))
+    if endless.size:
+        return None, int(endless[0])
+    used = np.flatnonzero(high > 0)
+    about = high[used] / low[used]
+    near = used[about >= about.max() * (1 - 1e-12)]  # float64 orders ratios up to its rounding; the rest is exact
+    ratios = [Fraction(int(high[j]), int(low[j])) for j in near]
+    best = max(range(len(near)), key=ratios.__getitem__)
+    return ratios[best], int(near[best])
