@@ -18,6 +18,7 @@ from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.exact import format_upper, within
 from postrand.mechanism import Block, Mechanism
+from postrand.numerical.column import RankedColumn
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel
 
 SCHEMA = "postrand/certificate/1"
@@ -59,14 +60,16 @@ class Certificate:
     not_covered: tuple[str, ...]
     facts: Facts = field(default_factory=Facts)
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
+    numerical: tuple[RankedColumn, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One sentence for each claim, naming its variables."""
-        return tuple(
+        """One sentence for each claim and each numerical variable, naming its variables."""
+        claims = [
             f"{', '.join(claim.variables)}: {finding.sentence}."
             for claim, finding in zip(self.claims, self.findings, strict=True)
-        )
+        ]
+        return (*claims, *(f"{column.variable}: {column.sentence}." for column in self.numerical))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -84,6 +87,7 @@ class Certificate:
             "schema": SCHEMA,
             "mechanism_sha256": self.mechanism_digest,
             "claims": claims,
+            **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
             "blocks": list(self.blocks),
             "account": {
                 "blocks": [_finite(e) for e in self.account.blocks],
@@ -134,6 +138,7 @@ def certify(
         not_covered=tuple(_limits(mechanism, facts)),
         facts=facts,
         account=record_account(mechanism.blocks),
+        numerical=mechanism.numerical,
     )
 
 
@@ -254,15 +259,20 @@ def _limits(mechanism: Mechanism, facts: Facts) -> Iterable[str]:
     if not facts.key_is_private:
         yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
     yield "The guarantee is per record and covers only the values of: " + ", ".join(mechanism.variables) + "."
+    ranked = [column.variable for column in mechanism.numerical]
     if mechanism.codebook is not None:
         yield from _class_limits(mechanism)
         released = mechanism.codebook.with_role("key", "sensitive", "other", "weight", "household")
-        clear = [v.name for v in released if v.name not in mechanism.variables]
+        treated = (*mechanism.variables, *ranked)
+        clear = [v.name for v in released if v.name not in treated]
         if clear:
             yield "Released unchanged, with no guarantee: " + ", ".join(clear) + "."
-        kept = [v.name for v in released if v.missing == "keep" and v.name in mechanism.variables]
+        kept = [v.name for v in released if v.missing == "keep" and v.name in treated]
         if kept:
             yield "Which records have a missing value is disclosed for: " + ", ".join(kept) + "."
+    if mechanism.numerical:
+        yield "No ε holds for " + ", ".join(ranked) + ": each was moved alone, and only among neighbours in rank."
+    yield from (column.limit for column in mechanism.numerical)
     yield from _provenance_limits(mechanism)
     if not facts.order_is_shuffled:
         yield "Records stand in their original order."

@@ -18,6 +18,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.exact import log_upper
 from postrand.matrix import TransitionMatrix
+from postrand.numerical.column import RankedColumn, column_problems
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
 """Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
@@ -96,6 +97,8 @@ class Mechanism:
         ``{"sex": M, ("age", "race"): M2}``, or a sequence of :class:`Block`.
     codebook
         Describes the variables; optional for frames with categorical types, which describe themselves.
+    numerical
+        Numerical variables that are released under a law on their ranks, each a column of its own.
 
     Raises
     ------
@@ -113,17 +116,20 @@ class Mechanism:
 
     blocks: tuple[Block, ...]
     codebook: Codebook | None
+    numerical: tuple[RankedColumn, ...]
 
     def __init__(
         self,
         blocks: Mapping[Any, TransitionMatrix] | Iterable[Block],  # Any: a mapping type is invariant in its keys
         codebook: Codebook | None = None,
+        numerical: Iterable[RankedColumn] = (),
     ) -> None:
         if isinstance(blocks, Mapping):
             # A bare string is one variable; Block makes the tuple.
             blocks = [Block(names, matrix) for names, matrix in blocks.items()]
         object.__setattr__(self, "blocks", tuple(blocks))
         object.__setattr__(self, "codebook", codebook)
+        object.__setattr__(self, "numerical", tuple(numerical))
         raise_all(SpecificationError, _mechanism_problems(self))
 
     @property
@@ -149,7 +155,7 @@ class Mechanism:
 
     def bind(self, codebook: Codebook) -> Mechanism:
         """Return this mechanism with the codebook; raises SpecificationError where they do not fit."""
-        return Mechanism(self.blocks, codebook)
+        return Mechanism(self.blocks, codebook, self.numerical)
 
     def require_codebook(self) -> Codebook:
         """Return the codebook; raises SpecificationError where the mechanism is not bound to one."""
@@ -173,6 +179,8 @@ class Mechanism:
         if self.codebook is not None:
             names = dict.fromkeys((*self.variables, *self.given))
             data["variables"] = [_law_of_variable(self.codebook, name) for name in names]
+        if self.numerical:
+            data["numerical"] = [column.to_dict() for column in self.numerical]
         return data
 
     @classmethod
@@ -189,9 +197,10 @@ class Mechanism:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
         try:
             blocks = [_block_from_dict(entry) for entry in data["blocks"]]
+            numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise SpecificationError(sentence("a block of the mechanism is not well formed", got=repr(error))) from None
-        mechanism = cls(blocks, codebook)
+        mechanism = cls(blocks, codebook, numerical)
         if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
             raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
         return mechanism
@@ -242,6 +251,7 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two blocks")
     yield from strata.reading_problems(mechanism.blocks)
+    yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.blocks:
             yield from _fit_problems(block, mechanism.codebook)

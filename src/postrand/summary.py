@@ -16,6 +16,7 @@ from postrand import coding, formats
 from postrand.codebook import Codebook
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
+from postrand.numerical.released import check_released
 from postrand.rules import forbidden
 
 MAX_PAIR_CELLS = 60
@@ -53,6 +54,7 @@ def summarise(path: Path, mechanism: Mechanism) -> Summary:
     for batch in source.batches():
         counter.add(batch)
     raise_all(DataError, _law_problems(counter.blocks, mechanism))
+    check_released(source, mechanism.numerical)
     pair_counts = counter.pair_counts.reshape(counter.pair_shape)
     return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts)
 

@@ -26,6 +26,16 @@ class RankLaw(Protocol):
     name: ClassVar[str]
 
     @property
+    def least(self) -> int:
+        """The least number of ranks in a run, and so the least number of records that the law can be applied to."""
+        ...
+
+    @property
+    def shared(self) -> int:
+        """How many records share each average, at least."""
+        ...
+
+    @property
     def cuts(self) -> int:
         """The number of cuts, all equally likely."""
         ...
@@ -52,11 +62,21 @@ class RankBlocks:
     ([0, 3, 7], True)
     """
 
-    name: ClassVar[str] = "blocks"
+    name: ClassVar[str] = "rank-blocks"
     k: int
 
     def __post_init__(self) -> None:
         _check_width(self.k, "k")
+
+    @property
+    def least(self) -> int:
+        """``k``."""
+        return self.k
+
+    @property
+    def shared(self) -> int:
+        """``k``: all records of a block get its mean."""
+        return self.k
 
     @property
     def cuts(self) -> int:
@@ -71,8 +91,11 @@ class RankBlocks:
 
     def entropy_lower(self, n: int) -> float:
         """Return ``(1/n) Σ_l n_l ln n_l``, rounded down."""
-        sizes, numbers = np.unique(np.diff(self.starts(n, 0), append=n), return_counts=True)
-        return math.fsum(int(c) * int(s) * math.log(s) for s, c in zip(sizes, numbers, strict=True)) / n * (1 - _ERROR)
+        _check_size(n, self.k, "k")
+        count = n // self.k
+        size, larger = divmod(n, count)  # so many blocks hold one rank more
+        terms = ((count - larger) * size * math.log(size), larger * (size + 1) * math.log(size + 1))
+        return math.fsum(terms) / n * (1 - _ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +112,21 @@ class RankBand:
     (4, [0, 4, 8], [0, 7])
     """
 
-    name: ClassVar[str] = "band"
+    name: ClassVar[str] = "rank-band"
     width: int
 
     def __post_init__(self) -> None:
         _check_width(self.width, "width")
+
+    @property
+    def least(self) -> int:
+        """``w``."""
+        return self.width
+
+    @property
+    def shared(self) -> int:
+        """One: each rank has an average of its own."""
+        return 1
 
     @property
     def cuts(self) -> int:
@@ -117,6 +150,10 @@ class RankBand:
         law = (w - np.abs(np.arange(1 - w, w))) / w**2
         ends = min(5 * w, n)
         return (float(-(law @ np.log(law))) * (n - ends) + math.log(w) * ends) / n * (1 - _ERROR)
+
+
+RANK_LAWS: tuple[type[RankLaw], ...] = (RankBlocks, RankBand)
+"""The laws that a plan may name."""
 
 
 def beta_lower(law: RankLaw, n: int) -> float:

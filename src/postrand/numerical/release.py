@@ -16,13 +16,19 @@ _CUT_SLOT = 1  # slot 0 gives one word to each rank
 
 
 def permute(
-    values: ArrayLike, law: RankLaw, release_key: ReleaseKey | bytes | str | None = None, *, name: str = ""
+    values: ArrayLike,
+    law: RankLaw,
+    release_key: ReleaseKey | bytes | str | None = None,
+    *,
+    name: str = "",
+    ties: NDArray[np.uint64] | None = None,
 ) -> NDArray[Any]:
     """Return the values (n,) permuted at random among neighbours in rank; the margin is kept exactly.
 
     The record of rank i receives the value of rank j with probability ``P[i,j]`` (within n 2^-64), P being the law's
-    matrix. Ranks are ascending; ties are ranked in the order of the records, which changes nothing but which of equal
-    values a run takes in. The draw is a function of key, law, ``name`` (give each column its own) and ranks.
+    matrix. Ranks are ascending; equal values are ranked by ``ties`` (n,), or as the records stand, which changes
+    nothing but which of them a run takes in. The draw is a function of key, law, ``name`` (give each column its own)
+    and ranks.
 
     Raises
     ------
@@ -38,11 +44,16 @@ def permute(
     [40, 10, 20, 30]
     """
     column = finite_column(values)
-    return np.asarray(column[permutation(column, law, release_key, name=name)])
+    return np.asarray(column[permutation(column, law, release_key, name=name, ties=ties)])
 
 
 def permutation(
-    values: ArrayLike, law: RankLaw, release_key: ReleaseKey | bytes | str | None = None, *, name: str = ""
+    values: ArrayLike,
+    law: RankLaw,
+    release_key: ReleaseKey | bytes | str | None = None,
+    *,
+    name: str = "",
+    ties: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the position (n,) of the value that each record receives from :func:`permute`; raises as it does.
 
@@ -57,7 +68,7 @@ def permutation(
     key = derive(as_release_key(release_key), f"numerical {law!r} {name}").draw
     starts = law.starts(n, _drawn_cut(law, key))
     pairs = np.arange((n + 1) // 2, dtype=np.uint64)
-    order = rank_order(column)
+    order = rank_order(column, ties)
     places = order.copy()
     shuffle_runs(places, starts, words(key, pairs, 0).reshape(-1)[:n])
     positions = np.empty_like(order)
@@ -65,7 +76,7 @@ def permutation(
     return positions
 
 
-def average(values: ArrayLike, law: RankLaw) -> NDArray[np.float64]:
+def average(values: ArrayLike, law: RankLaw, *, ties: NDArray[np.uint64] | None = None) -> NDArray[np.float64]:
     """Return ``Pᵀ x`` (n,), what :func:`permute` releases on average: the mean is kept, and blocks are microaggregated.
 
     Nothing is drawn, so this is deterministic coarsening; the mean of the column is kept up to float rounding.
@@ -84,7 +95,7 @@ def average(values: ArrayLike, law: RankLaw) -> NDArray[np.float64]:
     [35.5, 15.0, 15.0, 35.5]
     """
     column = finite_column(values)
-    order = rank_order(column)
+    order = rank_order(column, ties)
     released = np.empty(column.size, dtype=np.float64)
     released[order] = _average_sorted(column[order].astype(np.float64), law)
     return released
@@ -118,11 +129,13 @@ def _drawn_cut(law: RankLaw, key: bytes) -> int:
     return word * law.cuts >> 64
 
 
-def rank_order(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the positions of the values in ascending order, ties in the order of the records."""
+def rank_order(column: NDArray[Any], ties: NDArray[np.uint64] | None = None) -> NDArray[np.int64]:
+    """Return the positions of the values in ascending order, equal ones by ``ties``, then as the records stand."""
     order = np.argsort(column)  # several times as fast as the stable sort, and the same where no values are tied
     ordered = column[order]
-    return np.argsort(column, kind="stable") if (ordered[1:] == ordered[:-1]).any() else order
+    if not (ordered[1:] == ordered[:-1]).any():
+        return order
+    return np.argsort(column, kind="stable") if ties is None else np.lexsort((ties, column))
 
 
 def finite_column(values: ArrayLike) -> NDArray[Any]:

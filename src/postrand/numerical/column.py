@@ -1,0 +1,139 @@
+"""A numerical variable of a mechanism: its law on the ranks of n individuals, and what follows from it alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from postrand import options
+from postrand.codebook import Codebook
+from postrand.entropy import format_lower
+from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.numerical.laws import RANK_LAWS, RankLaw, beta_lower, describe
+
+Form = Literal["permute", "average"]
+"""Release the values of neighbours in rank, or their averages."""
+FORMS: tuple[str, ...] = get_args(Form)
+ROLES = ("key", "sensitive", "other")
+AVERAGED_TYPE = "double"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedColumn:
+    """Release a numerical variable under a law on the ranks of the ``records`` that have a value.
+
+    The law is an n x n bistochastic matrix over these records, so their number is part of it.
+
+    Raises
+    ------
+    SpecificationError
+        If the form is unknown, or there are fewer records than the law's smallest run.
+
+    Examples
+    --------
+    >>> from postrand.numerical import RankBlocks
+    >>> RankedColumn("pay", RankBlocks(4), "permute", 1024).sentence
+    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits'
+    """
+
+    variable: str
+    law: RankLaw
+    form: Form
+    records: int
+
+    def __post_init__(self) -> None:
+        raise_all(SpecificationError, self._problems())
+
+    def _problems(self) -> Iterable[str]:
+        where = f"numerical variable {self.variable!r}"
+        if not isinstance(self.variable, str) or not self.variable:
+            yield sentence("a numerical column names no variable")
+        if self.form not in FORMS:
+            yield sentence(f"unknown form {self.form!r}{nearest(str(self.form), FORMS)}", where=where, wanted=FORMS)
+        if isinstance(self.records, bool) or not isinstance(self.records, int) or self.records < 1:
+            yield sentence("no number of records", where=where, wanted="a whole number >= 1")
+        elif self.law.least > self.records:
+            what = f"{options.describe(self.law)} needs more records with a value than there are"
+            yield sentence(what, where=where, fix="choose a smaller one, or leave the variable out")
+
+    @property
+    def beta(self) -> float:
+        """``β = H(P) / ln n`` (RDF Definition 1), rounded down."""
+        return beta_lower(self.law, self.records)
+
+    @property
+    def sentence(self) -> str:
+        """What holds, in words: β and bits, rounded down."""
+        if self.form == "permute":
+            return describe(self.law, self.records)
+        bits, most = self.law.entropy_lower(self.records) / math.log(2), math.log2(self.records)
+        text = f"averaged by a bistochastic law with β >= {format_lower(self.beta)}, "
+        text += f"{format_lower(bits)} of {most:.6g} bits"
+        return text + f"; each value is shared by at least {self.law.shared} records" * (self.law.shared > 1)
+
+    @property
+    def limit(self) -> str:
+        """What does not follow from the release, or is not covered, in words."""
+        if self.form == "permute":
+            return (
+                f"{self.variable}: permuted among neighbours in rank. All its values are released, extremes included; "
+                "hidden is only which of these neighbours has which. That the values were permuted by this law "
+                "is a fact of the run, which nobody can recompute from the release."
+            )
+        return (
+            f"{self.variable}: averaged over neighbours in rank. Nothing is drawn: averages are functions of the true "
+            "values, and coarsen without deniability. That they are the averages of the true values is a fact of "
+            "the run, which nobody can recompute from the release."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        law = options.to_dict(self.law)
+        return {"variable": self.variable, "method": law, "form": self.form, "records": self.records}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RankedColumn:
+        """Read plain data; raises SpecificationError where a field is missing, unknown or wrong."""
+        if not isinstance(data, Mapping) or set(data) != {"variable", "method", "form", "records"}:
+            raise SpecificationError(sentence("a numerical column of the mechanism is not well formed"))
+        law = options.from_dict(RANK_LAWS, data["method"], f"numerical variable {data['variable']!r}")
+        return cls(data["variable"], law, data["form"], data["records"])
+
+    def claim(self) -> dict[str, Any]:
+        """Return the certificate's entry: the law, what it attains (rounded down), and the sentence."""
+        law = self.to_dict()
+        found = {"variables": [law.pop("variable")], **law, "beta": self.beta, "sentence": self.sentence}
+        return found
+
+
+def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], book: Codebook | None) -> Iterable[str]:
+    """Yield a sentence for each column that clashes with another, or does not fit the codebook of the release."""
+    names = [column.variable for column in columns]
+    yield from variable_problems(names, perturbed, book, "")
+    for column in columns:
+        if book is not None and column.variable in book and column.form == "average":
+            variable = book[column.variable]
+            if variable.type != AVERAGED_TYPE:
+                what = f"averages of {variable.name!r} are not whole numbers or text"
+                yield sentence(what, got=variable.type, wanted=f"type = {AVERAGED_TYPE!r}")
+
+
+def variable_problems(
+    names: Sequence[str], perturbed: Iterable[str], book: Codebook | None, where: str
+) -> Iterable[str]:
+    """Yield a sentence for each variable that cannot be released under a law on its ranks."""
+    held = set(perturbed)
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1 or name in held:
+            yield sentence(f"variable {name!r} is in two places", where=where, fix="keep one")
+        if book is None:
+            continue
+        if name not in book:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, book.names)}", where=where)
+        elif book[name].is_categorical:
+            fix = "perturb it in [[blocks]], or remove its categories from the codebook"
+            yield sentence(f"variable {name!r} has categories", where=where, fix=fix)
+        elif book[name].role not in ROLES:
+            yield sentence(f"variable {name!r} has role {book[name].role!r}", where=where, wanted=", ".join(ROLES))
