@@ -1,4 +1,4 @@
-"""The L2 and Kullback-Leibler losses: exact values, gradient and curvature, and the real perturb-estimate loop."""
+"""The L2 and Kullback-Leibler losses: exact values, gradient, and the real perturb-estimate loop."""
 
 import math
 from fractions import Fraction
@@ -62,7 +62,7 @@ def test_value_is_the_papers_formula_in_exact_arithmetic(size, keep):
 
 
 @given(seeds)
-def test_gradient_and_curvature_are_the_differences_of_the_value(seed):
+def test_gradient_is_the_difference_of_the_value(seed):
     M, p, rng = case(seed, size=4, keep=0.5)
     loss = L2Loss(records=7)
     i, j = np.nonzero(~np.eye(4, dtype=bool))
@@ -81,10 +81,6 @@ def test_gradient_and_curvature_are_the_differences_of_the_value(seed):
     numeric = (loss.value(shifted(step), p) - loss.value(shifted(-step), p)) / (2 * step)
     scale = np.abs(slope(M)).max() + abs(numeric)
     assert slope(M) @ direction == pytest.approx(numeric, abs=1e-6 * scale * 10)
-    bend = (slope(shifted(step)) - slope(shifted(-step))) / (2 * step)
-    H = loss.curvature(M, p, i, j)
-    np.testing.assert_allclose(H @ direction, bend, atol=1e-6 * np.abs(H).max() * 10)
-    np.testing.assert_allclose(H, H.T, atol=1e-12 * np.abs(H).max())
 
 
 @given(seeds)

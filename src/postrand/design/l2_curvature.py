@@ -1,4 +1,4 @@
-"""The L2 loss as a function of expected moves, with the two Hessians that its designs need."""
+"""The L2 loss as a function of expected moves, with the sparse Hessian that its designs use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ Vector = NDArray[np.float64]
 class MoveLoss:
     """Hold ``n² l2`` of the moves ``y``: about twice the expected number of changes near the identity.
 
-    ``weights`` are the expected records ``n p`` of each type; ``unit`` as in the programme. With ``exact`` the Hessian
-    is that of ``y``, dense. Else it is the dominant part of it near a diagonal matrix, diagonal but for one entry for
-    each type and each pair of opposite moves, in ``y`` and the auxiliary flows of :meth:`flow_rows`: out of each type
-    (as a probability) and into each (in records).
+    ``weights`` are the expected records ``n p`` of each type; ``unit`` as in the programme. The Hessian is the part of
+    the exact one that remains where ``M`` is diagonal (there it is exact): diagonal but for one entry for each type and
+    each pair of opposite moves, in ``y`` and the auxiliary flows of :meth:`flow_rows`, out of each type (as a
+    probability) and into each (in records). An interior point method needs no more, even far from the identity.
     """
 
     moves: Moves
     weights: Vector
     unit: Vector
-    exact: bool = False
 
     def matrix(self, y: Vector) -> NDArray[np.float64]:
         """Return the transition matrix that makes these moves."""
@@ -55,10 +54,8 @@ class MoveLoss:
         return np.asarray(self.weights / self.weights.sum())
 
     def flow_rows(self) -> Rows:
-        """Return the definitions of the auxiliary flows, the last 2K variables of a programme (none if exact)."""
+        """Return the definitions of the auxiliary flows, the last 2K variables of a programme."""
         V, K = len(self.moves), len(self.unit)
-        if self.exact:
-            return Rows(csc_array((0, V)), *(np.zeros(0) for _ in range(4)))
         rate = 1 / self.unit[self.moves.rows]
         out = csr_array((rate, (self.moves.rows, np.arange(V))), shape=(K, V))
         into = csr_array((self.weights[self.moves.rows] * rate, (self.moves.columns, np.arange(V))), shape=(K, V))
@@ -69,9 +66,6 @@ class MoveLoss:
     def pattern(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows and columns (row <= column) of the Hessian's entries, of a programme of ``size`` variables."""
         V, K = len(self.moves), len(self.unit)
-        if self.exact:
-            i, j = np.triu_indices(V)
-            return i.astype(np.int64), j.astype(np.int64)
         out, into = size - 2 * K + np.arange(K), size - K + np.arange(K)
         pairs = self._opposite()
         own = np.arange(V)
@@ -81,10 +75,8 @@ class MoveLoss:
         """Return the entries of the Hessian in the order of :meth:`pattern`."""
         M, i, j = self.matrix(y), self.moves.rows, self.moves.columns
         u = self.unit[i]
-        if self.exact:
-            full = self._loss.curvature(M, self._prior, i, j) / np.outer(u, u)
-            return np.asarray(full[np.triu_indices(len(u))])
-        # The terms of L2Loss.curvature that remain where A, P, S and T are diagonal.
+        # d²f = 2 tr(S δ P δᵀ) + 4 tr(T δ A δ) - 4 tr(D_δ A δ P), S = AᵀDA, P = AAᵀ, T = PDA, D_δ = diag(δᵀ n p),
+        # with A, P, S and T replaced by their diagonals.
         inverse = np.linalg.inv(M)
         released = self.weights @ M
         A, P = inverse.diagonal(), (inverse**2).sum(axis=1)

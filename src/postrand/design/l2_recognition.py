@@ -50,7 +50,7 @@ class LeastLoss:
     The L2 loss is not convex and is the same for every relabelling of the released categories, so what is found is a
     best local optimum near the identity: starting from the fewest expected changes (a linear programme), the smallest
     diagonal allowed is lowered step by step. ``details["stationarity"]`` is the most that any feasible direction could
-    still gain to first order, by a linear programme over *all* moves and *all* conditions, in units of the value.
+    still gain to first order, relative: a linear programme over *all* conditions and *all* moves of types that occur.
 
     With ``reach="cover"`` only frequent types (``U0 >= 1/α``) change, and only into types that occur less often (CHR
     §4, for large domains). Types that are changed into are then never changed themselves, so the loss is convex there,
@@ -254,7 +254,7 @@ def _local(problem: Problem, floor: float, previous: Found | None) -> Found:
     used = _starting_support(problem, everything, y, start)
     for _ in range(_ROUNDS):
         moves = Moves(everything.rows[used], everything.columns[used])
-        loss = MoveLoss(moves, problem.weights, unit, exact=problem.epsilon is not None)
+        loss = MoveLoss(moves, problem.weights, unit)
         point, multipliers, steps = _interior(problem, loss, pairs, floor, start)
         start, iterations = loss.matrix(point), iterations + steps
         missed = _new_pairs(cells.violated(start, rare, _TOLERANCE), pairs)
@@ -313,10 +313,8 @@ def _auxiliaries(problem: Problem, loss: MoveLoss, pairs: Pairs, y: Vector) -> V
     parts = [released @ problem.cells().members[:, np.unique(pairs[:, 1])]]
     if problem.epsilon is not None:
         parts.append(M.min(axis=0))
-    if not loss.exact:
-        inflow = problem.weights @ M - problem.weights * M.diagonal()
-        parts += [1 - M.diagonal(), inflow]
-    return np.concatenate(parts)
+    inflow = problem.weights @ M - problem.weights * M.diagonal()
+    return np.concatenate([*parts, 1 - M.diagonal(), inflow])
 
 
 def _starting_matrix(problem: Problem, moves: Moves, y: Vector, previous: Found | None) -> NDArray[np.float64]:

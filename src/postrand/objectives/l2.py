@@ -73,34 +73,6 @@ class L2Loss:
         weighted = inverse.T * (prior @ array)
         return np.asarray(np.outer(prior, gram.diagonal()) - 2 * weighted @ gram) / self.records
 
-    def curvature(
-        self,
-        array: NDArray[np.float64],
-        prior: NDArray[np.float64],
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return the Hessian in the moves ``(rows[v], columns[v])``, shape (V, V): ``M[i,j] += x, M[i,i] -= x``.
-
-        The second differential in directions δ and η is, with ``P = A Aᵀ`` and ``T = P D A``,
-        ``2 tr(Aᵀ D A δ P ηᵀ) + 2 tr(T δ A η) + 2 tr(T η A δ) - 2 tr(D_δ A η P) - 2 tr(D_η A δ P)``,
-        ``D_δ = diag(δᵀ p)``. The matrix must be invertible.
-        """
-        A = np.linalg.inv(array)
-        P, w = A @ A.T, prior @ array
-        S, T = (A.T * w) @ A, (P * w) @ A
-        i, j = rows, columns
-        # X[v, u] below couples move v = (i → j) with move u = (k → l).
-        P_jl = P[np.ix_(j, j)] - P[np.ix_(i, j)] - P[np.ix_(j, i)] + P[np.ix_(i, i)]
-        A_jk = A[np.ix_(j, i)] - A[np.ix_(i, i)]
-        T_jk = T[np.ix_(j, i)] - T[np.ix_(i, i)]
-        inflow = prior[i][:, None] * (
-            A[np.ix_(j, i)] * (P[np.ix_(j, j)] - P[np.ix_(j, i)])
-            - A[np.ix_(i, i)] * (P[np.ix_(i, j)] - P[np.ix_(i, i)])
-        )
-        half = T_jk * A_jk.T - inflow
-        return np.asarray(2 * (S[np.ix_(i, i)] * P_jl + half + half.T)) / self.records
-
 
 def _inverse(array: NDArray[np.float64]) -> NDArray[np.float64] | None:
     try:
