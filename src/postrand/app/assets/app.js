@@ -1,0 +1,108 @@
+/* Every control that carries data-act sends one action; nothing is decided here. */
+(function () {
+  "use strict";
+  const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
+  let timer = null, last = null;
+
+  function benchId() {
+    let id = sessionStorage.getItem("bench");
+    if (!id) {
+      id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
+      sessionStorage.setItem("bench", id);
+    }
+    return id;
+  }
+  function send(control, value) {
+    const message = { act: control.dataset.act, key: control.dataset.key || "", value: String(value) };
+    window.Shiny.setInputValue("act", message, { priority: "event" });
+  }
+  function later(delay, work) {
+    clearTimeout(timer);
+    timer = setTimeout(work, delay);
+  }
+  function show(name, focus) {
+    if (!document.getElementById("screen-" + name)) name = "data";
+    for (const section of $$("main > section")) {
+      const shown = section.id === "screen-" + name;
+      section.hidden = !shown;
+      window.jQuery(section).trigger(shown ? "shown" : "hidden");
+    }
+    for (const step of $$("[data-screen]")) {
+      if (step.dataset.screen === name) step.setAttribute("aria-current", "step");
+      else step.removeAttribute("aria-current");
+    }
+    history.replaceState(null, "", "#" + name);
+    if (focus) {
+      document.querySelector("#screen-" + name + " h2").focus({ preventScroll: true });
+      window.scrollTo(0, 0);
+    }
+  }
+  function slide(slider) {
+    const grid = slider.dataset.grid.split(","), number = document.getElementById(slider.dataset.for);
+    number.value = grid[Number(slider.value)];
+    slider.setAttribute("aria-valuetext", number.value);
+    later(40, () => send(number, number.value));
+  }
+  function follow(number) {
+    const slider = document.getElementById("level-slider");
+    if (!slider) return;
+    const grid = slider.dataset.grid.split(",").map(Number), value = Number(number.value);
+    slider.value = grid.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(grid[best] - value) ? i : best), 0);
+    slider.setAttribute("aria-valuetext", number.value);
+  }
+  document.addEventListener("input", (event) => {
+    const control = event.target;
+    if (control.id === "level-slider") return slide(control);
+    if (control.dataset.live) {
+      follow(control);
+      later(150, () => send(control, control.value));
+    } else if (control.type === "search") later(250, () => send(control, control.value));
+  });
+  document.addEventListener("change", (event) => {
+    const control = event.target;
+    if (!control.dataset || !control.dataset.act || control.dataset.live || control.type === "search") return;
+    send(control, control.type === "checkbox" ? control.checked : control.value);
+  });
+  document.addEventListener("click", (event) => {
+    const found = event.target.closest("button");
+    if (!found) return;
+    if (found.dataset.screen) show(found.dataset.screen, true);
+    else if (found.dataset.act) send(found, found.dataset.key || "");
+    else if (found.classList.contains("copy")) {
+      const code = found.closest(".copyable").querySelector("code");
+      navigator.clipboard.writeText(code.textContent).then(
+        () => { found.textContent = "Copied"; },
+        () => { getSelection().selectAllChildren(code); found.textContent = "Selected"; }
+      );
+      setTimeout(() => { found.textContent = "Copy"; }, 2000);
+    }
+  });
+  /* A part of the page that is drawn anew gives the focus back to the control that had it. */
+  document.addEventListener("focusin", (event) => {
+    const { act, key } = event.target.dataset || {};
+    last = act === undefined ? null : { act, key, at: event.target };
+  });
+  document.addEventListener("focusout", (event) => {
+    if (document.contains(event.target) && event.relatedTarget) last = null;
+  });
+  new MutationObserver(() => {
+    if (!last || document.contains(last.at) || document.activeElement !== document.body) return;
+    const again = $$("[data-act]").find((c) => c.dataset.act === last.act && (c.dataset.key || "") === (last.key || ""));
+    if (!again || again.disabled) return;
+    again.focus({ preventScroll: true });
+    if (again.setSelectionRange && again.type === "search") again.setSelectionRange(again.value.length, again.value.length);
+  }).observe(document, { childList: true, subtree: true });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const $ = window.jQuery;
+    $(document).on("shiny:connected", () => {
+      window.Shiny.setInputValue("bench", benchId());
+      show(location.hash.slice(1) || "data", false);
+    });
+    $(document).on("shiny:disconnected", () => { document.getElementById("lost").hidden = false; });
+    /* A drop beside the box would make the browser leave the page. */
+    for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => {
+      if (!event.target.closest(".shiny-input-container")) event.preventDefault();
+    });
+  });
+})();

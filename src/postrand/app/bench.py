@@ -1,0 +1,249 @@
+"""The bench: everything a curator has decided in one tab, as a value; an action in, the next bench out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from postrand.app import forms
+from postrand.codebook import ROLES
+from postrand.plan import PRIOR_SOURCES
+
+PAGE = 50
+FORMATS = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A file that was opened: drafts of its columns in file order, and what one pass has counted.
+
+    ``missing[j]`` is the number of missing values of column j.
+    """
+
+    path: Path
+    name: str
+    rows: int
+    drafts: tuple[Mapping[str, Any], ...]
+    missing: tuple[int, ...]
+    is_demo: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns in file order."""
+        return tuple(d["name"] for d in self.drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: as the role suggests."""
+
+    opened: Opened | None = None
+    roles: tuple[str, ...] = ()
+    perturb: tuple[bool | None, ...] = ()
+    model: str = "differential"
+    objective: str = "information"
+    structure: str = "uniform-off-diagonal"
+    values: Mapping[str, str] = field(default_factory=dict)
+    prior: str = "uniform"
+    fraction: float | None = None
+    format: str = "same"
+    shuffle: bool = True
+    shown: int = 0
+    pair: tuple[int, int] = (0, 1)
+    find: str = ""
+    page: int = 0
+    problem: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the file."""
+        return () if self.opened is None else self.opened.names
+
+    def is_perturbed(self, column: int) -> bool:
+        """Whether a column is perturbed: as asked, else where it is an identifying variable with categories."""
+        assert self.opened is not None
+        if not self.opened.drafts[column].get("categories") or self.roles[column] not in ("key", "sensitive", "other"):
+            return False
+        asked = self.perturb[column]
+        return self.roles[column] == "key" if asked is None else asked
+
+    @property
+    def perturbed(self) -> tuple[int, ...]:
+        """The perturbed columns."""
+        return tuple(j for j in range(len(self.roles)) if self.is_perturbed(j))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The identifying variables with categories."""
+        drafts = () if self.opened is None else self.opened.drafts
+        return tuple(d["name"] for d, r in zip(drafts, self.roles, strict=True) if r == "key" and d.get("categories"))
+
+    @property
+    def unset(self) -> tuple[int, ...]:
+        """The columns whose role is still empty."""
+        return tuple(j for j, role in enumerate(self.roles) if not role)
+
+    def form(self, family: str) -> dict[str, str]:
+        """Return the texts in the form of one family."""
+        prefix = f"{family}.{getattr(self, 'model' if family == 'privacy' else family)}."
+        return {k.removeprefix(prefix): v for k, v in self.values.items() if k.startswith(prefix)}
+
+    def make(self, family: str) -> Any:
+        """Return the chosen member of a family; raises PostrandError with what is wrong in its form."""
+        return forms.make(family, self.model if family == "privacy" else getattr(self, family), self.form(family))
+
+
+def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: Bench | None = None) -> Bench:
+    """Return a bench with a new file on it; choices that do not depend on the file stay as they were."""
+    given = tuple((roles or {}).get(name, "") for name in opened.names)
+    start = Bench() if before is None else before
+    bench = dataclasses.replace(
+        start, opened=opened, roles=given, perturb=(None,) * len(given), fraction=None, find="", page=0, problem=""
+    )
+    return _show_perturbed(bench)
+
+
+def act(bench: Bench, action: str, key: str = "", value: str = "") -> Bench:
+    """Return the bench after one action of a person; what cannot be meant is said in ``problem``, and changes nothing.
+
+    >>> act(Bench(), "prior", value="file").prior
+    'file'
+    >>> act(Bench(), "prior", value="guess").problem
+    "'guess' is no choice for prior"
+    """
+    if action not in _ACTIONS:
+        return dataclasses.replace(bench, problem=f"unknown action {action!r}")
+    try:
+        return _ACTIONS[action](dataclasses.replace(bench, problem=""), key, value)
+    except _Refused as refused:
+        return dataclasses.replace(bench, problem=str(refused))
+
+
+class _Refused(Exception):
+    """What an action asks for cannot be."""
+
+
+def _column(bench: Bench, text: str) -> int:
+    if not text.isdigit() or int(text) >= len(bench.roles):
+        raise _Refused("there is no such column")
+    return int(text)
+
+
+def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def _role(bench: Bench, key: str, value: str) -> Bench:
+    if value and value not in ROLES:
+        raise _Refused(f"{value!r} is no role")
+    roles = _put(bench.roles, _column(bench, key), value)
+    single = ("record_key", "weight", "household")
+    if value in single and roles.count(value) > 1:
+        raise _Refused(f"only one variable can have the role {value}")
+    return _show_perturbed(dataclasses.replace(bench, roles=roles))
+
+
+def _rest(bench: Bench, key: str, value: str) -> Bench:
+    if value not in ("key", "sensitive", "other", "drop"):
+        raise _Refused(f"{value!r} cannot be given to all")
+    return _show_perturbed(dataclasses.replace(bench, roles=tuple(role or value for role in bench.roles)))
+
+
+def _perturb(bench: Bench, key: str, value: str) -> Bench:
+    asked = _put(bench.perturb, _column(bench, key), value == "true")
+    return _show_perturbed(dataclasses.replace(bench, perturb=asked))
+
+
+def _show_perturbed(bench: Bench) -> Bench:
+    """Let the variable on show be a perturbed one, while there is one."""
+    chosen = bench.perturbed
+    if not chosen:
+        return bench
+    shown = bench.shown if bench.shown in chosen else chosen[0]
+    pair = bench.pair if set(bench.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    return dataclasses.replace(bench, shown=shown, pair=pair)
+
+
+def _member(family: str) -> Callable[[Bench, str, str], Bench]:
+    def choose(bench: Bench, key: str, value: str) -> Bench:
+        if value not in forms.names(family):
+            raise _Refused(f"{value!r} is no choice for {family}")
+        changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
+        return _suit(dataclasses.replace(bench, **changes))
+
+    return choose
+
+
+def _suit(bench: Bench) -> Bench:
+    """Take the first structure that suits model and objective, where the chosen one does not."""
+    try:
+        reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
+    except Exception:  # a form that is still being filled in: its own message says what is wrong
+        return bench
+    if not reasons.get(bench.structure):
+        return bench
+    suited = next((name for name, reason in reasons.items() if not reason), bench.structure)
+    return dataclasses.replace(bench, structure=suited)
+
+
+def _option(bench: Bench, key: str, value: str) -> Bench:
+    return dataclasses.replace(bench, values={**bench.values, key: value[:2000]})
+
+
+def _choice(name: str, known: tuple[str, ...]) -> Callable[[Bench, str, str], Bench]:
+    def choose(bench: Bench, key: str, value: str) -> Bench:
+        if value not in known:
+            raise _Refused(f"{value!r} is no choice for {name}")
+        changes: dict[str, Any] = {name: value}
+        return dataclasses.replace(bench, **changes)
+
+    return choose
+
+
+def _fraction(bench: Bench, key: str, value: str) -> Bench:
+    if not value.strip():
+        return dataclasses.replace(bench, fraction=None)
+    try:
+        share = float(value) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise _Refused("the sampling fraction is a percentage above 0, up to 100")
+    return dataclasses.replace(bench, fraction=share)
+
+
+def _pair(bench: Bench, key: str, value: str) -> Bench:
+    at = 0 if key == "first" else 1
+    return dataclasses.replace(bench, pair=_put(bench.pair, at, _column(bench, value)))
+
+
+_ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
+    "role": _role,
+    "rest": _rest,
+    "perturb": _perturb,
+    "model": _member("privacy"),
+    "objective": _member("objective"),
+    "structure": _member("structure"),
+    "option": _option,
+    "prior": _choice("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
+    "format": _choice("format", FORMATS),
+    "shuffle": lambda bench, key, value: dataclasses.replace(bench, shuffle=value == "true"),
+    "fraction": _fraction,
+    "shown": lambda bench, key, value: dataclasses.replace(bench, shown=_column(bench, value)),
+    "pair": _pair,
+    "find": lambda bench, key, value: dataclasses.replace(bench, find=value[:100], page=0),
+    "page": lambda bench, key, value: dataclasses.replace(bench, page=max(0, int(value) if value.isdigit() else 0)),
+}
+
+
+def listed(bench: Bench) -> tuple[tuple[int, ...], int]:
+    """Return the columns on the page shown, and the number of those that match what is looked for."""
+    wanted = bench.find.casefold()
+    drafts = () if bench.opened is None else bench.opened.drafts
+    found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]
+    start = min(bench.page, max(0, (len(found) - 1) // PAGE)) * PAGE
+    return tuple(found[start : start + PAGE]), len(found)

@@ -1,0 +1,150 @@
+"""Drawings of the workbench as inline SVG, without a script; the numbers stand in a table beside each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from htmltools import HTML, Tag, tags
+from numpy.typing import NDArray
+
+from postrand.app.studies import Margin, Point
+from postrand.report import svg, text
+
+WIDTH, HEIGHT = 500, 360
+LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
+
+
+def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
+    """Draw the risk-utility map: error of a corrected share (across) against the attacker's chance (up)."""
+    points = [p for p in (*curve, *([now] if now else [])) if math.isfinite(p.error) and p.error > 0]
+    if not points:
+        return tags.p("No point can be drawn: the shares cannot be corrected at any level.", class_="soft")
+    plain = points[0].plain or min(p.error for p in points)
+    low, high = min(plain, *(p.error for p in points)) * 0.9, max(p.error for p in points) * 1.15
+
+    def x(error: float) -> float:
+        span = math.log(high / low) or 1.0
+        return LEFT + (WIDTH - LEFT - RIGHT) * math.log(max(error, low) / low) / span
+
+    def y(chance: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - chance)
+
+    parts = [_grid(x, y, low, high)]
+    blind = points[0].blind
+    parts.append(_line(LEFT, y(blind), WIDTH - RIGHT, y(blind), "reference"))
+    parts.append(_label(LEFT + 6, y(blind) + 15, "guessing without the release", "start"))
+    drawn = sorted((p for p in curve if math.isfinite(p.error) and p.error > 0), key=lambda p: p.level)
+    if len(drawn) > 1:
+        path = "M" + "L".join(f"{x(p.error):.1f} {y(p.guess):.1f}" for p in drawn)
+        parts.append(f'<path class="curve" d="{path}"/>')
+    parts += [f'<circle class="step" cx="{x(p.error):.1f}" cy="{y(p.guess):.1f}" r="3.5"/>' for p in drawn]
+    named = drawn[:: max(1, len(drawn) // 4)]
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    for p in named:
+        side, anchor = (7, "start") if x(p.error) < middle else (0, "middle")
+        parts.append(_label(x(p.error) + side, max(y(p.guess) - 8, TOP + 4), f"{symbol} {p.level:g}", anchor))
+    if now and math.isfinite(now.error):
+        parts.append(f'<circle class="now" cx="{x(now.error):.1f}" cy="{y(now.guess):.1f}" r="8"/>')
+    return _figure(parts, "Risk-utility map: chance of a right guess against the precision of a corrected share")
+
+
+def _grid(x: object, y: object, low: float, high: float) -> str:
+    across, up = x, y
+    parts = []
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(_line(LEFT, up(share), WIDTH - RIGHT, up(share), "grid"))  # type: ignore[operator]
+        parts.append(_label(LEFT - 8, up(share) + 4, f"{100 * share:.0f}%", "end"))  # type: ignore[operator]
+    for value in _ticks(low, high):
+        parts.append(_line(across(value), TOP, across(value), HEIGHT - BOTTOM, "grid"))  # type: ignore[operator]
+        parts.append(_label(across(value), HEIGHT - BOTTOM + 18, f"{100 * value:g}", "middle"))  # type: ignore[operator]
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    parts.append(
+        _label(middle, HEIGHT - 12, "typical standard error of a share, percentage points (log scale)", "middle")
+    )
+    return "".join(parts)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round values 1, 2, 5 times a power of ten inside the range."""
+    first = math.floor(math.log10(low))
+    found = [m * 10.0**k for k in range(first, first + 8) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
+    return found if len(found) <= 8 else found[::2]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<path class="{kind}" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
+
+
+def _label(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
+
+
+def _figure(parts: Sequence[str], name: str) -> Tag:
+    inner = "".join(parts)
+    return tags.div(
+        HTML(f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">{inner}</svg>'),
+        class_="drawn",
+    )
+
+
+def heat(matrix: NDArray[np.float64], labels: Sequence[str], name: str) -> Tag:
+    """Draw a matrix as a table whose cells are shaded and hold their numbers."""
+    turned = "turned" if len(labels) > 5 else None
+    head = tags.tr(tags.td(), *(tags.th(tags.span(cut(c)), scope="col", class_=turned) for c in labels))
+    rows = [
+        tags.tr(
+            tags.th(cut(label), scope="row"),
+            *(
+                tags.td(text.cell(float(p)), class_=f"h{svg.shade(float(p))}{' same' if i == j else ''}")
+                for j, p in enumerate(row)
+            ),
+        )
+        for i, (label, row) in enumerate(zip(labels, matrix, strict=True))
+    ]
+    wide = "heat wide" if len(labels) > 10 else "heat"
+    return scroll(tags.table(tags.thead(head), tags.tbody(*rows), class_=wide), f"Transition matrix of {name}")
+
+
+def margins(found: Margin) -> Tag:
+    """Show a table of one variable before, released and corrected, with its intervals drawn in each row."""
+    total = max(found.true.sum(), 1)
+    share = [a / total for a in (found.true, found.released)]
+    ends = (0.0, 1.0)
+    if found.low is not None and found.high is not None:
+        ends = svg.axis_end(
+            np.append(found.low.ravel() / total, 0), np.append(found.high.ravel() / total, max(s.max() for s in share))
+        )
+    heads = ["Cell", "Before", "Released", "Corrected", "95% interval"]
+    head = [tags.th(h, scope="col", class_="text" if h == "Cell" else None) for h in heads]
+    head.append(tags.th(HTML(str(svg.axis(ends))), scope="col", class_="plot"))
+    rows = []
+    for index in np.ndindex(found.true.shape):
+        label = " × ".join(cut(texts[i]) for texts, i in zip(found.labels, index, strict=True))
+        cells = [tags.th(label, scope="row"), *(tags.td(f"{a[index]:,.0f}") for a in (found.true, found.released))]
+        if found.corrected is None or found.low is None or found.high is None:
+            cells += [tags.td("–"), tags.td("–"), tags.td()]
+        else:
+            low, high, value = (float(a[index]) for a in (found.low, found.high, found.corrected))
+            drawn = svg.interval(float(share[1][index]), value / total, low / total, high / total, ends)
+            covers = low <= found.true[index] <= high
+            cells += [
+                tags.td(tags.strong(f"{value:,.0f}".replace("-", "−"))),
+                tags.td(
+                    f"{low:,.0f} to {high:,.0f}".replace("-", "−"), None if covers else tags.span(" ✗", title="misses")
+                ),
+                tags.td(HTML(str(drawn)), class_="plot"),
+            ]
+        rows.append(tags.tr(*cells))
+    return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), "Before, released and corrected")
+
+
+def scroll(table: Tag, name: str) -> Tag:
+    """Return a table in a frame that scrolls by itself, also by keyboard."""
+    return tags.div(table, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+def cut(words: str) -> str:
+    """Return at most 60 characters."""
+    return text.cut(str(words), 60)

@@ -1,0 +1,141 @@
+"""Serve the workbench on the loopback address, behind a token that stands in the address."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import uvicorn
+from shiny import App
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from postrand.app.page import page
+
+if TYPE_CHECKING:
+    from postrand.app.slots import Store
+
+HOST = "127.0.0.1"
+Scope: TypeAlias = dict[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+FILES = {
+    "release.zip": "release.zip",
+    "report.html": "release/report.html",
+    "dossier.html": "dossier/dossier.html",
+    "plan.toml": "plan.toml",
+    "codebook.toml": "codebook.toml",
+}
+_SHOWN = {".html": "text/html", ".toml": "text/plain; charset=utf-8", ".zip": "application/zip"}
+
+
+class Late:
+    """The part of the application that computes: loaded while the first screen is already on its way."""
+
+    def __init__(self, folder: Path, file: Path | None) -> None:
+        self.folder, self.file, self._lock = folder, file, threading.Lock()
+        self._parts: tuple[Store, Callable[..., None]] | None = None
+
+    def load(self) -> tuple[Store, Callable[..., None]]:
+        """Return the store of tabs and the server function, importing what they stand on at the first call."""
+        with self._lock:
+            if self._parts is None:
+                from postrand.app.server import make_server
+                from postrand.app.slots import Start, Store
+
+                store = Store(self.folder, Start(self.file))
+                self._parts = store, make_server(store)
+            return self._parts
+
+    def serve(self, input: Any, output: Any, session: Any) -> None:
+        """Serve one session."""
+        self.load()[1](input, output, session)
+
+
+def application(late: Late, token: str) -> Starlette:
+    """Return the web application: everything below ``/token/``, nothing elsewhere."""
+
+    async def file(request: Request) -> Response:
+        store = late.load()[0]
+        slot, name = store.slots.get(request.path_params["slot"]), request.path_params["name"]
+        path = None if slot is None or name not in FILES else slot.folder / FILES[name]
+        if path is None or not path.is_file():
+            return PlainTextResponse("There is no such file: protect the data first.", 404)
+        kept = "attachment" if path.suffix == ".zip" else "inline"
+        kind = _SHOWN[path.suffix]
+        return FileResponse(path, media_type=kind, filename=name, content_disposition_type=kept)
+
+    async def icon(request: Request) -> Response:
+        return Response(status_code=204)  # browsers ask for it before they read that the page brings its own
+
+    shiny = App(page(), late.serve)
+    return Starlette(
+        routes=[
+            Route("/favicon.ico", icon),
+            Route(f"/{token}/files/{{slot}}/{{name}}", file),
+            Mount(f"/{token}", app=shiny),
+        ]
+    )
+
+
+class Guard:
+    """Refuse what does not come from a page of this very server, and tell browsers to ask no other host."""
+
+    def __init__(self, app: Any, port: int) -> None:
+        self.app, self.hosts = app, {f"{name}:{port}".encode() for name in (HOST, "localhost")}
+        sources = "'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
+        connect = " ".join(f"{scheme}://{host.decode()}" for host in sorted(self.hosts) for scheme in ("ws", "http"))
+        self.policy = f"default-src {sources}; connect-src 'self' {connect}; frame-ancestors 'none'; base-uri 'none'"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on where host and origin are ours."""
+        if scope["type"] in ("http", "websocket") and not self._is_ours(scope):
+            if scope["type"] == "http":
+                await PlainTextResponse("Not found", 404)(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = {b"content-security-policy": self.policy, b"referrer-policy": "no-referrer"}
+                own |= {b"cache-control": "no-store", b"x-content-type-options": "nosniff"}
+                kept = [(k, v) for k, v in message["headers"] if k.lower() not in own]
+                message = {**message, "headers": [*kept, *((k, v.encode()) for k, v in own.items())]}
+            await send(message)
+
+        await self.app(scope, receive, guarded)
+
+    def _is_ours(self, scope: Scope) -> bool:
+        headers = {k.lower(): v for k, v in scope["headers"]}
+        origin = headers.get(b"origin")
+        return headers.get(b"host") in self.hosts and (origin is None or origin.partition(b"://")[2] in self.hosts)
+
+
+def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callable[[str], None] = print) -> None:
+    """Serve until interrupted; says the address, with its token, as soon as the first screen can be asked for."""
+    folder = Path(tempfile.mkdtemp(prefix="postrand-"))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
+        late = Late(folder, None if file is None else file.resolve())
+        config = uvicorn.Config(Guard(application(late, token), port), log_level="warning", ws="auto", access_log=False)
+        address = f"http://{HOST}:{port}/{token}/"
+        say(f"Workbench: {address}\nOnly this machine can reach it. Stop it with Ctrl-C.")
+        threading.Thread(target=late.load, daemon=True).start()
+        if browser:
+            webbrowser.open(address)
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

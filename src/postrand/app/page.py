@@ -1,0 +1,137 @@
+"""The page of the workbench: what does not change while it is used."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from htmltools import HTML, Tag, tags
+from shiny import ui
+
+from postrand.formats import formats
+
+SCREENS = (
+    ("data", "Data", "What is in the file?"),
+    ("risk", "Risk", "How identifiable are the records?"),
+    ("design", "Design", "How much privacy, at what price?"),
+    ("protect", "Protect", "Draw the released values"),
+    ("compare", "Before and after", "What the release still says"),
+    ("take", "Take away", "Release, plan and command line"),
+)
+
+
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Crect width='8' height='8' "
+    "fill='%230b5cad'/%3E%3Crect x='2' y='2' width='2' height='2' fill='white'/%3E%3C/svg%3E"
+)
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a file of the application as text."""
+    return resources.files("postrand.app").joinpath("assets", name).read_text("utf-8")
+
+
+def style() -> str:
+    """Return the style of the report and of the application: one look."""
+    return resources.files("postrand.report").joinpath("templates", "style.css").read_text("utf-8") + asset("app.css")
+
+
+def page() -> Tag:
+    """Return the page: a header with the steps, and one section a screen, inputs beside outputs."""
+    head = tags.head(
+        tags.meta(charset="utf-8"),
+        tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
+        tags.title("postrand workbench"),
+        tags.link(rel="icon", href=ICON),
+        tags.style(HTML(style())),
+        tags.script(HTML(asset("app.js"))),
+    )
+    steps = [
+        tags.li(tags.button(name, type="button", data_screen=key, aria_current="step" if key == "data" else None))
+        for key, name, _ in SCREENS
+    ]
+    header = tags.header(
+        tags.div(
+            tags.p(tags.strong("postrand"), " workbench", class_="brand"),
+            ui.output_ui("status"),
+            tags.nav(tags.ol(*steps), aria_label="Steps"),
+        )
+    )
+    sections = [_section(key, question) for key, _, question in SCREENS]
+    lost = tags.div(
+        "The connection to the workbench was lost. Reload this page: your choices are kept.",
+        id="lost",
+        role="alert",
+        hidden="hidden",
+    )
+    footer = tags.footer(
+        "Everything stays on this machine: the workbench listens on the loopback address only and asks no other host."
+    )
+    return tags.html(head, tags.body(header, tags.main(lost, ui.output_ui("problem"), *sections), footer), lang="en")
+
+
+def _section(key: str, question: str) -> Tag:
+    inputs, outputs = _PARTS[key]
+    return tags.section(
+        tags.h2(question, tabindex="-1"),
+        tags.div(
+            tags.div(*inputs, class_="card input"),
+            tags.div(*outputs, class_="output"),
+            class_="io",
+        ),
+        tags.details(tags.summary("The same on the command line"), ui.output_ui(f"command_{key}")),
+        id=f"screen-{key}",
+        hidden=None if key == "data" else "hidden",
+    )
+
+
+def _data() -> tuple[list[Any], list[Any]]:
+    suffixes = [s for f in formats() for s in f.suffixes]
+    inputs = [
+        tags.h3("Open a file"),
+        ui.input_file(
+            "file",
+            "Choose a file, or drop it here",
+            accept=suffixes,
+            button_label="Browse",
+            placeholder="no file chosen",
+        ),
+        tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
+        tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
+        ui.output_ui("opening"),
+        tags.h3("How it goes"),
+        tags.ol(
+            tags.li("Give each variable a role: who could use it to single out a person?"),
+            tags.li("See the risk, and choose how much privacy each perturbed variable gets."),
+            tags.li("Protect, compare before and after, and take the release away."),
+            class_="tour",
+        ),
+        tags.p(
+            "Each perturbed answer is drawn anew with published chances. Analysts correct for them: their results are "
+            "unbiased.",
+            class_="soft",
+        ),
+    ]
+    return inputs, [ui.output_ui("variables")]
+
+
+_PARTS: dict[str, tuple[list[Any], list[Any]]] = {
+    "data": _data(),
+    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk")]),
+    "design": (
+        [ui.output_ui("level"), ui.output_ui("design_form")],
+        [
+            ui.output_ui("shown"),
+            ui.output_ui("readout"),
+            tags.h3("Risk–utility map"),
+            ui.output_ui("map"),
+            tags.h3("Matrix"),
+            ui.output_ui("matrix"),
+        ],
+    ),
+    "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),
+    "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
+    "take": ([tags.h3("Files"), ui.output_ui("downloads")], [ui.output_ui("take")]),
+}

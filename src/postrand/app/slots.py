@@ -1,0 +1,176 @@
+"""One slot for each browser tab: its bench, its results and its work in the background; survives a reload."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shiny import reactive
+
+from postrand.app import studies
+from postrand.app.bench import Bench, open_bench
+from postrand.app.studies import Watch
+from postrand.errors import PostrandError
+
+MAX_SLOTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, for a person."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a new tab opens: a file of the command line, or the demonstration where there is none."""
+
+    file: Path | None = None
+
+
+class Slot:
+    """Hold what one tab works on. Values that the page shows are reactive; work runs in threads, one of a kind."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.bench: reactive.Value[Bench] = reactive.Value(Bench())
+        self.opening: reactive.Value[str | Problem] = reactive.Value("")
+        self.watch: reactive.Value[Watch | None] = reactive.Value(None)
+        self.ended: reactive.Value[str] = reactive.Value("")
+        self.made: reactive.Value[tuple[Any, Bench] | None] = reactive.Value(None)
+        self.counted: dict[Any, Any] = {}
+        self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
+        self._pending: dict[str, Any] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, kind: str, key: Any, function: Callable[[], Any]) -> tuple[Any, bool]:
+        """Return the result for ``key``, or None while it is computed in the background, and whether that goes on."""
+        held = self._results.setdefault(kind, reactive.Value((None, None)))
+        known, value = held()
+        if known == key:
+            return value, False
+        if self._pending.get(kind) != key:
+            self._pending[kind] = key
+            self.start(self._work(kind, key, function))
+        return None, True
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine beside the session, and keep it alive."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, kind: str, key: Any, function: Callable[[], Any]) -> None:
+        value = await guarded(function)
+        if self._pending.get(kind) == key:
+            async with reactive.lock():
+                self._results[kind].set((key, value))
+                await reactive.flush()
+
+    async def open(self, path: Path | None, name: str = "") -> None:
+        """Open a file, or the demonstration where no path is given; on failure the bench stays as it was."""
+
+        def work() -> Bench:
+            before = self.bench_now if self.bench_now.opened else None
+            if path is None:
+                source, roles = studies.demo_file(self.folder)
+                return open_bench(studies.open_file(source, "gss.parquet", is_demo=True), roles, before)
+            return open_bench(studies.open_file(path, name), None, before)
+
+        await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
+        found = await guarded(work)
+        async with reactive.lock():
+            if isinstance(found, Problem):
+                self.opening.set(found)
+            else:
+                self.counted.clear()
+                self.bench.set(found)
+                self.opening.set("")
+                self.made.set(None)
+                self.ended.set("")
+            await reactive.flush()
+
+    async def protect(self) -> None:
+        """Carry out the plan of the bench, with progress and cancel."""
+        bench, watch = self.bench_now, Watch()
+        async with reactive.lock():
+            self.ended.set("")
+            self.made.set(None)
+            self.watch.set(watch)
+            await reactive.flush()
+        found = await guarded(lambda: studies.protect(bench, self.folder, watch))
+        if not isinstance(found, Problem):
+            packed = await guarded(lambda: studies.packed(self.folder))
+            found = packed if isinstance(packed, Problem) else found
+        async with reactive.lock():
+            self.watch.set(None)
+            if isinstance(found, Problem):
+                self.ended.set(found.text)
+            else:
+                self.made.set((found, bench))
+            await reactive.flush()
+
+    @property
+    def bench_now(self) -> Bench:
+        """The bench, read without becoming dependent on it."""
+        with reactive.isolate():
+            return self.bench()
+
+    async def _set(self, value: reactive.Value[Any], new: Any) -> None:
+        async with reactive.lock():
+            value.set(new)
+            await reactive.flush()
+
+
+async def guarded(function: Callable[[], Any]) -> Any:
+    """Run a function in a thread; whatever it raises becomes a Problem, so that the server stays up."""
+    try:
+        return await asyncio.to_thread(function)
+    except studies.Cancelled:
+        return Problem("Cancelled: nothing was released.")
+    except PostrandError as error:
+        return Problem("\n".join(error.problems))
+    except MemoryError:
+        return Problem("There is not enough memory for this file.")
+    except Exception as error:  # a defect of ours must not take the other tabs down
+        traceback.print_exc(file=sys.stderr)
+        return Problem(f"Something went wrong in the workbench ({type(error).__name__}). Your choices are kept.")
+
+
+class Store:
+    """Hold the slots of all tabs."""
+
+    def __init__(self, folder: Path, start: Start) -> None:
+        self.folder, self.start, self.slots = folder, start, dict[str, Slot]()
+
+    def slot(self, name: str) -> Slot:
+        """Return the slot of this name; a new one begins with the file of the command line."""
+        name = name if re.fullmatch(r"[0-9a-f]{16}", name) else "0" * 16
+        if name not in self.slots:
+            if len(self.slots) >= MAX_SLOTS:
+                self.slots.pop(next(iter(self.slots)))
+            slot = self.slots[name] = Slot(name, self.folder / name)
+            slot.start(slot.open(self.start.file))
+        return self.slots[name]
+
+
+def changed(value: reactive.Value[Any], new: Any) -> None:
+    """Set a reactive value only where it differs, so that what depends on it rests otherwise."""
+    with reactive.isolate():
+        same = value() == new
+    if not same:
+        value.set(new)
+
+
+def without_options(bench: Bench) -> Bench:
+    """Return the bench without the texts of its forms: what the forms themselves depend on."""
+    return dataclasses.replace(bench, values={}, find="", page=0, problem="")

@@ -1,0 +1,294 @@
+"""What the workbench computes: plain functions of a bench, called away from the user interface's loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from postrand import demo, dossier, estimate, formats, infer, release, risk
+from postrand.app import documents, forms
+from postrand.app.bench import Bench, Opened
+from postrand.codebook import Codebook
+from postrand.design import Design, Prior, design
+from postrand.engines import LocalEngine
+from postrand.errors import EstimationError, UsageError, sentence
+from postrand.plan import load_plan
+from postrand.progress import Progress
+from postrand.risk.counts import RiskyCombination
+from postrand.run import run
+
+Array = NDArray[np.float64]
+MAX_SHOWN = 25
+MAX_DESIGNED = 200
+CURVE_STEP = 5
+_SINGULAR = 1e10
+
+
+class Cancelled(Exception):
+    """A person stopped the run; nothing of it is left."""
+
+
+def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write the demonstration survey into ``folder``; return its path and the roles of its variables."""
+    path = folder / "gss.parquet"
+    if not path.exists():
+        pq.write_table(demo.survey(), path)
+    return path, dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
+
+
+def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
+    """Read what a file holds: drafts of its columns, its number of records and of missing values."""
+    source = formats.read(path)
+    drafts = tuple(infer.infer(source))
+    rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
+    for batch in source.batches():
+        rows += batch.num_rows
+        missing += [column.null_count for column in batch.columns]
+    return Opened(path, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Hold the risk of a file on its keys, and the rare combinations of keys."""
+
+    report: risk.RiskReport
+    combinations: tuple[RiskyCombination, ...]
+
+
+def assess(bench: Bench, with_model: bool) -> Risk | None:
+    """Return the risk of the file as it is; τ1 and τ2 only ``with_model``, which takes longer. None without keys."""
+    if bench.opened is None or not bench.keys:
+        return None
+    book = documents.codebook_of(bench)
+    source = formats.read(bench.opened.path, book)
+    weight = next((v.name for v in book.with_role("weight")), None)
+    asked: dict[str, Any] = {}
+    if with_model:
+        asked = {"sampling_fraction": bench.fraction} if bench.fraction else {"weight": weight}
+    report = risk.assess(source, bench.keys, codebook=book, **asked)
+    return Risk(report, dossier.combinations(source, book, 2))
+
+
+def counts(bench: Bench, columns: Sequence[int]) -> Array:
+    """Return the exact counts of the columns' combinations, one axis each."""
+    assert bench.opened is not None
+    book = documents.codebook_of(bench)
+    source = formats.read(bench.opened.path, book)
+    table = LocalEngine().count(source, book, [bench.names[j] for j in columns])
+    return table.dense().astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One design of one variable, and what it means for a file with these counts.
+
+    ``unchanged``: share of records whose released value is the true one. ``guess``: chance that an attacker who knows
+    the file's shares names the true value from the released one; ``blind`` without it. ``error``: typical standard
+    error of a corrected share; ``plain`` the same without protection.
+    """
+
+    level: float
+    made: Design
+    unchanged: float
+    guess: float
+    blind: float
+    error: float
+    plain: float
+
+
+def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
+    """Design one variable with the bench's choices, at another level where one is given.
+
+    Raises
+    ------
+    PostrandError
+        If a form cannot be read, or the combination cannot be designed.
+    """
+    if counted.size > MAX_DESIGNED:
+        fix = "group its categories, or design it on the command line"
+        raise UsageError(sentence("too many categories to design while you wait", got=counted.size, fix=fix))
+    privacy = bench.make("privacy")
+    chosen = forms.level_of(forms.member("privacy", bench.model))
+    if level is not None and chosen is not None:
+        privacy = dataclasses.replace(privacy, **{chosen.name: level})
+    share = np.maximum(counted, 0) / max(counted.sum(), 1)
+    prior = Prior.uniform(share.size) if bench.prior == "uniform" else Prior(share, provenance="confidential")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a design warns of stands in its message
+        made = design(
+            prior, forms.tied(privacy, counted.astype(np.int64)), bench.make("objective"), bench.make("structure")
+        )
+    matrix, records = made.matrix.array, float(counted.sum())
+    return Point(
+        level=float(getattr(privacy, chosen.name)) if chosen else math.nan,
+        made=made,
+        unchanged=float(share @ matrix.diagonal()),
+        guess=float((share[:, None] * matrix).max(axis=0).sum()),
+        blind=float(share.max()),
+        error=_typical(cell_variance([made.matrix.array], share, records)),
+        plain=_typical(share * (1 - share) / records),
+    )
+
+
+def curve(bench: Bench, counted: Array) -> tuple[Point, ...]:
+    """Return designs over the whole range of the level: the risk-utility map of one variable."""
+    level = forms.level_of(forms.member("privacy", bench.model))
+    if level is None:
+        return ()
+    return tuple(point(bench, counted, value) for value in level.grid[::CURVE_STEP])
+
+
+def cell_variance(matrices: Sequence[Array], share: Array, records: float) -> Array:
+    """Return the variance of each corrected cell of a table with true shares ``share``, one axis for each matrix.
+
+    ``[Σ_j A_ij² λ_j − π_i²]/n`` with ``λ = Mᵀπ`` and ``A = (Mᵀ)^-1``, along every axis; infinite where singular.
+    """
+    released, squares = share, []
+    for axis, matrix in enumerate(matrices):
+        if np.linalg.cond(matrix) > _SINGULAR:
+            return np.full(share.shape, math.inf)
+        released = np.moveaxis(np.tensordot(matrix.T, released, (1, axis)), 0, axis)
+        squares.append(np.linalg.inv(matrix.T) ** 2)
+    for axis, square in enumerate(squares):
+        released = np.moveaxis(np.tensordot(square, released, (1, axis)), 0, axis)
+    return np.asarray(np.maximum(released - share**2, 0) / max(records, 1))
+
+
+def table_error(points: Sequence[Point], joint: Array) -> float:
+    """Return the typical standard error of a corrected cell share of a two-way table."""
+    share = joint / max(joint.sum(), 1)
+    return _typical(cell_variance([p.made.matrix.array for p in points], share, float(joint.sum())))
+
+
+def _typical(variance: Array) -> float:
+    return float(np.sqrt(variance.mean()))
+
+
+@dataclass(slots=True)
+class Watch:
+    """What the run says of itself while it goes on, and whether it is to stop."""
+
+    stage: str = "Waiting"
+    done: int = 0
+    total: int = 0
+    stop: bool = False
+
+    def step(self, records: int) -> None:
+        """Take note of progress; raises Cancelled where a person asked to stop."""
+        if self.stop:
+            raise Cancelled
+        self.done += records
+
+    def enter(self, stage: str) -> None:
+        """Begin a stage."""
+        self.step(0)
+        self.stage = stage
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An engine that reports to a watch: the local one otherwise."""
+
+    watch: Watch
+    inner: LocalEngine = field(default_factory=LocalEngine)
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return self.inner.name
+
+    def count(self, *arguments: Any, **options: Any) -> Any:
+        """Count; see :class:`postrand.engines.base.Engine`."""
+        self.watch.step(0)
+        return self.inner.count(*arguments, **options)
+
+    def perturb(self, *arguments: Any, progress: Progress | None = None, **options: Any) -> int:
+        """Perturb; see :class:`postrand.engines.base.Engine`."""
+        self.watch.enter("Drawing the released values")
+
+        def step(records: int) -> None:
+            self.watch.step(records)
+            if progress is not None:
+                progress(records)
+
+        made = self.inner.perturb(*arguments, progress=step, **options)
+        self.watch.enter("Checking and describing the release")
+        return made
+
+
+def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
+    """Write codebook and plan into ``folder`` and carry them out there, with a dossier beside the release.
+
+    Raises
+    ------
+    Cancelled
+        If the watch says stop; nothing of the release is left then.
+    PostrandError
+        If the plan cannot be met.
+    """
+    assert bench.opened is not None
+    plan = documents.plan_toml(bench, folder)
+    for name in ("release", "dossier"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "codebook.toml").write_text(documents.codebook_toml(bench), encoding="utf-8")
+    (folder / "plan.toml").write_text(plan, encoding="utf-8")
+    watch.total = bench.opened.rows
+    watch.enter("Designing the matrices and counting the risk")
+    engine = Watched(watch, LocalEngine(scratch=folder))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run(load_plan(folder / "plan.toml"), folder / "release", dossier=folder / "dossier", engine=engine)
+
+
+def packed(folder: Path) -> Path:
+    """Return a zip of the release in ``folder``."""
+    return Path(shutil.make_archive(str(folder / "release"), "zip", folder / "release"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Margin:
+    """A table of one or two variables: true counts, released counts, corrected counts with 95% intervals."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    true: Array
+    released: Array
+    corrected: Array | None
+    low: Array | None
+    high: Array | None
+    reason: str = ""
+
+
+def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
+    """Return the table of the columns before, in the release, and corrected."""
+    names = tuple(bench.names[j] for j in dict.fromkeys(columns))
+    true = counts(bench, [bench.names.index(n) for n in names])
+    book: Codebook = made.codebook
+    source = formats.read(made.data_path, book)
+    released = LocalEngine().count(source, book, list(names)).dense().astype(np.float64)
+    labels = tuple(tuple(book[n].code_labels) for n in names)
+    try:
+        found = estimate.table(frame, list(names), made.mechanism).counts()
+        low, high = found.interval()
+        return Margin(names, labels, true, released, found.value, low, high)
+    except EstimationError as error:
+        return Margin(names, labels, true, released, None, None, None, str(error))
+
+
+def risks(bench: Bench, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
+    """Return the risk before and after, each measured on its own file."""
+    assert bench.opened is not None
+    book = documents.codebook_of(bench)
+    before, _ = dossier.assess(formats.read(bench.opened.path, book), book)
+    after, _ = dossier.assess(formats.read(made.data_path, made.codebook), made.codebook, made.mechanism)
+    return before, after

@@ -1,0 +1,473 @@
+"""What each screen shows: a bench and results in, HTML out; every name is escaped by the HTML library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from htmltools import Tag, TagList, tags
+
+from postrand.app import charts, documents, forms
+from postrand.app.bench import FORMATS, PAGE, Bench, listed
+from postrand.app.charts import cut, scroll
+from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk, Watch
+from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
+from postrand.codebook import ROLES
+from postrand.dossier import MEASURES
+from postrand.exact import format_upper
+from postrand.report import text
+from postrand.risk import RiskReport
+
+SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
+ROLE_TEXT = {
+    "": "choose …",
+    "key": "key: identifying",
+    "sensitive": "sensitive",
+    "other": "other: released",
+    "weight": "weight",
+    "household": "household",
+    "record_key": "record number",
+    "drop": "drop: not released",
+}
+
+
+# -- screen 1: data ---------------------------------------------------------------------------------------------------
+
+
+def status(bench: Bench) -> Tag:
+    """Return one line: what is on the bench."""
+    if bench.opened is None:
+        return tags.span("No file is open")
+    o = bench.opened
+    demo = " (demonstration)" if o.is_demo else ""
+    words = (
+        f"{cut(o.name)}{demo} · {o.rows:,} records · {len(o.drafts):,} variables · {len(bench.perturbed):,} perturbed"
+    )
+    return tags.span(words)
+
+
+def variables(bench: Bench) -> TagList:
+    """Return the table of variables with their roles."""
+    if bench.opened is None:
+        return TagList(tags.p("Open a file to see its variables.", class_="soft"))
+    shown, matching = listed(bench)
+    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
+    cells = [
+        tags.th(h, scope="col", class_="text" if h in ("Variable", "Role", "First categories") else None) for h in head
+    ]
+    table = tags.table(
+        tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(bench, j) for j in shown)), class_="variables"
+    )
+    return TagList(_filter(bench, matching), scroll(table, "Variables"), _pages(bench, matching))
+
+
+def _filter(bench: Bench, matching: int) -> Tag:
+    unset = len(bench.unset)
+    parts = []
+    if len(bench.roles) > 12 or bench.find:
+        box = control("input", "find", type="search", value=bench.find, placeholder="name or label")
+        parts.append(labelled(f"Find ({matching:,} of {len(bench.roles):,})", box))
+    if unset:
+        choices = [
+            ("", f"{unset:,} without a role …"),
+            *((r, f"make them {ROLE_TEXT[r]}") for r in ("key", "sensitive", "other", "drop")),
+        ]
+        parts.append(labelled("All that have no role yet", select("rest", "", "", choices, "")))
+    return tags.div(*parts, class_="row")
+
+
+def _variable(bench: Bench, j: int) -> Tag:
+    assert bench.opened is not None
+    draft = bench.opened.drafts[j]
+    name, categories = str(draft["name"]), draft.get("categories", [])
+    texts = draft.get("labels") or [str(c) for c in categories]
+    some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
+    perturb: Tag | str = "–"
+    if categories and bench.roles[j] in ("key", "sensitive", "other"):
+        checked = "checked" if bench.is_perturbed(j) else None
+        perturb = control(
+            "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
+        )
+    notes = [tags.span(note, class_="soft note") for note in draft.get("notes", ())[:2]]
+    role = select("role", str(j), bench.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    share = bench.opened.missing[j] / max(bench.opened.rows, 1)
+    return tags.tr(
+        tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, scope="row"),
+        tags.td(role, class_="text"),
+        tags.td(perturb),
+        tags.td(f"{len(categories):,}" if categories else "–"),
+        tags.td(f"{100 * share:.1f}%"),
+        tags.td(some or str(draft["type"]), class_="text soft"),
+    )
+
+
+def _pages(bench: Bench, matching: int) -> Tag | None:
+    pages = -(-matching // PAGE)
+    if pages <= 1:
+        return None
+    at = min(bench.page, pages - 1)
+    return tags.div(
+        button("Previous", "page", str(at - 1), "small", disabled="disabled" if at == 0 else None),
+        tags.span(f"Page {at + 1:,} of {pages:,}", class_="soft"),
+        button("Next", "page", str(at + 1), "small", disabled="disabled" if at == pages - 1 else None),
+        class_="row",
+    )
+
+
+# -- screen 2: risk ---------------------------------------------------------------------------------------------------
+
+
+def risk_form(bench: Bench) -> TagList:
+    """Return what the risk depends on."""
+    value = "" if bench.fraction is None else f"{100 * bench.fraction:g}"
+    box = control("input", "fraction", type="number", min="0", max="100", step="any", value=value, inputmode="decimal")
+    keys = ", ".join(cut(k) for k in bench.keys[:20]) or "none yet: give identifying variables the role key"
+    needed = "Needed for τ1 and τ2. Without it the sampling weight is used, where a variable has that role."
+    meaning = (
+        "τ1 is the expected number of unique records that are unique in the population too; τ2 the expected number of "
+        "right matches, when each unique record is matched once with the population."
+    )
+    return TagList(
+        tags.p(tags.strong("Keys: "), keys),
+        labelled("Share of the population in this file, %", box, needed),
+        tags.p(meaning, class_="soft"),
+    )
+
+
+def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> TagList:
+    """Return the risk of the file as it is: by measure, by variable and by combination."""
+    if counted is None:
+        return TagList(
+            tags.p(
+                "Give at least one variable with categories the role key: the risk is measured on the keys.",
+                class_="soft",
+            )
+        )
+    report = (modelled or counted).report
+    tau = [
+        "computing …" if waiting else "–" if t is None else f"{t.value:,.0f}"
+        for t in (report.tau1_estimate, report.tau2_estimate)
+    ]
+    shown = facts(
+        [
+            ("Sample uniques", f"{report.sample_uniques:,}"),
+            ("of all records", f"{100 * report.sample_uniques / max(report.records, 1):.2f}%"),
+            ("k-anonymity", f"k = {report.k_anonymity.k}"),
+            ("τ1, population uniques", tau[0]),
+            ("τ2, right matches", tau[1]),
+        ]
+    )
+    notes = [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in report.notes]
+    single = [c for c in counted.combinations if len(c.variables) == 1]
+    double = [c for c in counted.combinations if len(c.variables) == 2][:15]
+    return TagList(
+        shown,
+        busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
+        *notes,
+        _measures([("Now", report)], "Measures of risk"),
+        tags.h3("By variable"),
+        _rare(single),
+        tags.h3("By pair of variables"),
+        _rare(double) if double else tags.p("There are no pairs.", class_="soft"),
+        tags.p(
+            "Rare: fewer than 3 records share the values. Exact counts: for this screen only, never in a release.",
+            class_="soft",
+        ),
+    )
+
+
+def _measures(reports: Sequence[tuple[str, RiskReport | None]], name: str) -> Tag:
+    head = tags.tr(tags.th("Measure", scope="col", class_="text"), *(tags.th(n, scope="col") for n, _ in reports))
+    rows = []
+    for words, value in MEASURES:
+        found = ["–" if r is None else value(r) for _, r in reports]
+        shown = [f"{x:,}" if isinstance(x, int) else str(x) for x in found]
+        rows.append(tags.tr(tags.th(words, scope="row"), *(tags.td(x) for x in shown)))
+    return scroll(tags.table(tags.thead(head), tags.tbody(*rows)), name)
+
+
+def _rare(found: Sequence[Any]) -> Tag:
+    most = max((c.records for c in found), default=0)
+    head = [
+        tags.th("Keys", scope="col", class_="text"),
+        tags.th("Rare values", scope="col"),
+        tags.th("Records in them", scope="col"),
+    ]
+    rows = [
+        tags.tr(
+            tags.th(" × ".join(cut(v) for v in c.variables), scope="row"),
+            tags.td(f"{c.cells:,}"),
+            tags.td(f"{c.records:,}", _bar(c.records / most if most else 0)),
+        )
+        for c in found
+    ]
+    return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), "Rare combinations")
+
+
+def _bar(share: float) -> Tag:
+    return tags.span(tags.span(style=f"width:{100 * share:.1f}%"), class_="share", aria_hidden="true")
+
+
+# -- screen 3: design -------------------------------------------------------------------------------------------------
+
+
+def design_form(bench: Bench) -> TagList:
+    """Return the choices of model, objective and structure, each with its explanation and options."""
+    try:
+        reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
+    except Exception:  # a form that is still being filled in: the output says what is wrong with it
+        reasons = {}
+    prior = [
+        ("uniform", "uniform: says nothing about the file"),
+        ("file", "the file's own shares: keeps more, and is said so"),
+    ]
+    return TagList(
+        _family(bench, "privacy", "model", "Privacy model", {}),
+        _family(bench, "objective", "objective", "What to keep", {}),
+        _family(bench, "structure", "structure", "Shape of the matrices", reasons),
+        labelled("Shares the matrices are tuned to", select("prior", "", bench.prior, prior, "")),
+    )
+
+
+def _family(bench: Bench, family: str, act: str, words: str, reasons: dict[str, str]) -> Tag:
+    chosen = str(getattr(bench, "model" if family == "privacy" else family))
+    kind = forms.member(family, chosen)
+    choices = [
+        (n, forms.title(n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
+    ]
+    level = forms.level_of(kind) if family == "privacy" else None
+    boxes = [_box(bench, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
+    return tags.fieldset(
+        tags.legend(words),
+        select(act, "", chosen, choices, words),
+        tags.p(forms.explain(kind), class_="soft"),
+        tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
+        *boxes,
+    )
+
+
+def _box(bench: Bench, family: str, chosen: str, field: forms.Field) -> Tag:
+    value = bench.form(family).get(field.name, field.initial)
+    key = f"{family}.{chosen}.{field.name}"
+    if field.choices:
+        return labelled(field.name, select("option", key, value, [(c, c) for c in field.choices], ""))
+    if field.kind == "toggle":
+        checked = "checked" if value == "true" else None
+        return tags.label(
+            control("input", "option", key, type="checkbox", checked=checked), f" {field.name}", class_="field"
+        )
+    numeric = field.kind in ("number", "whole")
+    step = "1" if field.kind == "whole" else "any"
+    box = control(
+        "input", "option", key, type="number" if numeric else "text", value=value, step=step if numeric else None
+    )
+    return labelled(field.name, box, "optional" if field.optional else "")
+
+
+def level_control(bench: Bench) -> TagList:
+    """Return the slider and the number box of the model's level, tied to each other."""
+    level = forms.level_of(forms.member("privacy", bench.model))
+    if level is None:
+        return TagList()
+    value = bench.form("privacy").get(level.name)
+    kind = forms.member("privacy", bench.model)
+    value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
+    symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{bench.model}.{level.name}"
+    grid = ",".join(f"{x:g}" for x in level.grid)
+    near = min(range(len(level.grid)), key=lambda k: abs(level.grid[k] - _float(value)))
+    slider = tags.input(type="range", min="0", max=str(len(level.grid) - 1), value=str(near), data_grid=grid,
+                        data_for="level-number", id="level-slider", aria_label=f"{symbol}, slider",
+                        aria_valuetext=f"{value}")  # fmt: skip
+    number = control(
+        "input", "option", key, type="number", step="any", min="0", value=value, id="level-number", data_live="yes"
+    )
+    return TagList(
+        tags.div(tags.label(f"{symbol} of each variable", for_="level-number"), number, class_="row level"),
+        slider,
+        tags.p(f"{symbol}: {level.hint}" if level.hint else "", class_="soft"),
+    )
+
+
+def _float(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return 1.0
+
+
+def readout(bench: Bench, now: Point, cell_error: float | None, pair: Sequence[str]) -> TagList:
+    """Return the level as what it means: for an attacker, for a share, and for a table."""
+    finding = now.made.matrix.epsilon
+    blocks = len(bench.perturbed)
+    many = [("ε of a whole record, at most", format_upper(finding * blocks))] if finding * blocks < 1e4 else []
+    shown = [
+        ("Released unchanged", f"{100 * now.unchanged:.1f}%"),
+        ("Right guess of the true value", f"{100 * now.guess:.1f}%"),
+        ("without the release", f"{100 * now.blind:.1f}%"),
+        ("A share, ± (95%)", _points(now.error)),
+        ("unprotected, ± (95%)", _points(now.plain)),
+    ]
+    if cell_error is not None:
+        shown.append((f"A cell of {' × '.join(cut(n) for n in pair)}, ± (95%)", _points(cell_error)))
+    return TagList(facts([*shown, *many]), tags.p(now.made.message, class_="soft"))
+
+
+def _points(error: float) -> str:
+    return f"{195.996 * error:.2g} points" if error < 10 else "cannot be corrected"
+
+
+def map_view(bench: Bench, curve: Sequence[Point], now: Point, waiting: bool) -> TagList:
+    """Return the risk-utility map with its table."""
+    level = forms.level_of(forms.member("privacy", bench.model))
+    symbol = SYMBOLS.get(level.name, level.name) if level else ""
+    rows = [
+        tags.tr(
+            tags.th(f"{p.level:g}", scope="row"),
+            tags.td(f"{100 * p.unchanged:.1f}%"),
+            tags.td(f"{100 * p.guess:.1f}%"),
+            tags.td(_points(p.error)),
+            class_="same" if p is now else None,
+        )
+        for p in sorted([*curve, now], key=lambda p: p.level)
+    ]
+    head = (symbol, "Unchanged", "Right guess", "A share, ± (95%)")
+    table = tags.table(tags.thead(tags.tr(*(tags.th(h, scope="col") for h in head))), tags.tbody(*rows))
+    return TagList(
+        tags.p(
+            "Up: an attacker's chance of naming the true value. To the right: less precise shares. Large dot: yours.",
+            class_="soft",
+        ),
+        tags.div(charts.tradeoff(curve, now, symbol), scroll(table, "The map as a table"), class_="beside"),
+        busy("Drawing the whole range …") if waiting else None,
+    )
+
+
+def matrix_view(labels: Sequence[str], now: Point, name: str) -> TagList:
+    """Return the matrix as a heat map of numbers, or its summary where it is large."""
+    matrix = now.made.matrix.array
+    words = "Chance, in per cent, of each released value (columns) given the true one (rows). Framed: unchanged."
+    if len(labels) > MAX_SHOWN:
+        low, high = float(matrix.diagonal().min()), float(matrix.diagonal().max())
+        return TagList(
+            tags.p(
+                f"{len(labels):,} by {len(labels):,} chances; unchanged with {text.percent(low)} to "
+                f"{text.percent(high)} per cent."
+            )
+        )
+    return TagList(tags.p(words, class_="soft"), charts.heat(matrix, labels, cut(name)))
+
+
+def chooser(bench: Bench, act: str, key: str, at: int, words: str) -> Tag:
+    """Return a list of the perturbed variables."""
+    return labelled(words, select(act, key, str(at), [(str(j), cut(bench.names[j])) for j in bench.perturbed], ""))
+
+
+# -- screen 4: protect ------------------------------------------------------------------------------------------------
+
+
+def protect_form(bench: Bench) -> TagList:
+    """Return the choices about the release itself."""
+    formats = [(f, "as the source" if f == "same" else f".{f}") for f in FORMATS]
+    return TagList(
+        labelled("Format of the released data", select("format", "", bench.format, formats, "")),
+        tags.label(
+            control("input", "shuffle", type="checkbox", checked="checked" if bench.shuffle else None),
+            " Put the records in random order",
+            class_="field",
+        ),
+        tags.p("A fresh secret key is drawn for each release, and forgotten.", class_="soft"),
+    )
+
+
+def protect_view(bench: Bench, watch: Watch | None, ended: str, made: Any, is_current: bool) -> TagList:
+    """Return what is to be done, how far it is, or what came out."""
+    missing = documents.problems(bench)
+    if watch is not None:
+        share = watch.done / watch.total if watch.total else 0
+        return TagList(
+            tags.p(watch.stage, " …", role="status"),
+            tags.progress(value=f"{share:.3f}", max="1", aria_label="Records done"),
+            tags.p(f"{watch.done:,} of {watch.total:,} records", class_="soft"),
+            button("Cancel", "cancel"),
+        )
+    parts: list[Any] = []
+    if missing:
+        parts.append(trouble(missing))
+    else:
+        names = ", ".join(cut(bench.names[j]) for j in bench.perturbed[:20])
+        parts.append(tags.p(tags.strong("To be perturbed: "), names))
+    parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if missing else None))
+    if ended:
+        parts.append(trouble(ended.split("\n")))
+    if made is not None:
+        parts.append(tags.h3("Done"))
+        if not is_current:
+            parts.append(
+                tags.p("The choices have changed since: protect again to release with them.", class_="warning")
+            )
+        parts += [
+            tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
+            tags.p(
+                "Every claim was recomputed from the exact matrices. Go on to compare and to take the release away."
+            ),
+        ]
+    return TagList(*parts)
+
+
+# -- screen 5: before and after ---------------------------------------------------------------------------------------
+
+
+def compare_view(single: Margin | str | None, double: Margin | str | None, risks: Any, waiting: bool) -> TagList:
+    """Return tables before, released and corrected, and the risk before and after."""
+    parts: list[Any] = [busy("Computing …")] if waiting else []
+    for found, words in ((single, "One variable"), (double, "Two variables")):
+        if isinstance(found, str):
+            parts += [tags.h3(words), trouble(found)]
+        elif found is not None:
+            parts.append(tags.h3(" by ".join(cut(n) for n in found.names)))
+            if found.reason:
+                parts.append(trouble(found.reason))
+            parts.append(charts.margins(found))
+    if single is not None:
+        parts.append(
+            tags.p(
+                "Ring: released. Dot and line: corrected, with its 95% interval. ✗: the interval misses the true "
+                "count, as 5 in 100 may.",
+                class_="soft",
+            )
+        )
+    if risks is not None:
+        before, after = risks
+        parts += [
+            tags.h3("Risk before and after"),
+            _measures([("Before", before), ("After", after)], "Risk before and after"),
+        ]
+        parts.append(
+            tags.p(
+                "After: uniques of the released file. A match with one of them is right only where all its keys "
+                "stayed the same; τ1 and τ2 take that into account.",
+                class_="soft",
+            )
+        )
+    return TagList(*parts)
+
+
+# -- screen 6: take away ----------------------------------------------------------------------------------------------
+
+
+def take_view(bench: Bench, folder: Any, made: Any) -> TagList:
+    """Return plan, codebook and command line that do the same."""
+    missing = documents.problems(bench)
+    parts: list[Any] = [trouble(missing)] if missing else []
+    if not missing:
+        try:
+            parts.append(copyable(documents.plan_toml(bench, folder), "plan.toml"))
+        except Exception as error:  # what a form cannot mean is said in its own words
+            parts.append(trouble(str(error).split("\n")))
+    parts.append(copyable(cut_text(documents.codebook_toml(bench)), "codebook.toml"))
+    return TagList(*parts)
+
+
+def cut_text(words: str, most: int = 60_000) -> str:
+    """Return a text that a page can hold; the download has all of it."""
+    return words if len(words) <= most else words[:most] + "\n# … the file in the download goes on\n"

@@ -1,0 +1,65 @@
+"""The pieces that screens are made of; every text is escaped by the HTML library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from htmltools import Tag, tags
+
+
+def control(kind: str, act: str, key: str = "", **attributes: Any) -> Tag:
+    """Return a form control that sends an action when a person changes it."""
+    return Tag(kind, data_act=act, data_key=key, **attributes)
+
+
+def select(act: str, key: str, chosen: str, choices: Sequence[tuple[str, str]], label: str, **more: Any) -> Tag:
+    """Return a drop-down list; ``label`` is what a screen reader says where no visible label is tied to it."""
+    found = control("select", act, key, **({"aria-label": label} if label else {}), **more)
+    for value, words in choices:
+        found.append(tags.option(words, value=value, selected="selected" if value == chosen else None))
+    return found
+
+
+def labelled(words: str, inner: Tag, help_text: str = "") -> Tag:
+    """Return a control below its visible label."""
+    return tags.label(
+        tags.span(words, class_="name"),
+        inner,
+        tags.span(help_text, class_="soft") if help_text else None,
+        class_="field",
+    )
+
+
+def button(words: str, act: str, key: str = "", kind: str = "", **more: Any) -> Tag:
+    """Return a button that sends an action."""
+    return tags.button(words, type="button", data_act=act, data_key=key, class_=f"button {kind}".strip(), **more)
+
+
+def trouble(problems: Sequence[str] | str) -> Tag:
+    """Return messages that a screen reader announces."""
+    listed_problems = [problems] if isinstance(problems, str) else list(problems)
+    return tags.div(*(tags.p(p) for p in listed_problems[:12]), class_="warning", role="alert")
+
+
+def busy(words: str) -> Tag:
+    """Return a sign that something is being computed."""
+    return tags.p(tags.span(class_="spinner", aria_hidden="true"), words, class_="soft busy", role="status")
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> Tag:
+    """Return a row of figures, each under its name."""
+    return tags.dl(*(tags.div(tags.dt(name), tags.dd(value)) for name, value in pairs), class_="facts")
+
+
+def copyable(words: str, name: str) -> Tag:
+    """Return a text with a button that copies it."""
+    return tags.div(
+        tags.div(
+            tags.span(name, class_="name"),
+            tags.button("Copy", type="button", class_="button small copy", aria_label=f"Copy: {name}"),
+            class_="row between",
+        ),
+        tags.pre(tags.code(words), tabindex="0"),
+        class_="copyable",
+    )
