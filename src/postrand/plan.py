@@ -19,6 +19,7 @@ from postrand.distances import edges_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
 from postrand.infer import load_codebook
 from postrand.metadata import Description
+from postrand.numerical.planned import NumericalPlan, read_entries
 from postrand.privacy import MODELS, PrivacyModel
 from postrand.shapes import Part, Shape, shapes_of
 
@@ -75,6 +76,7 @@ class Plan:
     blocks: tuple[BlockPlan, ...]
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     metadata: Description = field(default_factory=Description)
+    numerical: tuple[NumericalPlan, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -86,7 +88,8 @@ class Plan:
         each = tuple(
             Claim(block.privacy, block.variables, inside)
             for block, inside in zip(self.blocks, within, strict=True)
-            if not isinstance(block.privacy, Share) and (len(self.blocks) > 1 or block.privacy.name != self.privacy.name)
+            if not isinstance(block.privacy, Share)
+            and (len(self.blocks) > 1 or block.privacy.name != self.privacy.name)
         )
         return (Claim(self.privacy, within=any(within)), *each)
 
@@ -103,7 +106,7 @@ class Plan:
         return math.prod(self.codebook[name].size for name in block.variables)
 
 
-_SECTIONS = ("source", "privacy", "design", "blocks", "release", "metadata")
+_SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
 _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
@@ -149,8 +152,11 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [block for block in planned if block is not None]
     if codebook is not None:
         check.problems += _fit_problems(blocks, codebook, where)
+    perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
+    numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
+    check.problems += wrong
     raise_all(SpecificationError, check.problems)
-    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata)
+    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
     check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
     raise_all(SpecificationError, check.problems)
     return plan

@@ -14,7 +14,10 @@ from postrand.blocks import design_blocks as design_blocks
 from postrand.certificate import Facts, certify
 from postrand.dossier import collect
 from postrand.engines import Engine, LocalEngine
+from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.numerical.planned import released_book
+from postrand.numerical.released import ranked_columns, released
 from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
@@ -45,20 +48,21 @@ def run(
     source = formats.read(plan.source, plan.codebook)
     check_rules(plan.codebook, engine, source)
     blocks = design_blocks(plan, engine, source)
-    mechanism = mechanism_of(plan, blocks)
+    mechanism = mechanism_of(plan, blocks, source)
     facts = Facts(key.is_private, plan.release.shuffle, plan.release.release_ids)
     certificate = certify(mechanism, plan.claims, facts)
     name = data_name(plan)
+    record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
 
     def write_data(path: Path) -> None:
         with reporter("perturb", source.num_rows if progress else None, quiet=not progress) as step:
             engine.perturb(
-                source,
+                released(source, mechanism, key, record_key),
                 mechanism,
                 key,
                 partial(formats.open_writer, path),
                 columns=release.released_codebook(plan.codebook, facts).names,
-                record_key=next((v.name for v in plan.codebook.with_role("record_key")), None),
+                record_key=record_key,
                 shuffle=plan.release.shuffle,
                 progress=step,
             )
@@ -83,9 +87,15 @@ def run(
         )
 
 
-def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock]) -> Mechanism:
-    """Return the mechanism of designed blocks, bound to the plan's codebook."""
-    return Mechanism([designed.block for designed in blocks], plan.codebook)
+def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
+    """Return the mechanism of designed blocks and numerical columns, bound to the codebook of what is released.
+
+    Reads the file only where a law acts on the ranks of its records, whose number it depends on.
+    """
+    if source is None and plan.numerical:
+        source = formats.read(plan.source, plan.codebook)
+    ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
+    return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
 
 
 def data_name(plan: Plan) -> str:

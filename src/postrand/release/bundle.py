@@ -49,7 +49,7 @@ class Release:
     @property
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
-        claims = self.certificate["claims"]
+        claims = [*self.certificate["claims"], *self.certificate.get("numerical", ())]
         return tuple(f"{', '.join(claim['variables'])}: {claim['sentence']}." for claim in claims)
 
     def frame(self) -> pa.Table:
@@ -98,10 +98,11 @@ def write(
     claims
         What the certificate states; a claim that fails stops the release.
     extra
-        Further text files by name, for example metadata; ``verify`` checks their digests only.
+        Further text files by name, for example metadata, or a function that makes them of the data file, the released
+        mechanism, the certificate and the summary; ``verify`` checks their digests only.
     inspect
-        Called with the data file, the released mechanism, the certificate and the summary before the release appears,
-        so that what is made of them (the internal report) fails with it.
+        Called with the same before the release appears, so that what is made of them (the internal report) fails
+        with it.
 
     Raises
     ------
