@@ -38,7 +38,7 @@ SMALL = SpontaneousRecognition(0.1, 2).on([[400, 90], [6, 120]])
 
 
 def slsqp(model, gamma, start):
-    """Minimise over all of M by a sequential quadratic method on dense constraints: shares no code with ours."""
+    """Minimise over all of M by SLSQP on the dense constraints: it shares the loss and C1's rows, not the search."""
     counts, K = model.file.counts, model.file.size
     p, n = counts / counts.sum(), counts.sum()
     rows = model.constraints(K)
