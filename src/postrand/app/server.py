@@ -308,7 +308,7 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
 
     @render.ui
     def take() -> Any:
-        return _safe(lambda: views.take_view(part("all"), slot().folder, None))
+        return _safe(lambda: views.take_view(part("all"), slot().folder))
 
     @render.ui
     def downloads() -> Any:

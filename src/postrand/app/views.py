@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from htmltools import Tag, TagList, tags
@@ -300,12 +301,17 @@ def readout(bench: Bench, now: Point, cell_error: float | None, pair: Sequence[s
     finding = now.made.matrix.epsilon
     blocks = len(bench.perturbed)
     many = [("ε of a whole record, at most", format_upper(finding * blocks))] if finding * blocks < 1e4 else []
-    shown = [
+
+    def beside(value: str, words: str) -> TagList:
+        return TagList(value, tags.span(words, class_="soft"))
+
+    shown: list[tuple[str, Any]] = [
         ("Released unchanged", f"{100 * now.unchanged:.1f}%"),
-        ("Right guess of the true value", f"{100 * now.guess:.1f}%"),
-        ("without the release", f"{100 * now.blind:.1f}%"),
-        ("A share, ± (95%)", _points(now.error)),
-        ("unprotected, ± (95%)", _points(now.plain)),
+        (
+            "Right guess of the true value",
+            beside(f"{100 * now.guess:.1f}%", f"{100 * now.blind:.1f}% without the release"),
+        ),
+        ("A share, ± (95%)", beside(_points(now.error), f"{_points(now.plain)} unprotected")),
     ]
     if cell_error is not None:
         shown.append((f"A cell of {' × '.join(cut(n) for n in pair)}, ± (95%)", _points(cell_error)))
@@ -455,7 +461,7 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
 # -- screen 6: take away ----------------------------------------------------------------------------------------------
 
 
-def take_view(bench: Bench, folder: Any, made: Any) -> TagList:
+def take_view(bench: Bench, folder: Path) -> TagList:
     """Return plan, codebook and command line that do the same."""
     missing = documents.problems(bench)
     parts: list[Any] = [trouble(missing)] if missing else []

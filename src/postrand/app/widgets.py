@@ -47,7 +47,7 @@ def busy(words: str) -> Tag:
     return tags.p(tags.span(class_="spinner", aria_hidden="true"), words, class_="soft busy", role="status")
 
 
-def facts(pairs: Sequence[tuple[str, str]]) -> Tag:
+def facts(pairs: Sequence[tuple[str, Any]]) -> Tag:
     """Return a row of figures, each under its name."""
     return tags.dl(*(tags.div(tags.dt(name), tags.dd(value)) for name, value in pairs), class_="facts")
 

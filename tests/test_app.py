@@ -1,0 +1,376 @@
+"""The workbench without a browser: forms, decisions, documents, studies and views are plain functions."""
+
+import asyncio
+import itertools
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrand import release
+from postrand.app import charts, documents, forms, studies, views
+from postrand.app.bench import _ACTIONS, Bench, act, listed, open_bench
+from postrand.app.launch import HOST, Guard
+from postrand.app.studies import Cancelled, Watch, cell_variance
+from postrand.errors import PostrandError, SpecificationError
+from postrand.plan import load_plan
+
+EVIL = '<img src=x onerror="alert(1)">&\'"'
+ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "weight"}
+
+
+def table(n: int = 900) -> pa.Table:
+    rng = np.random.default_rng(7)
+    return pa.table(
+        {
+            "sex": rng.choice(["F", "M"], n),
+            "area": rng.choice(["n", "e", "s", "w"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "job": rng.choice(["yes", "no", None], n),
+            "weight": rng.uniform(2, 9, n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    path = tmp_path_factory.mktemp("app") / "survey.parquet"
+    pq.write_table(table(), path)
+    return open_bench(studies.open_file(path), ROLES)
+
+
+# -- forms ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "name"), [(f, n) for f in forms.FAMILIES for n in forms.names(f)])
+def test_every_member_of_every_family_has_a_form(family: str, name: str) -> None:
+    kind = forms.member(family, name)
+    assert len(forms.explain(kind)) > 20
+    assert "``" not in forms.explain(kind)
+    for field in forms.fields_of(kind):
+        if field.kind in ("number", "whole", "choice"):
+            assert field.initial or field.optional
+    if family == "privacy":
+        level = forms.level_of(kind)
+        assert level is not None
+        assert all(a < b for a, b in itertools.pairwise(level.grid))
+
+
+def test_forms_are_read_as_what_they_mean() -> None:
+    assert forms.make("privacy", "differential", {"epsilon": " 0.5 "}).epsilon == 0.5
+    assert forms.make("privacy", "recognition", {"alpha": "0.2", "subsets": '[["a", "b"]]'}).subsets == (("a", "b"),)
+    with pytest.raises(SpecificationError, match=r"privacy: 'epsilon' cannot be read; got 'much'; wanted a number"):
+        forms.make("privacy", "differential", {"epsilon": "much"})
+    with pytest.raises(PostrandError, match="epsilon"):
+        forms.make("privacy", "differential", {"epsilon": "-1"})
+
+
+def test_structures_that_do_not_suit_are_known_beforehand() -> None:
+    reasons = forms.unsuited(forms.make("privacy", "differential", {}), forms.make("objective", "information", {}))
+    assert set(reasons) == set(forms.names("structure"))
+    assert reasons["uniform-off-diagonal"] == ""
+    assert "no algorithm" in reasons["bistochastic"]
+
+
+# -- decisions --------------------------------------------------------------------------------------------------------
+
+
+def test_keys_with_categories_are_perturbed_unless_asked_otherwise(bench: Bench) -> None:
+    assert [bench.names[j] for j in bench.perturbed] == ["sex", "area"]
+    more = act(bench, "perturb", "2", "true")
+    assert [more.names[j] for j in more.perturbed] == ["sex", "area", "job"]
+    assert act(more, "role", "2", "drop").perturbed == bench.perturbed
+    assert not act(bench, "perturb", "3", "true").is_perturbed(3)  # a weight has no categories
+
+
+def test_a_model_brings_a_structure_that_suits_it(bench: Bench) -> None:
+    changed = act(bench, "model", value="bistochastic")
+    assert forms.unsuited(changed.make("privacy"), changed.make("objective"))[changed.structure] == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "value", "words"),
+    [
+        ("role", "99", "key", "no such column"),
+        ("role", "x", "key", "no such column"),
+        ("role", "0", "king", "no role"),
+        ("role", "0", "weight", "only one variable"),
+        ("fraction", "", "0", "percentage"),
+        ("fraction", "", "nan", "percentage"),
+        ("model", "", EVIL, "no choice"),
+        ("rest", "", "weight", "cannot be given to all"),
+        ("format", "", "exe", "no choice"),
+        ("launch", "", "", "unknown action"),
+    ],
+)
+def test_what_cannot_be_meant_changes_nothing(bench: Bench, action: str, key: str, value: str, words: str) -> None:
+    after = act(bench, action, key, value)
+    assert words in after.problem
+    assert act(after, "fraction", "", "") == act(bench, "fraction", "", "")
+
+
+@given(st.lists(st.tuples(st.sampled_from([*_ACTIONS, "?"]), st.text(max_size=6), st.text(max_size=12)), max_size=6))
+def test_no_action_breaks_the_bench(actions: list[tuple[str, str, str]]) -> None:
+    opened = studies.Opened(Path("x.csv"), "x.csv", 5, ({"name": "a", "categories": ["u", "v"]}, {"name": "b"}), (0, 0))
+    bench = open_bench(opened, {"a": "key"})
+    for action in actions:
+        bench = act(bench, *action)
+        assert len(bench.roles) == len(bench.perturb) == 2
+        assert views.status(bench) is not None
+
+
+def test_what_is_undecided_is_named(bench: Bench, tmp_path: Path) -> None:
+    empty = act(act(bench, "role", "2", ""), "role", "3", "")
+    assert "no role is given to job, weight" in documents.problems(empty)[0]
+    with pytest.raises(SpecificationError, match="no role"):
+        documents.plan_toml(empty, tmp_path)
+    assert (
+        "no variable is perturbed" in documents.problems(act(act(bench, "perturb", "0", "f"), "perturb", "1", "f"))[0]
+    )
+    assert documents.problems(Bench())[0].startswith("no file is open")
+
+
+# -- documents --------------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_path: Path) -> None:
+    chosen = act(
+        act(act(bench, "option", "privacy.differential.epsilon", "0.7"), "prior", value="file"), "format", value="csv"
+    )
+    (tmp_path / "codebook.toml").write_text(documents.codebook_toml(chosen), "utf-8")
+    (tmp_path / "plan.toml").write_text(documents.plan_toml(chosen, tmp_path), "utf-8")
+    plan = load_plan(tmp_path / "plan.toml")
+    assert plan.source == chosen.opened.path  # type: ignore[union-attr]
+    assert [(b.variables, b.privacy.epsilon, b.prior) for b in plan.blocks] == [  # type: ignore[union-attr]
+        (("sex",), 0.7, "file"),
+        (("area",), 0.7, "file"),
+    ]
+    assert plan.privacy.epsilon == pytest.approx(1.4)  # type: ignore[attr-defined]
+    assert plan.release.format == "csv"
+    assert plan.codebook["weight"].role == "weight"
+
+
+def test_command_lines_name_files_safely(bench: Bench) -> None:
+    assert "--key sex,area" in documents.commands(bench, "data")
+    assert "--weight weight" in documents.commands(bench, "risk")
+    assert "--sampling-fraction 0.1" in documents.commands(act(bench, "fraction", value="10"), "risk")
+    odd = studies.Opened(Path("x"), "a b; rm -rf .csv", 1, ({"name": "a"},), (0,))
+    assert documents.commands(open_bench(odd), "data").startswith("postrand init 'a b; rm -rf .csv'")
+
+
+# -- studies ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_variance_of_a_cell_is_that_of_the_full_covariance() -> None:
+    """Against the Kronecker product, built whole: n^-1 A (diag λ − λλᵀ) Aᵀ with A = (Mᵀ)^-1."""
+    rng = np.random.default_rng(3)
+    matrices = [0.6 * np.eye(s) + 0.4 * rng.dirichlet(np.ones(s), s) for s in (2, 3)]
+    share = rng.dirichlet(np.ones(6)).reshape(2, 3)
+    whole = np.kron(*matrices)
+    released, inverse = whole.T @ share.ravel(), np.linalg.inv(whole.T)
+    expected = np.diag(inverse @ (np.diag(released) - np.outer(released, released)) @ inverse.T) / 500
+    np.testing.assert_allclose(cell_variance(matrices, share, 500).ravel(), expected, rtol=1e-9)
+    assert np.isinf(cell_variance([np.full((2, 2), 0.5)], np.array([0.5, 0.5]), 9)).all()
+
+
+def test_a_point_says_what_its_matrix_does(bench: Bench) -> None:
+    counted = studies.counts(bench, (1,))
+    found = studies.point(bench, counted, 2.0)
+    matrix, share = found.made.matrix.array, counted / counted.sum()
+    assert found.level == 2.0
+    assert found.unchanged == pytest.approx(sum(share[i] * matrix[i, i] for i in range(4)))
+    assert found.guess == pytest.approx(sum(max(share[i] * matrix[i, j] for i in range(4)) for j in range(4)))
+    assert found.blind == pytest.approx(share.max())
+    assert found.error > found.plain > 0
+    assert found.guess >= found.blind - 1e-12
+
+
+def test_the_map_moves_from_risk_to_noise(bench: Bench) -> None:
+    drawn = studies.curve(bench, studies.counts(bench, (1,)))
+    assert len(drawn) == 13
+    assert all(a.guess <= b.guess + 1e-12 and a.error >= b.error for a, b in itertools.pairwise(drawn))
+    page = str(charts.tradeoff(drawn, drawn[3], "ε"))
+    assert page.count('class="step"') == 13
+    assert 'class="now"' in page
+
+
+def test_too_many_categories_are_refused_kindly(bench: Bench) -> None:
+    with pytest.raises(PostrandError, match="too many categories to design while you wait; got 300"):
+        studies.point(bench, np.ones(300))
+
+
+def test_the_file_is_protected_as_on_the_command_line(bench: Bench, tmp_path: Path) -> None:
+    watch = Watch()
+    made = studies.protect(bench, tmp_path, watch)
+    assert release.verify(made.path).ok
+    assert (watch.done, watch.total) == (900, 900)
+    assert (tmp_path / "dossier" / "dossier.html").exists()
+    assert studies.packed(tmp_path).stat().st_size > 1000
+    single = studies.margin(bench, made, made.frame(), (1,))
+    assert single.true.tolist() == [list(table()["area"].to_pylist()).count(c) for c in ("e", "n", "s", "w")]
+    assert single.released.sum() == 900
+    assert single.corrected is not None
+    assert single.corrected.sum() == pytest.approx(900)
+    page = str(charts.margins(single)) + str(charts.margins(studies.margin(bench, made, made.frame(), (0, 1))))
+    assert page.count("<tr>") == 1 + 4 + 1 + 8
+    before, after = studies.risks(bench, made)
+    assert before is not None
+    assert after is not None
+    assert "Risk before and after" in str(views.compare_view(single, None, (before, after), False))
+
+
+def test_a_run_that_is_stopped_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(Cancelled):
+        studies.protect(bench, tmp_path, Watch(stop=True))
+
+    class Stopping(Watch):
+        def step(self, records: int) -> None:
+            self.stop = self.stop or records > 0
+            super().step(records)
+
+    with pytest.raises(Cancelled):
+        studies.protect(bench, tmp_path, Stopping())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["codebook.toml", "plan.toml"]
+
+
+def test_a_plan_that_cannot_be_met_says_why(bench: Bench, tmp_path: Path) -> None:
+    for value, words in (("1e-300", "epsilon"), ("0", "epsilon")):
+        with pytest.raises(PostrandError, match=words):
+            studies.protect(act(bench, "option", "privacy.differential.epsilon", value), tmp_path, Watch())
+    assert not (tmp_path / "release").exists()
+
+
+def test_risk_is_counted_first_and_modelled_then(bench: Bench) -> None:
+    counted, modelled = (studies.assess(bench, with_model=m) for m in (False, True))
+    assert counted is not None
+    assert modelled is not None
+    assert (counted.report.tau1, counted.report.sample_uniques) == (None, modelled.report.sample_uniques)
+    assert modelled.report.tau1 is not None
+    assert "computing …" in str(views.risk_view(counted, None, True))
+    assert studies.assess(act(act(bench, "role", "0", "other"), "role", "1", "other"), with_model=False) is None
+
+
+# -- views and bad input ----------------------------------------------------------------------------------------------
+
+
+def whole_page(bench: Bench, folder: Path) -> str:
+    points = studies.curve(bench, studies.counts(bench, (bench.shown,)))
+    labels = documents.codebook_of(bench)[bench.names[bench.shown]].code_labels
+    parts = [views.status(bench), views.variables(bench), views.risk_form(bench), views.design_form(bench)]
+    parts += [views.risk_view(studies.assess(bench, with_model=False), None, False), views.level_control(bench)]
+    parts += [
+        views.map_view(bench, points, points[0], False),
+        views.matrix_view(labels, points[0], bench.names[bench.shown]),
+    ]
+    parts += [views.readout(bench, points[0], 0.1, bench.names[:2]), views.protect_view(bench, None, EVIL, None, True)]
+    parts += [
+        views.take_view(bench, folder, None),
+        views.chooser(bench, "shown", "", 0, "x"),
+        views.protect_form(bench),
+    ]
+    return "".join(str(p) for p in parts)
+
+
+def test_markup_in_names_and_labels_is_text(tmp_path: Path) -> None:
+    values = [EVIL, f"{EVIL}2"] * 20
+    field = pa.field(f"{EVIL}0", pa.string(), metadata={"label": EVIL, "value_labels": json.dumps({EVIL: EVIL + "L"})})
+    data = pa.table([values, values[::-1]], schema=pa.schema([field, pa.field(f"{EVIL}1", pa.string())]))
+    pq.write_table(data, tmp_path / "x.parquet")
+    bench = open_bench(studies.open_file(tmp_path / "x.parquet", EVIL), {f"{EVIL}0": "key", f"{EVIL}1": "key"})
+    page = whole_page(bench, tmp_path)
+    assert "<img" not in page
+    assert "&lt;img" in page
+    made = studies.protect(bench, tmp_path, Watch())
+    double = studies.margin(bench, made, made.frame(), (0, 1))
+    assert "<img" not in str(views.compare_view(double, double, studies.risks(bench, made), False))
+
+
+def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    names = [f"c{i}" for i in range(10_000)]
+    path.write_text(
+        "\n".join([",".join(names), *(",".join(["ab"[(i + r) % 2] for i in range(10_000)]) for r in range(3))]) + "\n"
+    )
+    bench = open_bench(studies.open_file(path))
+    assert len(str(views.variables(bench))) < 150_000
+    assert listed(act(act(bench, "find", value="C99"), "page", value="2"))[1] == 111
+    assert "and 9,995 more" in documents.problems(bench)[0]
+    decided = act(act(bench, "role", "3", "key"), "rest", value="drop")
+    assert decided.perturbed == (3,)
+    assert tomllib.loads(documents.plan_toml(decided, tmp_path))["blocks"][0]["variables"] == ["c3"]
+    assert len(str(views.take_view(decided, tmp_path))) < 200_000
+
+
+def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
+    path = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"id": [f"v{i}" for i in range(100_000)], "sex": ["F", "M"] * 50_000}), path)
+    bench = open_bench(studies.open_file(path), {"id": "key", "sex": "key"})
+    assert [bench.names[j] for j in bench.perturbed] == ["sex"]
+    assert "more than 100 different values" in str(views.variables(bench))
+    assert bench.keys == ("sex",)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("x.parquet", b"no parquet", "not a readable Parquet file"),
+        ("x.sav", b"$FL2@(#)ENCRYPTEDSAV" + bytes(99), "protected by a password"),
+        ("x.xlsx", b"PK", "unknown file type"),
+        ("x.csv", b"", "the file is empty"),
+        ("x.csv", b"a,b\n1\n", "ragged row"),
+        ("x.dta", b"\x00" * 50, "not a readable Stata file"),
+    ],
+)
+def test_unreadable_files_are_explained(tmp_path: Path, name: str, data: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(PostrandError, match=words):
+        studies.open_file(tmp_path / name)
+
+
+# -- the door ---------------------------------------------------------------------------------------------------------
+
+
+def knock(headers: dict[str, str], kind: str = "http") -> list[dict[str, Any]]:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-frame-options", b"DENY")]})
+        await send({"type": "http.response.body", "body": b"inside"})
+
+    said: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    sent = [(k.encode(), v.encode()) for k, v in headers.items()]
+    asyncio.run(Guard(app, 8765)({"type": kind, "headers": sent, "method": "GET", "path": "/"}, receive, send))
+    return said
+
+
+def test_only_pages_of_this_server_get_in() -> None:
+    inside = knock({"host": f"{HOST}:8765"})
+    assert inside[0]["status"] == 200
+    headers = {k.decode(): v.decode() for k, v in inside[0]["headers"]}
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["referrer-policy"] == "no-referrer"
+    assert knock({"host": "localhost:8765", "origin": "http://localhost:8765"})[0]["status"] == 200
+    for headers in ({}, {"host": "evil.example:8765"}, {"host": f"{HOST}:8765", "origin": "http://evil.example"}):
+        assert knock(headers)[0]["status"] == 404
+        assert knock(headers, "websocket") == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_numbers_in_the_readout_are_those_of_the_point(bench: Bench) -> None:
+    found = studies.point(bench, studies.counts(bench, (0,)), 1.0)
+    page = str(views.readout(bench, found, None, ()))
+    assert f"{100 * found.unchanged:.1f}%" in page
+    assert f"{195.996 * found.error:.2g} points" in page
+    singular = studies.Point(1, found.made, 0.5, 0.5, 0.5, math.inf, 0.1)
+    assert "cannot be corrected" in str(views.readout(bench, singular, None, ()))
