@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
-.PHONY: help demo env test check format lock clean
+.PHONY: help demo env test services check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -16,8 +16,11 @@ demo: $(VENV)/.demo  ## install what the demonstration needs and run it (replace
 
 env: $(VENV)/.dev  ## install the locked development environment (no-op when up to date)
 
-test: env  ## run all tests and doctests
+test: env services  ## run all tests and doctests
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+services:  ## install Java and PostgreSQL from the system's packages, if they are missing and this is allowed
+	@sh tests/services.sh
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check

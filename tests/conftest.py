@@ -1,6 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,28 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+def postgres_binaries() -> Path | None:
+    """Folder of the PostgreSQL server's programs: Debian keeps them apart from the path."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+
+
+def java() -> str | None:
+    return shutil.which("java") or shutil.which(Path(os.environ.get("JAVA_HOME", "/none"), "bin", "java"))
+
+
+SERVICES = {"spark": (java, "Java 17"), "postgres": (postgres_binaries, "a PostgreSQL server")}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a missing service; where tests count (CI), that is a failure."""
+    for marker, (find, what) in SERVICES.items():
+        if item.get_closest_marker(marker) and find() is None:
+            stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+            stop(f"{what} is not installed: `make services` installs it (as root)")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
+from postrand.engines.spark import SparkEngine
 from postrand.errors import DataError, SpecificationError, UsageError
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
@@ -29,7 +30,8 @@ ENGINES: dict[str, Engine] = {
     "local, sorting on disk": LocalEngine(threads=3, batch_rows=64, memory_limit=2_000),
     "duckdb": DuckDBEngine(LocalEngine(threads=2, batch_rows=100)),
 }
-every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+SPARK = pytest.param(SparkEngine(parts=3), id="spark", marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")])
+every_engine = pytest.mark.parametrize("engine", [*(pytest.param(e, id=n) for n, e in ENGINES.items()), SPARK])
 
 KEY = ReleaseKey.from_seed(11)
 ROWS = 500

@@ -164,7 +164,7 @@ class DuckDBEngine:
         total = "count(*)"
         if weight is not None:
             check_weight(source.schema, weight)
-            total = weight_sql(quoted(weight), "isfinite({}::DOUBLE)")
+            total = ", ".join(weight_sql(quoted(weight), "isfinite({}::DOUBLE)"))
         names = ", ".join(quoted(v.name) for v in held)
         with self._records(source, columns) as (connection, relation):
             for setting in self._settings():

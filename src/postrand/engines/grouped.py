@@ -73,12 +73,12 @@ def check_weight(schema: pa.Schema, weight: str) -> None:
         raise wrong_weight(MISSING, weight)
 
 
-def weight_sql(name: str, finite: str) -> str:
+def weight_sql(name: str, finite: str) -> list[str]:
     """Return the two columns of SQL that a weighted group has; ``finite`` is a test with a place for the name."""
     found = (
         f"CASE WHEN {name} IS NULL THEN {MISSING} WHEN {finite.format(name)} AND {name} >= 0 THEN 0 ELSE {NEGATIVE} END"
     )
-    return f"coalesce(sum(CAST({name} AS DOUBLE PRECISION)), 0), max({found})"
+    return [f"coalesce(sum(CAST({name} AS DOUBLE)), 0)", f"max({found})"]
 
 
 def wrong_weight(kind: int, weight: str) -> DataError:

@@ -1,0 +1,352 @@
+"""The Spark engine: counts as DataFrame aggregations, perturbing with the same kernel inside the executors.
+
+Nothing here depends on where, how often or in which order tasks run: a released value is a function of key, mechanism,
+record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number their
+rows anew at each evaluation would break that: hence a named record key, or positions in files that exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import urllib.parse
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.engines import spark_tasks as tasks
+from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
+from postrand.engines.records import Perturber
+from postrand.errors import DataError, ReleaseError, UsageError, sentence
+from postrand.formats import PartsSource, Source, Writer
+from postrand.formats.base import BATCH_ROWS, bounded, select
+from postrand.formats.parquet import ParquetSource
+from postrand.mechanism import Mechanism
+from postrand.progress import Progress, silent
+from postrand.randomness import ReleaseKey, duplicate_keys
+from postrand.table import ContingencyTable
+
+PART_ROWS = 1 << 21
+"""Records of one part, about: a task holds one part in memory."""
+
+_CONF = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 16),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """The records of a Spark DataFrame: a table, a query, files on the cluster.
+
+    A frame has no order of its own: name a record key when perturbing it, or give the engine a folder where it can be
+    written once; otherwise a second evaluation could number the same records differently.
+    """
+
+    frame: Any
+    num_rows: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+        return _quietly(lambda: self.frame.limit(0).toArrow().schema)
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records, partition by partition; see :class:`postrand.formats.base.Source`."""
+        from pyspark.sql import functions as F
+
+        frame = self.frame.select(*map(_column, select(self.schema, columns, Path("frame"))))
+        for number in range(frame.rdd.getNumPartitions()):
+            with _explained("frame"):
+                part = _quietly(frame.where(F.spark_partition_id() == number).toArrow)
+            for batch in part.to_batches():
+                yield from bounded(batch, batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSink:
+    """A sink that writes a new folder of files; a cluster's executors write them themselves.
+
+    The folder must be at the same path on every machine. ``sizes``: records of each file where one process writes.
+    """
+
+    folder: Path
+    suffix: str = ".parquet"
+    sizes: tuple[int, ...] = (0,)
+
+    def __call__(self, schema: pa.Schema) -> AbstractContextManager[Writer]:
+        """Open the folder for one writer; see :func:`postrand.formats.open_parts`."""
+        return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """Count and perturb on a Spark cluster; see :class:`postrand.engines.base.Engine`.
+
+    Executors need this package, of the same version. The two AES keys of the mechanism (not the release key) travel to
+    them inside Spark's closures: encrypt the cluster's traffic and its disks as for the records themselves.
+
+    Parameters
+    ----------
+    session
+        A SparkSession; by default the active one, or a new one on this machine.
+    scratch
+        A folder that driver and executors see, for what has to be written once; by default the system's.
+    parts
+        How many files a release has; by default one for each processor, more where they would not fit in memory.
+    """
+
+    session: Any = None
+    scratch: Path | None = None
+    parts: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return "spark"
+
+    def count(
+        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
+    ) -> ContingencyTable:
+        """Count records or sum weights; see :class:`postrand.engines.base.Engine`.
+
+        Sums of weights are of floating-point numbers in Spark's order: their last digits may differ.
+        """
+        from pyspark.sql import functions as F
+
+        held = countable(codebook, variables)
+        columns = list(dict.fromkeys([*variables, *([] if weight is None else [weight])]))
+        select(source.schema, columns, Path("source"))
+        total = ["count(1)"]
+        if weight is not None:
+            check_weight(source.schema, weight)
+            total = weight_sql(f"c{columns.index(weight)}", "{} < double('infinity')")
+        with self._frame(source, columns, numbered=False) as frame, _explained("count"):
+            sums = [F.expr(text).alias(f"sum{n}") for n, text in enumerate(total)]
+            groups = _quietly(frame.groupBy(*(f"c{columns.index(v.name)}" for v in held)).agg(*sums).toArrow)
+            named = groups.rename_columns([*variables, TOTAL, *([] if weight is None else [WRONG])])
+            return table_of(named.to_batches(), source.schema, codebook, variables, weight)
+
+    def perturb(
+        self,
+        source: Source,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        sink: Sink,
+        *,
+        columns: Sequence[str] | None = None,
+        record_key: str | None = None,
+        shuffle: bool = True,
+        progress: Progress | None = None,
+    ) -> int:
+        """Perturb and write; see :class:`postrand.engines.base.Engine`.
+
+        Into a :class:`FolderSink` the executors write the files; any other sink is filled by the driver.
+        """
+        names = check_columns(source, mechanism, columns, record_key)
+        perturber = Perturber.of(mechanism, key, names)
+        inputs = list(dict.fromkeys([*perturber.inputs, *([] if record_key is None else [record_key])]))
+        schema, needed = released_schema(source, names), pa.schema([source.schema.field(name) for name in inputs])
+        numbered = record_key is None or not shuffle
+        with self._frame(source, inputs, numbered) as frame, self._folder(sink) as folder:
+            total = frame.count() if source.num_rows is None else source.num_rows
+            cores = frame.sparkSession.sparkContext.defaultParallelism
+            parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
+            suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"
+            work = tasks.Work(perturber, needed, record_key, shuffle, total, parts, folder, suffix, schema)
+            if record_key is not None and not shuffle:
+                _carry_out(replace(work, keys_only=True), frame)
+            records = _carry_out(work, frame)
+            if records != total:
+                raise DataError(
+                    sentence("Spark did not see every record", got=records, wanted=total, fix="are the files at rest?")
+                )
+            if not isinstance(sink, FolderSink):
+                with sink(schema) as writer:
+                    for batch in formats.read(folder).batches(names):
+                        writer.write(batch)
+        (progress or silent)(records)
+        return records
+
+    @contextmanager
+    def _folder(self, sink: Sink) -> Iterator[Path]:
+        """Yield the folder that the executors write: the sink's own, or one that is removed again."""
+        if not isinstance(sink, FolderSink):
+            with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made:
+                yield Path(made)
+            return
+        try:
+            sink.folder.mkdir()
+        except OSError as error:
+            raise ReleaseError(
+                sentence("the folder cannot be made", where=str(sink.folder), got=error.strerror)
+            ) from None
+        try:
+            yield sink.folder.absolute()
+            for left in sink.folder.glob(".*"):  # of executors that were lost
+                left.unlink()
+        except BaseException:
+            shutil.rmtree(sink.folder, ignore_errors=True)
+            raise
+
+    @contextmanager
+    def _frame(self, source: Source, columns: list[str], numbered: bool) -> Iterator[Any]:
+        """Yield a frame of these columns as c0, c1, ..., then the position of each record if ``numbered``."""
+        session = self.session or (source.frame.sparkSession if isinstance(source, SparkSource) else local_session())
+        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, _configured(session):
+            if isinstance(source, SparkSource) and not numbered:
+                yield source.frame.select(*_renamed(columns))
+                return
+            files = _parquet_files(source)
+            if files is None and isinstance(source, SparkSource):
+                with _explained("frame"):
+                    source.frame.select(*map(_column, columns)).write.parquet(f"file://{made}/frame")
+                files = sorted(Path(made, "frame").glob("*.parquet"))
+            elif files is None:
+                files = [Path(made, "records.parquet")]
+                schema = pa.schema([source.schema.field(name) for name in columns])
+                with formats.open_writer(files[0], schema) as writer:
+                    for batch in source.batches(columns):
+                        writer.write(batch)
+            yield _of_files(session, files, columns, numbered)
+
+
+def local_session(master: str = "local[*]", **conf: str) -> Any:
+    """Return the active Spark session, or start one on this machine, bound to the loopback address.
+
+    Raises
+    ------
+    UsageError
+        If pyspark or Java is missing.
+    """
+    pyspark, SparkSession = _quietly(_library)
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    home = os.environ.get("JAVA_HOME")
+    if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
+        fix = "install a Java runtime, version 17 or later (openjdk-17-jre-headless), or set JAVA_HOME"
+        raise UsageError(sentence("Spark needs Java, and there is none", fix=fix))
+    # The installed package is a whole Spark; another one named by the environment may be of another version.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    own = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+    own |= {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "8"}
+    builder = SparkSession.builder.master(master).appName("postrand")
+    for name, value in {**own, **conf}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _library() -> Any:
+    try:
+        import pyspark
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UsageError(sentence("PySpark is not installed", fix="pip install 'postrand[spark]'")) from None
+    return pyspark, SparkSession
+
+
+def _carry_out(work: tasks.Work, frame: Any) -> int:
+    """Run both steps, and return the number of records; raises what a task met, and DataError for equal keys."""
+    with _explained("perturb"):
+        rows = _quietly(
+            lambda: (
+                frame.mapInArrow(partial(tasks.perturb, work), "part int, records binary, problem string")
+                .repartitionById(work.parts, "part")
+                .mapInArrow(partial(tasks.write, work), "part int, records long, repeated long, problem string")
+                .collect()
+            )
+        )
+    for problem in sorted(row.problem for row in rows if row.problem):
+        tasks.raise_problem(problem)
+    if repeated := sum(row.repeated for row in rows):
+        raise duplicate_keys(repeated)
+    return sum(row.records for row in rows)
+
+
+def _parquet_files(source: Source) -> list[Path] | None:
+    parts = source.parts if isinstance(source, PartsSource) else (source,)
+    files = [part.path for part in parts if isinstance(part, ParquetSource)]
+    return files if len(files) == len(parts) else None
+
+
+def _of_files(session: Any, files: list[Path], columns: list[str], numbered: bool) -> Any:
+    """Return the frame of Parquet files, with positions: records of the files before, and the row within its file."""
+    from pyspark.sql import functions as F
+
+    patterns = [re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}") for file in files]
+    frame = session.read.parquet(*patterns)
+    chosen = _renamed(columns)
+    if not numbered:
+        return frame.select(*chosen)
+    row = F.col("_metadata.row_index")
+    if len(files) == 1:
+        return frame.select(*chosen, row.alias("position"))
+    before = list(accumulate((formats.read(file).num_rows or 0 for file in files), initial=0))
+    first = {str(file.absolute()): rows for file, rows in zip(files, before, strict=False)}
+    paths = [urllib.parse.urlparse(uri).path for uri in frame.inputFiles()]
+    # Of the two columns that name a file, one says file:/// and the other file:/.
+    starts = [(f"file:{path}", first[urllib.parse.unquote(path)]) for path in paths]
+    numbered_rows = frame.select(*chosen, row.alias("row"), F.col("_metadata.file_path").alias("uri"))
+    joined = numbered_rows.join(F.broadcast(session.createDataFrame(starts, "uri string, first long")), "uri")
+    return joined.select(*(f"c{n}" for n in range(len(columns))), (F.col("first") + F.col("row")).alias("position"))
+
+
+@contextmanager
+def _configured(session: Any) -> Iterator[None]:
+    """Set what the engine relies on, and put it back."""
+    before = {name: session.conf.get(name, None) for name in _CONF}
+    for name, value in _CONF.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, found in before.items():
+            session.conf.unset(name) if found is None else session.conf.set(name, found)
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Turn Spark's complaints, which may quote records, into an error that names their kind only."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        got = getattr(error, "getCondition", lambda: None)() or type(error).__name__
+        fix = "see the log of the driver and of the executors"
+        raise DataError(sentence("Spark could not carry out the job", where=where, got=got, fix=fix)) from None
+
+
+def _quietly(work: Any) -> Any:
+    """Call ``work`` without PySpark's warning about pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return work()
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.col("`{}`".format(name.replace("`", "``")))
+
+
+def _renamed(names: Sequence[str]) -> list[Any]:
+    """Return columns under names that no part of Spark trips over."""
+    return [_column(name).alias(f"c{n}") for n, name in enumerate(names)]

@@ -1,0 +1,145 @@
+"""What executors run: perturb the records of a partition, and write one part of the release.
+
+Records travel between the two steps as Arrow messages, thousands to a row, each bound for the part that holds its
+place in the order. A task that runs again, anywhere, makes the same pieces and the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand import coding, errors, formats
+from postrand.engines.order import WORDS, in_order
+from postrand.engines.records import Perturber
+from postrand.formats._parts import PART_NAME
+from postrand.formats.base import cast
+from postrand.randomness import record_keys
+
+PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), ("problem", pa.string())])
+RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), ("problem", pa.string())])
+PIECE_ROWS = 1 << 20
+"""Records that one task cuts into pieces at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Everything an executor needs; it holds the two AES keys of the mechanism, and so is a secret.
+
+    ``inputs`` are the columns that it is given, by place; the position of the record, where it is needed, comes last.
+    ``shuffle``: parts follow the keyed order, else the position in the file, of ``total`` records. ``keys_only``:
+    nothing is released, to find equal record keys.
+    """
+
+    perturber: Perturber
+    inputs: pa.Schema
+    record_key: str | None
+    shuffle: bool
+    total: int
+    parts: int
+    folder: Path
+    suffix: str
+    schema: pa.Schema
+    keys_only: bool = False
+
+
+def perturb(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of ``PIECES`` for the records of one partition; a problem of the data is a row too."""
+    waiting: list[pa.RecordBatch] = []
+    try:
+        for batch in batches:
+            waiting.append(_released(work, batch))
+            if sum(part.num_rows for part in waiting) >= PIECE_ROWS:
+                yield _pieces(work, waiting)
+                waiting = []
+        if waiting:
+            yield _pieces(work, waiting)
+    except errors.PostrandError as error:
+        yield pa.RecordBatch.from_pylist([{"part": 0, "problem": _problem(error)}], PIECES)
+
+
+def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Sort the pieces of one part, write its file, and yield one row of ``RESULTS``."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    if not rows:
+        return
+    result: dict[str, Any] = {"part": rows[0]["part"], "records": 0, "repeated": 0, "problem": None}
+    found = [row["problem"] for row in rows if row["problem"]]
+    if found:
+        result["problem"] = min(found)
+    else:
+        try:
+            pieces = [pa.ipc.open_stream(row["records"]).read_all() for row in rows]
+            batch, result["repeated"] = in_order(pa.concat_tables(pieces))
+            result["records"] = batch.num_rows
+            if not work.keys_only:
+                _write_part(work, rows[0]["part"], work.perturber.values(batch))
+        except errors.PostrandError as error:
+            result["problem"] = _problem(error)
+    yield pa.RecordBatch.from_pylist([result], RESULTS)
+
+
+def raise_problem(text: str) -> None:
+    """Raise the error that a task met."""
+    data = json.loads(text)
+    raise getattr(errors, data["kind"])(data["problems"])
+
+
+def _released(work: Work, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return released codes and values, with the two words of their order."""
+    inputs = [cast(batch.column(n), coding.value_type(field.type)) for n, field in enumerate(work.inputs)]
+    typed = pa.RecordBatch.from_arrays(inputs, names=work.inputs.names)
+    by_row = work.record_key is None or not (work.shuffle or work.keys_only)
+    position = coding.to_numpy(batch.column(len(inputs))).astype(np.uint64) if by_row else np.zeros(0, dtype=np.uint64)
+    keys = position if work.record_key is None else record_keys(typed.column(work.record_key))
+    released = batch.select([]) if work.keys_only else work.perturber.release(typed, keys)
+    by_word = work.shuffle or work.keys_only
+    words = work.perturber.order(keys) if by_word else np.stack([position, np.zeros_like(position)], axis=1)
+    columns = [*released.columns, *(coding.from_numpy(column) for column in words.T)]
+    return pa.RecordBatch.from_arrays(columns, names=[*released.schema.names, *WORDS])
+
+
+def _pieces(work: Work, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Cut records into one Arrow message for each part."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    part = _part_of(work, coding.to_numpy(table.column(WORDS[0]).combine_chunks()))
+    table = table.take(coding.from_numpy(np.argsort(part, kind="stable")))
+    sizes = np.bincount(part, minlength=work.parts)
+    messages = []
+    for size, stop in zip(sizes.tolist(), np.cumsum(sizes).tolist(), strict=True):
+        buffer = pa.BufferOutputStream()
+        with pa.ipc.new_stream(buffer, table.schema) as stream:
+            stream.write_table(table.slice(stop - size, size))
+        messages.append(buffer.getvalue().to_pybytes())
+    kept = np.flatnonzero(sizes).tolist()
+    return pa.RecordBatch.from_pylist([{"part": p, "records": messages[p]} for p in kept], PIECES)
+
+
+def _part_of(work: Work, first: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the part of each record: parts follow each other in the order."""
+    parts = np.uint64(work.parts)
+    if work.shuffle or work.keys_only:
+        return ((first >> np.uint64(32)) * parts >> np.uint64(32)).astype(np.int64)
+    return (first * parts // np.uint64(work.total)).astype(np.int64)
+
+
+def _write_part(work: Work, part: int, batch: pa.RecordBatch) -> None:
+    """Write the file under a name of its own, then rename it: of two attempts at a task, either may come last."""
+    name = PART_NAME.format(part) + work.suffix
+    hidden = work.folder / f".{secrets.token_hex(8)}.{name}"
+    with formats.open_writer(hidden, work.schema) as writer:
+        writer.write(batch)
+    os.replace(hidden, work.folder / name)
+
+
+def _problem(error: errors.PostrandError) -> str:
+    return json.dumps({"kind": type(error).__name__, "problems": list(error.problems)})
