@@ -110,6 +110,9 @@ def check_columns(
     ]
     if not names:
         problems.append(sentence("no column is released", fix="give a variable the role key, sensitive or other"))
+    if record_key is None and not getattr(source, "ordered", True):
+        what = "the records have no order of their own, and no record key: they cannot be told apart twice"
+        problems.append(sentence(what, fix="name a record key, or put the query in order"))
     raise_all(UsageError, problems)
     raise_all(SpecificationError, _joint_problems(mechanism))
     wanted = {*names, *mechanism.variables, *([] if record_key is None else [record_key])}
