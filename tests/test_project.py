@@ -235,3 +235,8 @@ def test_version_is_one() -> None:
 def test_no_machine_paths_or_registry_addresses() -> None:
     assert tracked_lines_matching("(^|[^[:alnum:]_.])/(work|root|home|tmp)/") == ""
     assert tracked_lines_matching("pypi[.]org|python[h]osted") == ""
+
+
+def test_the_function_design_is_not_hidden_by_its_package():
+    code = "import postrand.design.curve, postrand as pr; pr.load_plan; assert callable(pr.design)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
