@@ -37,6 +37,10 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) pyproject.toml --constraints locks/dev.txt --extra demo --output-file locks/demo.txt
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
 
+browser:  ## install Chromium for the browser tests where it is missing (Debian and Ubuntu; needs root)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	 (apt-get update -q && apt-get install -q -y --no-install-recommends chromium)
+
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 

@@ -127,6 +127,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
+        listener.listen(128)  # from here on a browser waits, and is not refused
         port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
         late = Late(folder, None if file is None else file.resolve())
         config = uvicorn.Config(Guard(application(late, token), port), log_level="warning", ws="auto", access_log=False)

@@ -1,0 +1,99 @@
+"""A headless Chromium, the pages it opens, and what they must never do."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+
+
+def chromium() -> str:
+    """Return the path of an installed Chromium; skips where there is none, and fails instead where CI is true."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say("no Chromium on this machine: run 'make browser'")
+    return str(found)
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Yield a browser for a module's tests."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """What pages said on the console and which hosts they asked."""
+
+    said: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def watch(self, page: Page) -> Page:
+        page.on("console", lambda m: self.said.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlparse(request.url).netloc))
+        page.on("websocket", lambda socket: self.hosts.add(urlparse(socket.url).netloc))
+        return page
+
+
+@contextmanager
+def opened(browser: Browser, url: str, **context: Any) -> Iterator[Page]:
+    """Yield a page; on leaving, its console must be free of errors and no other host may have been asked."""
+    watched = Watched()
+    held = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+    page = watched.watch(held.new_page())
+    page.set_default_timeout(20_000)
+    page.goto(url)
+    yield page
+    held.close()
+    assert watched.said == []
+    assert watched.hosts - {urlparse(url).netloc, ""} == set()
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe finds against WCAG A and AA, one line each."""
+    found = Axe().run(page, options=WCAG).response["violations"]
+    return [f"{v['id']}: {node['target']} {node['failureSummary']}" for v in found for node in v["nodes"][:4]]
+
+
+@contextmanager
+def workbench(*arguments: str | Path) -> Iterator[str]:
+    """Start ``postrand app`` as a person would, yield its address, and stop it."""
+    command = [
+        sys.executable,
+        "-c",
+        "from postrand.cli import main; main()",
+        "app",
+        "--no-browser",
+        *map(str, arguments),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", process.stdout.readline())
+        try:
+            assert found, process.stderr.read()
+            yield found[0]
+            assert process.poll() is None, "the server has fallen"
+        finally:
+            process.terminate()
+            errors = process.stderr.read()
+        assert "Traceback" not in errors, errors
