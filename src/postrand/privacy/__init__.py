@@ -1,6 +1,6 @@
 """Privacy models: one file each, one Protocol, one conformance suite."""
 
-from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
+from postrand.privacy.base import FileModel, Finding, LinearConstraints, PrivacyModel, needs_file
 from postrand.privacy.bistochastic import Bistochastic
 from postrand.privacy.differential import DifferentialPrivacy
 from postrand.privacy.key_types import KeyTypes
@@ -15,6 +15,7 @@ __all__ = [
     "MODELS",
     "Bistochastic",
     "DifferentialPrivacy",
+    "FileModel",
     "Finding",
     "KeyTypes",
     "LinearConstraints",
@@ -23,4 +24,5 @@ __all__ = [
     "Recognition",
     "SpontaneousRecognition",
     "Together",
+    "needs_file",
 ]

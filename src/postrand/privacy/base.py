@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ class Finding:
     """The outcome of testing a product of exact laws against a privacy model.
 
     ``level`` is the level the laws attain, rounded against us; ``holds`` is decided exactly, not from ``level``.
-    ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do.
+    ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do. ``recomputable`` says
+    whether the released law alone gives the finding; else it also takes the file, and the curator's word stands for it.
     """
 
     holds: bool
@@ -26,6 +27,7 @@ class Finding:
     sentence: str
     worst: int = 0
     where: str = ""
+    recomputable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,27 @@ class PrivacyModel(Protocol):
     def constraints(self, size: int) -> LinearConstraints:
         """Return the constraints that one block of ``size`` categories must meet, for designers."""
         ...
+
+
+@runtime_checkable
+class FileModel(PrivacyModel, Protocol):
+    """A model that rests on the confidential frequencies of the file: it is tied to them before it is checked."""
+
+    needs_file: ClassVar[bool]
+
+    def on(self, file: Any) -> FileModel:
+        """Return the model tied to the file's frequencies."""
+        ...
+
+    def part(self, members: NDArray[np.intp]) -> FileModel:
+        """Return the model for those records alone whose type is one of ``members``."""
+        ...
+
+    def stated(self, variables: Sequence[str], given: Sequence[str]) -> Finding:
+        """Return the finding of a check that holds, as far as anyone without the file can say it."""
+        ...
+
+
+def needs_file(model: object) -> TypeGuard[FileModel]:
+    """Return whether a model, or a part of it, must be tied to the file before it is checked."""
+    return bool(getattr(model, "needs_file", False))

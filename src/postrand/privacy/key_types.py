@@ -19,7 +19,8 @@ class KeyTypes:
     """Hold the K types of a key domain and how many records of a file have each (CHR's 𝒳 and ``U0``).
 
     ``codes`` has shape (K, J): one row of key codes for each category of the (joint) transition matrix, in its order.
-    ``counts`` has shape (K,): integers, the confidential frequencies. Nothing here belongs in a release.
+    ``counts`` has shape (K,): integers, the confidential frequencies. Nothing here belongs in a release. ``given`` are
+    those of the variables that are released as they are: whoever overviews some keys sees them too.
 
     Raises
     ------
@@ -36,9 +37,11 @@ class KeyTypes:
     variables: tuple[str, ...]
     codes: NDArray[np.int64]
     counts: NDArray[np.int64]
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", tuple(self.variables))
+        object.__setattr__(self, "given", tuple(self.given))
         codes, counts = np.array(self.codes), np.array(self.counts)
         raise_all(PrivacyError, _problems(self.variables, codes, counts))
         for name, array in (("codes", codes), ("counts", counts)):
@@ -55,21 +58,30 @@ class KeyTypes:
         return cls(tuple(names), codes, array.ravel())
 
     @classmethod
-    def of_table(cls, table: ContingencyTable, cells: ArrayLike | None = None) -> KeyTypes:
+    def of_table(
+        cls, table: ContingencyTable, cells: ArrayLike | None = None, given: Sequence[str] = ()
+    ) -> KeyTypes:
         """Return the types of a contingency table; ``cells``, shape (K, J), lists the feasible ones of a joint block.
 
         Raises
         ------
         PrivacyError
-            If records lie outside ``cells``.
+            If records lie outside ``cells``, or have a missing key that is kept as missing.
         """
+        if table.omitted:
+            what, fix = "records with a missing key have no type", "set missing = 'category' for the keys"
+            raise PrivacyError(sentence(what, where=", ".join(table.variables), fix=fix))
         if cells is None:
             return cls.of_counts(table.dense(), table.variables)
         codes = np.asarray(cells, dtype=np.int64)
         counts = table.dense()[tuple(codes.T)]
         if counts.sum() != table.total:
             raise PrivacyError(sentence("records lie outside the feasible cells", fix="add the cells that occur"))
-        return cls(table.variables, codes, counts)
+        return cls(table.variables, codes, counts, tuple(given))
+
+    def part(self, members: NDArray[np.intp]) -> KeyTypes:
+        """Return the types at these positions, with their records alone."""
+        return KeyTypes(self.variables, self.codes[members], self.counts[members], self.given)
 
     @property
     def size(self) -> int:
@@ -87,35 +99,8 @@ class KeyTypes:
         return np.flatnonzero(self.counts > 0)
 
     def key_sets(self, subsets: int | Iterable[Iterable[str]]) -> tuple[tuple[int, ...], ...]:
-        """Return the chosen sets π as tuples of axes: all of one size, or those named.
-
-        Raises
-        ------
-        PrivacyError
-            If a set is larger than the number of keys, is empty, or names an unknown key or one key twice.
-        """
-        if isinstance(subsets, int):
-            if not 1 <= subsets <= len(self.variables):
-                what = "a set of keys is larger than the number of keys"
-                raise PrivacyError(sentence(what, got=subsets, wanted=f"1..{len(self.variables)}"))
-            return tuple(combinations(range(len(self.variables)), subsets))
-        names = tuple(tuple(s) for s in subsets)
-        raise_all(PrivacyError, self._set_problems(names))
-        return tuple(tuple(sorted(map(self.variables.index, s))) for s in names)
-
-    def _set_problems(self, sets: tuple[tuple[str, ...], ...]) -> Iterable[str]:
-        if not sets:
-            yield sentence("no set of keys is chosen", fix="name at least one, or give a size such as 3")
-        for chosen in sets:
-            where = f"set {', '.join(chosen)}"
-            for name in dict.fromkeys(chosen):
-                if name not in self.variables:
-                    hint = nearest(name, self.variables)
-                    yield sentence(f"no key {name!r}{hint}", where=where, wanted=", ".join(self.variables))
-            if not chosen or len(set(chosen)) != len(chosen):
-                yield sentence("a set of keys is empty, or names one twice", where=where)
-            elif len(chosen) > len(self.variables):
-                yield sentence("a set of keys is larger than the number of keys", where=where)
+        """Return the chosen sets π as tuples of axes: see :func:`key_sets`."""
+        return key_sets(self.variables, subsets, self.given)
 
     def cell_of(self, axes: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the values ``k0`` that the keys ``axes`` take, shape (C, |π|), and the value of each type, (K,)."""
@@ -131,6 +116,50 @@ class KeyTypes:
             offset += len(values)
         rows = np.tile(np.arange(self.size), len(sets))
         return csr_array((np.ones(rows.size), (rows, np.concatenate(columns))), shape=(self.size, offset))
+
+
+def key_sets(
+    variables: Sequence[str], subsets: int | Iterable[Iterable[str]], given: Sequence[str] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """Return the chosen sets π of keys as tuples of axes: all of one size, or those named; ``given`` join every set.
+
+    Raises
+    ------
+    PrivacyError
+        If a set is larger than the number of keys, is empty, or names an unknown key or one key twice.
+
+    Examples
+    --------
+    >>> key_sets(("region", "sex", "age"), 1, given=("region",))
+    ((0, 1), (0, 2))
+    """
+    always = [axis for axis, name in enumerate(variables) if name in given]
+    free = [axis for axis in range(len(variables)) if axis not in always]
+    if isinstance(subsets, int):
+        if not 1 <= subsets <= len(free):
+            what = "a set of keys is larger than the number of keys"
+            raise PrivacyError(sentence(what, got=subsets, wanted=f"1..{len(free)}"))
+        chosen: Iterable[Iterable[int]] = combinations(free, subsets)
+    else:
+        names = tuple(tuple(s) for s in subsets)
+        raise_all(PrivacyError, _set_problems(names, tuple(variables)))
+        chosen = [map(tuple(variables).index, s) for s in names]
+    return tuple(dict.fromkeys(tuple(sorted({*always, *axes})) for axes in chosen))
+
+
+def _set_problems(sets: tuple[tuple[str, ...], ...], variables: tuple[str, ...]) -> Iterable[str]:
+    if not sets:
+        yield sentence("no set of keys is chosen", fix="name at least one, or give a size such as 3")
+    for chosen in sets:
+        where = f"set {', '.join(chosen)}"
+        for name in dict.fromkeys(chosen):
+            if name not in variables:
+                hint = nearest(name, variables)
+                yield sentence(f"no key {name!r}{hint}", where=where, wanted=", ".join(variables))
+        if not chosen or len(set(chosen)) != len(chosen):
+            yield sentence("a set of keys is empty, or names one twice", where=where)
+        elif len(chosen) > len(variables):
+            yield sentence("a set of keys is larger than the number of keys", where=where)
 
 
 def _problems(variables: tuple[str, ...], codes: NDArray[np.generic], counts: NDArray[np.generic]) -> Iterable[str]:

@@ -17,7 +17,7 @@ from postrand.errors import PrivacyError, raise_all, sentence
 from postrand.exact import format_upper
 from postrand.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
-from postrand.privacy.key_types import KeyTypes
+from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.table import ContingencyTable
 
 _HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
@@ -48,6 +48,7 @@ class SpontaneousRecognition:
         The largest posterior allowed, 0 < α < 1, taken as the decimal that it prints as (0.1 means 1/10).
     subsets
         The sets of keys that can be overviewed at once: a size (every set of so many keys; CHR: 3), or their names.
+        Variables of the block that are released as they are, its strata, join every set.
 
     Raises
     ------
@@ -159,18 +160,38 @@ class SpontaneousRecognition:
         (:meth:`largest` gives it). ``where`` names the keys only.
         """
         found = self.largest(matrices)
-        holds = found.posterior <= self.limit
-        level = self.alpha if holds else _float_upper(found.posterior)
-        return Finding(
-            holds=holds,
-            level=level,
-            sentence=(
-                "no released combination of these keys, overviewed "
-                f"{self._sets_text()}, points to a person with posterior above {format_upper(level)}; this rests on "
-                "the file's confidential frequencies, and is recomputed from file and law, not from the release"
-            ),
-            where=f"keys {', '.join(found.keys)}",
+        where = f"keys {', '.join(found.keys)}"
+        if found.posterior <= self.limit:
+            return dataclasses.replace(self._holding(self.file.given), where=where)
+        level = _float_upper(found.posterior)
+        return Finding(False, level, f"a posterior reaches {format_upper(level)}", where=where, recomputable=False)
+
+    def part(self, members: NDArray[np.intp]) -> SpontaneousRecognition:
+        """Return the model tied to those records alone whose type is one of ``members``, a stratum for example.
+
+        C1 in every one of several disjoint parts implies C1 on the whole: the sums on its right side only grow.
+        """
+        return self.on(self.file.part(members))
+
+    def stated(self, variables: Sequence[str], given: Sequence[str] = ()) -> Finding:
+        """Return the finding of a check that holds, for a certificate: without the file nobody can recompute it.
+
+        Raises
+        ------
+        PrivacyError
+            If the sets of keys do not fit the variables.
+        """
+        key_sets(variables, self.subsets, given)
+        return self._holding(given)
+
+    def _holding(self, given: Sequence[str]) -> Finding:
+        strata = f" together with {', '.join(given)}" if given else ""
+        text = (
+            f"no released combination of these keys, overviewed {self._sets_text()}{strata}, points to a person with "
+            f"posterior above {format_upper(self.alpha)}; checked by the curator against the file's confidential "
+            "frequencies: recomputing it needs the file"
         )
+        return Finding(True, self.alpha, text, recomputable=False)
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return C1 as rows on ``vec(M)``, one for each cell (π, k0) and each type with ``0 < U0(m) < 1/α``.

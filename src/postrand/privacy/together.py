@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from postrand.errors import PrivacyError, raise_all, sentence
 from postrand.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel
+from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel, needs_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,19 @@ class Together:
         raise_all(PrivacyError, [sentence("not a privacy model", got=repr(m)) for m in wrong])
         if not self.models:
             raise PrivacyError(sentence("no privacy model is named", fix="name at least one"))
+
+    @property
+    def needs_file(self) -> bool:
+        """Whether one of the models does."""
+        return any(map(needs_file, self.models))
+
+    def on(self, file: Any) -> Together:
+        """Return the models, those that need the file tied to its frequencies."""
+        return Together(tuple(m.on(file) if needs_file(m) else m for m in self.models))
+
+    def part(self, members: NDArray[np.intp]) -> Together:
+        """Return the models, those that need the file for the records of these types alone."""
+        return Together(tuple(m.part(members) if needs_file(m) else m for m in self.models))
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Test every model; ``level`` and ``where`` are those of the first that fails, else of the first."""
