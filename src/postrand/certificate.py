@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,7 @@ from postrand.errors import PrivacyError, SpecificationError, raise_all, sentenc
 from postrand.exact import format_upper, within
 from postrand.mechanism import Block, Mechanism
 from postrand.numerical.column import RankedColumn
-from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel
+from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file
 
 SCHEMA = "postrand/certificate/1"
 
@@ -50,7 +50,8 @@ class Facts:
 class Certificate:
     """Hold the findings of a mechanism's claims, and the limits of what they cover.
 
-    ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up.
+    ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up. A finding that is not
+    ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file.
     """
 
     mechanism_digest: str
@@ -79,6 +80,7 @@ class Certificate:
                 "variables": list(c.variables),
                 **({"within": True} if c.within else {}),
                 "level": f.level,
+                **({} if f.recomputable else {"recomputable": False}),
                 "sentence": f.sentence,
             }
             for c, f in zip(self.claims, self.findings, strict=True)
@@ -107,11 +109,14 @@ def certify(
     With no claims, the record-level ε that the law attains is certified. Levels are rounded up; whether a claim holds
     is decided in exact arithmetic. This module never sees a designer.
 
+    Claims that rest on the file's confidential frequencies must be tied to them (:func:`postrand.tie.tie`). They are
+    checked exactly here; the certificate states them, and says that the release does not suffice to recompute them.
+
     Raises
     ------
     PrivacyError
-        Naming each claim that fails, with the block, column and pair of rows that exceed it most; or each rule of the
-        codebook that the mechanism could contradict.
+        Naming each claim that fails, with the block, column and pair of rows that exceed it most; each rule of the
+        codebook that the mechanism could contradict; or a claim that needs the file and is not tied to it.
 
     Examples
     --------
@@ -120,10 +125,32 @@ def certify(
     >>> certificate.findings[0].holds, certificate.findings[0].level <= 1.0
     (True, True)
     """
-    facts = facts or Facts()
+    return _certify(mechanism, claims, facts or Facts(), _find)
+
+
+def recertify(mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts) -> Certificate:
+    """Certify again as far as the released law allows: claims that need the file are stated, and not recomputed.
+
+    The result is that of :func:`certify`, byte for byte, where those claims do hold. Their findings are marked:
+    ``recomputable`` is false.
+
+    Raises
+    ------
+    PrivacyError
+        As :func:`certify`, for all other claims; or if a claim that needs the file cannot be about these variables.
+    """
+    return _certify(mechanism, claims, facts, _restate)
+
+
+def _certify(
+    mechanism: Mechanism,
+    claims: Iterable[Claim | PrivacyModel],
+    facts: Facts,
+    find: Callable[[Claim, Sequence[Block]], Finding],
+) -> Certificate:
     stated = [_complete(claim, mechanism) for claim in claims] or [_attained(mechanism)]
-    tested = [(claim, _blocks_of(claim, mechanism)) for claim in stated]
-    findings = [_find(claim, blocks) for claim, blocks in tested]
+    tested = [(claim, blocks_of(claim, mechanism)) for claim in stated]
+    findings = [find(claim, blocks) for claim, blocks in tested]
     failures = (
         _failure(claim, blocks, finding)
         for (claim, blocks), finding in zip(tested, findings, strict=True)
@@ -135,7 +162,7 @@ def certify(
         claims=tuple(stated),
         findings=tuple(findings),
         blocks=tuple(_describe(block) for block in mechanism.blocks),
-        not_covered=tuple(_limits(mechanism, facts)),
+        not_covered=tuple(_limits(mechanism, facts, stated)),
         facts=facts,
         account=record_account(mechanism.blocks),
         numerical=mechanism.numerical,
@@ -181,11 +208,24 @@ def _attained(mechanism: Mechanism) -> Claim:
     return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
 
 
+def _restate(claim: Claim, blocks: Sequence[Block]) -> Finding:
+    if not needs_file(claim.privacy):
+        return _find(claim, blocks)
+    if claim.within:
+        raise _not_within(claim)
+    names = [name for block in blocks for name in block.variables]
+    return claim.privacy.stated(names, [name for block in blocks for name in block.given])
+
+
+def _not_within(claim: Claim) -> SpecificationError:
+    what = f"{claim.privacy.name!r} is not defined within classes"
+    return SpecificationError(sentence(what, where=", ".join(claim.variables), wanted="'differential'"))
+
+
 def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
     """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
     if claim.within and not isinstance(claim.privacy, DifferentialPrivacy):
-        what = f"{claim.privacy.name!r} is not defined within classes"
-        raise SpecificationError(sentence(what, where=", ".join(claim.variables), wanted="'differential'"))
+        raise _not_within(claim)
     laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
     finding = claim.privacy.check(laws)
     priors = [block.prior_epsilon for block in blocks]
@@ -210,7 +250,7 @@ def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
         yield f"... and {len(found) - 10} more rules that a release could contradict."
 
 
-def _blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
+def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
     """Return the blocks that the claim's variables touch; a claim covers whole blocks only."""
     blocks = []
     for block in mechanism.blocks:
@@ -254,7 +294,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _limits(mechanism: Mechanism, facts: Facts) -> Iterable[str]:
+def _limits(mechanism: Mechanism, facts: Facts, claims: Iterable[Claim]) -> Iterable[str]:
     """Say what the guarantee does not cover, most serious first."""
     if not facts.key_is_private:
         yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
@@ -273,6 +313,7 @@ def _limits(mechanism: Mechanism, facts: Facts) -> Iterable[str]:
     if mechanism.numerical:
         yield "No ε holds for " + ", ".join(ranked) + ": each was moved alone, and only among neighbours in rank."
     yield from (column.limit for column in mechanism.numerical)
+    yield from dict.fromkeys(claim.privacy.not_covered for claim in claims if needs_file(claim.privacy))
     yield from _provenance_limits(mechanism)
     if not facts.order_is_shuffled:
         yield "Records stand in their original order."

@@ -68,6 +68,7 @@ class FileModel(PrivacyModel, Protocol):
     """A model that rests on the confidential frequencies of the file: it is tied to them before it is checked."""
 
     needs_file: ClassVar[bool]
+    not_covered: ClassVar[str]
 
     def on(self, file: Any) -> FileModel:
         """Return the model tied to the file's frequencies."""

@@ -66,6 +66,11 @@ class SpontaneousRecognition:
 
     name: ClassVar[str] = "recognition"
     needs_file: ClassVar[bool] = True
+    not_covered: ClassVar[str] = (
+        "Security against spontaneous recognition is about this file and few keys at a time: more keys at once, other "
+        "released variables, several records of one person, and the same matrix on another file are not covered. "
+        "Combinations that no record has carry no condition; their rows of the matrix are never drawn from."
+    )
     alpha: float
     subsets: int | tuple[tuple[str, ...], ...] = 3
     types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
