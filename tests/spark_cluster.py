@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from postrand import formats
-from postrand.engines.spark import FolderSink, SparkEngine, local_session
+from postrand.engines import FolderSink
+from postrand.engines.spark import SparkEngine, local_session
 from tests.test_engines import KEY, mechanism
 
 

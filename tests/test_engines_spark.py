@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
-from postrand.engines import LocalEngine
-from postrand.engines.spark import FolderSink, SparkEngine, SparkSource, local_session
+from postrand.engines import FolderSink, LocalEngine
+from postrand.engines.spark import SparkEngine, SparkSource, local_session
 from postrand.errors import DataError, ReleaseError, UsageError
 from tests.conftest import ROOT
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey

@@ -26,6 +26,8 @@ Result = tuple[dict[str, Any], str]
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(path_type=Path)
+SOURCE = FOLDER
+"""A file, a folder of files, or a pattern in quotes."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -77,7 +79,7 @@ def names(value: str | None) -> tuple[str, ...]:
 
 
 @command
-@click.argument("file", type=FILE)
+@click.argument("file", type=SOURCE)
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
 @click.option("--key", "key", metavar="A,B", help="Identifying variables.")
 @click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
@@ -103,7 +105,7 @@ def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result
 
 
 @command
-@click.argument("file", type=FILE)
+@click.argument("file", type=SOURCE)
 @click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
 @click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
@@ -204,13 +206,17 @@ def _write_new(path: Path, text: str) -> None:
 @click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
 @click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
 @click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
-def protect(plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None) -> Result:
+@click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
+@click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
+def protect(
+    plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
+) -> Result:
     """Write the release of a plan, whole or not at all."""
     from postrand.plan import load_plan
     from postrand.run import run
 
     key = _release_key(key_file, seed)
-    release = run(load_plan(plan), out, release_key=key, dossier=dossier, progress=True)
+    release = run(load_plan(plan), out, release_key=key, dossier=dossier, progress=True, **choices)
     claims = list(release.certificate_sentences)
     return {"release": str(release.path), "claims": claims}, "\n".join([f"release: {release.path}", *claims])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,8 +14,10 @@ from postrand.blocks import DesignedBlock, check_rules
 from postrand.blocks import design_blocks as design_blocks
 from postrand.certificate import Facts, certify
 from postrand.dossier import collect
-from postrand.engines import Engine, LocalEngine
-from postrand.formats import Source
+from postrand.engines import Engine, FolderSink, Sink
+from postrand.engines import engine as engine_named
+from postrand.errors import UsageError, sentence
+from postrand.formats import PartsSource, Source
 from postrand.mechanism import Mechanism
 from postrand.numerical.planned import released_book
 from postrand.numerical.released import ranked_columns, released
@@ -22,6 +25,7 @@ from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
+from postrand.release.bundle import DATA
 
 
 def run(
@@ -30,12 +34,15 @@ def run(
     *,
     release_key: ReleaseKey | bytes | str | None = None,
     dossier: str | Path | None = None,
-    engine: Engine | None = None,
+    engine: Engine | str = "local",
+    resume: str | Path | None = None,
     progress: bool = False,
 ) -> Release:
     """Carry out a plan: design, certify, perturb, write; the release appears whole or not at all.
 
-    With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release.
+    With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release. With
+    ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
+    removed when the release is there; it needs the release key of the first call.
 
     Raises
     ------
@@ -43,7 +50,11 @@ def run(
         Any of the tree; nothing is left on disk then.
     """
     release.check_targets(out, dossier)
-    engine = engine or LocalEngine(scratch=Path(out).parent)
+    if resume is not None and release_key is None:
+        what = "an interrupted run continues with its own release key, and none is given"
+        raise UsageError(sentence(what, fix="give the key of the first call: --key-file"))
+    if isinstance(engine, str):
+        engine = engine_named(engine, Path(out).parent, None if resume is None else Path(resume))
     key = as_release_key(release_key)
     source = formats.read(plan.source, plan.codebook)
     check_rules(plan.codebook, engine, source)
@@ -51,7 +62,7 @@ def run(
     mechanism = mechanism_of(plan, blocks, source)
     facts = Facts(key.is_private, plan.release.shuffle, plan.release.release_ids)
     certificate = certify(mechanism, plan.claims, facts)
-    name = data_name(plan)
+    name, suffix = data_name(plan, source, engine)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
 
     def write_data(path: Path) -> None:
@@ -60,7 +71,7 @@ def run(
                 released(source, mechanism, key, record_key),
                 mechanism,
                 key,
-                partial(formats.open_writer, path),
+                sink_for(path, suffix, source, plan.release.shuffle),
                 columns=release.released_codebook(plan.codebook, facts).names,
                 record_key=record_key,
                 shuffle=plan.release.shuffle,
@@ -75,7 +86,7 @@ def run(
             def inspect(*made: Any) -> None:
                 put("dossier.html", found.page(*made))
 
-        return release.write(
+        made = release.write(
             out,
             data_writer=write_data,
             data_name=name,
@@ -85,6 +96,9 @@ def run(
             extra=partial(metadata.files, plan.metadata),
             inspect=None if dossier is None else inspect,
         )
+    if resume is not None:
+        shutil.rmtree(resume, ignore_errors=True)
+    return made
 
 
 def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
@@ -98,7 +112,25 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | N
     return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
 
 
-def data_name(plan: Plan) -> str:
-    """Return the name of the released data file, in the plan's format or the source's."""
-    suffix = plan.source.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
-    return f"data{'.xpt' if suffix == '.sas7bdat' else suffix}"  # SAS data sets can be read, not written
+def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
+    """Return the name of the released data and the suffix of its files, in the plan's format or the source's.
+
+    It is a folder where the source has several files, or a cluster writes.
+    """
+    path = source.files[0] if isinstance(source, PartsSource) else plan.source
+    suffix = path.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
+    suffix = ".xpt" if suffix == ".sas7bdat" else suffix  # SAS data sets can be read, not written
+    several = isinstance(source, PartsSource) or engine.name == "spark"
+    return (DATA if several else f"{DATA}{suffix}"), suffix
+
+
+def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:
+    """Return the sink of the released data; a folder has as many files as the source.
+
+    Files of shuffled records are of one size: the sizes of the source's would tell how many records each had.
+    """
+    if path.suffix:
+        return partial(formats.open_writer, path)
+    sizes = source.sizes() if isinstance(source, PartsSource) else (0,)
+    each = -(-sum(sizes) // len(sizes))
+    return FolderSink(path, suffix, (each,) * len(sizes) if shuffle else sizes)

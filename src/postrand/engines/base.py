@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
+from postrand import formats
 from postrand.codebook import Codebook
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
@@ -18,6 +21,23 @@ from postrand.table import ContingencyTable
 
 Sink = Callable[[pa.Schema], AbstractContextManager[Writer]]
 """Opens what takes the released records, for example ``functools.partial(formats.open_writer, path)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSink:
+    """A sink that writes a new folder of files; a cluster's executors write them themselves.
+
+    The folder must be at the same path on every machine. ``sizes``: records of each file where one process writes.
+    """
+
+    folder: Path
+    suffix: str = ".parquet"
+    sizes: tuple[int, ...] = (0,)
+
+    def __call__(self, schema: pa.Schema) -> AbstractContextManager[Writer]:
+        """Open the folder for one writer; see :func:`postrand.formats.open_parts`."""
+        return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
+
 
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 

@@ -15,7 +15,7 @@ import tempfile
 import urllib.parse
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -27,11 +27,11 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.base import FolderSink, Sink, check_columns, released_schema
 from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
-from postrand.formats import PartsSource, Source, Writer
+from postrand.formats import PartsSource, Source
 from postrand.formats.base import BATCH_ROWS, bounded, select
 from postrand.formats.parquet import ParquetSource
 from postrand.mechanism import Mechanism
@@ -75,22 +75,6 @@ class SparkSource:
                 part = _quietly(frame.where(F.spark_partition_id() == number).toArrow)
             for batch in part.to_batches():
                 yield from bounded(batch, batch_size)
-
-
-@dataclass(frozen=True, slots=True)
-class FolderSink:
-    """A sink that writes a new folder of files; a cluster's executors write them themselves.
-
-    The folder must be at the same path on every machine. ``sizes``: records of each file where one process writes.
-    """
-
-    folder: Path
-    suffix: str = ".parquet"
-    sizes: tuple[int, ...] = (0,)
-
-    def __call__(self, schema: pa.Schema) -> AbstractContextManager[Writer]:
-        """Open the folder for one writer; see :func:`postrand.formats.open_parts`."""
-        return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
 
 
 @dataclass(frozen=True, slots=True)

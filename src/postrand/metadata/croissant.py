@@ -50,8 +50,6 @@ ENCODINGS = {
 def croissant(description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate) -> str:
     """Return the JSON-LD of a release: its file with digest, its columns, what was done to them and what that means."""
     book = mechanism.require_codebook()
-    with data_path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     told = {
         "description": description.description or PROCESSING,
         "creator": description.creator,
@@ -69,16 +67,7 @@ def croissant(description: Description, data_path: Path, mechanism: Mechanism, c
         "name": description.title or data_path.stem,
         **{name: text for name, text in told.items() if text},
         **_responsible(mechanism, certificate),
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": data_path.name,
-                "name": data_path.name,
-                "contentUrl": data_path.name,
-                "encodingFormat": ENCODINGS.get(data_path.suffix.lower(), "application/octet-stream"),
-                "sha256": digest,
-            }
-        ],
+        "distribution": _distribution(data_path),
         "recordSet": [
             {
                 "@type": "cr:RecordSet",
@@ -89,6 +78,29 @@ def croissant(description: Description, data_path: Path, mechanism: Mechanism, c
         ],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _distribution(data_path: Path) -> list[dict[str, Any]]:
+    """Return the data file; or the set of files, and each of them, where the data is a folder."""
+    if not data_path.is_dir():
+        return [_file(data_path, data_path.name)]
+    files = [_file(path, f"{data_path.name}/{path.name}") for path in sorted(data_path.iterdir())]
+    pattern, encoding = f"{data_path.name}/*{Path(files[0]['name']).suffix}", files[0]["encodingFormat"]
+    together = {"@type": "cr:FileSet", "@id": data_path.name, "name": data_path.name}
+    return [{**together, "includes": pattern, "encodingFormat": encoding}, *files]
+
+
+def _file(path: Path, name: str) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "encodingFormat": ENCODINGS.get(path.suffix.lower(), "application/octet-stream"),
+        "sha256": digest,
+    }
 
 
 def _responsible(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def appearing(directory: Path, mode: int = PUBLIC) -> Iterator[Path]:
     try:
         staging.mkdir(mode)
         yield staging
-        for path in staging.iterdir():
+        for path in staging.rglob("*"):
             _flush(path)
         _flush(staging)
         # rename(2) refuses a target that exists, unless it is an empty directory: a race can destroy nothing.

@@ -26,9 +26,12 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
+DATA = "data"
+"""The one folder that a release may hold: its data, where that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], None]
 Extra = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str]]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Release:
 
     @property
     def data_path(self) -> Path:
-        """The data file."""
+        """The data file, or the folder of data files."""
         return self.path / str(self.manifest["data"])
 
     @property
@@ -91,7 +94,8 @@ def write(
     directory
         A name that does not exist yet, in a folder that does.
     data_writer
-        Writes the perturbed records to the path it is given, which ends in ``data_name`` (``data.parquet``, ...).
+        Writes the perturbed records to the path it is given, which ends in ``data_name``: ``data.parquet``, ..., or
+        ``data``, a folder of files ``part-00000.parquet``, ...
     mechanism
         The law the records were drawn from, bound to the codebook of the file. The released codebook leaves out
         what is not released: variables with role ``drop``, and the record key unless ``facts.ids_are_released``.
@@ -190,13 +194,17 @@ def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
 
 
 def manifest_of(root: Path, data_name: str, version: str) -> dict[str, Any]:
-    """Return the manifest of the files that are in ``root``."""
-    files = sorted(path for path in root.iterdir() if path.name != MANIFEST)
+    """Return the manifest of the files that are in ``root`` and its folder of data."""
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return {
         "schema": SCHEMA,
         "package": {"name": "postrand", "version": version},
         "data": data_name,
-        "files": {path.name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for path in files},
+        "files": {
+            name: {"bytes": (root / name).stat().st_size, "sha256": file_digest(root / name)}
+            for name in names
+            if name != MANIFEST
+        },
     }
 
 
@@ -211,7 +219,7 @@ def name_problems(names: list[str]) -> list[str]:
     taken = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST)
     problems = []
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not (_NAME.fullmatch(name) or _PART.fullmatch(name)):
             problems.append(
                 sentence(f"{name!r} is no safe file name", wanted="letters, digits, '.', '_', '-', no leading dot")
             )

@@ -20,6 +20,7 @@ from postrand.release.bundle import (
     CERTIFICATE,
     CODEBOOK,
     CODEBOOK_SCHEMA,
+    DATA,
     MANIFEST,
     MECHANISM,
     REPORT,
@@ -179,10 +180,12 @@ class _Audit:
 
 
 def _plain_files(root: Path) -> tuple[str, ...]:
-    """Return the names in the directory; links and folders are refused, so that nothing outside is ever read."""
+    """Return the names of the files; links, and folders but that of the data, are refused: nothing outside is read."""
     try:
-        with os.scandir(root) as entries:
-            found = sorted((e.name, e.stat(follow_symlinks=False).st_mode) for e in entries)
+        found = _entries(root)
+        if stat.S_ISDIR(dict(found).get(DATA, 0)):
+            parts = [(f"{DATA}/{name}", mode) for name, mode in _entries(root / DATA)]
+            found = [entry for entry in found if entry[0] != DATA] + (parts or [(DATA, 0)])
     except OSError as error:
         raise ReleaseError(sentence("no such release", where=str(root), got=error.strerror)) from None
     raise_all(
@@ -190,6 +193,12 @@ def _plain_files(root: Path) -> tuple[str, ...]:
         (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
     )
     return tuple(name for name, _ in found)
+
+
+def _entries(folder: Path) -> list[tuple[str, int]]:
+    """Return the names in a folder, sorted, with what they are, links not followed."""
+    with os.scandir(folder) as entries:
+        return sorted((e.name, e.stat(follow_symlinks=False).st_mode) for e in entries)
 
 
 def _load(root: Path, name: str) -> dict[str, Any]:
@@ -207,10 +216,15 @@ def _manifest(root: Path) -> dict[str, Any]:
     if not isinstance(files, dict) or not isinstance(data, str):
         raise ReleaseError(sentence("'files' or 'data' is missing", where=MANIFEST))
     own = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT)
-    problems = [sentence(f"{name!r} is not listed", where=MANIFEST) for name in (data, *own) if name not in files]
+    parts = [name for name in files if name.startswith(f"{DATA}/")]
+    listed = [*files, *([DATA] if parts else [])]
+    problems = [sentence(f"{name!r} is not listed", where=MANIFEST) for name in (data, *own) if name not in listed]
     problems += name_problems([data, *(name for name in files if name not in (*own, data))])
+    if parts and data != DATA:
+        problems.append(sentence(f"the data is {data!r}, and there is a folder of data too", where=MANIFEST))
     raise_all(ReleaseError, problems)
-    formats.format_of(data)
+    for name in parts or [data]:
+        formats.format_of(name)
     return manifest
 
 

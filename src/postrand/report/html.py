@@ -35,6 +35,7 @@ _READERS = {
     ".pq": "as.data.frame(arrow::read_parquet({}))",
     ".arrow": "as.data.frame(arrow::read_feather({}))",
     ".feather": "as.data.frame(arrow::read_feather({}))",
+    "": "as.data.frame(arrow::open_dataset({}))",  # a folder of files
 }
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
