@@ -79,12 +79,17 @@ def collect(
 
 
 def assess(
-    source: Source, codebook: Codebook, mechanism: Mechanism | None = None
+    source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
 ) -> tuple[risk.RiskReport | None, str]:
-    """Return the risk on the codebook's keys, with its weights where they serve, and why it is not more."""
+    """Return the risk on the codebook's keys, and why it is not more.
+
+    The sampling ``fraction`` serves where it is given, else the codebook's weights where they can.
+    """
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     if not keys:
         return None, "no categorical variable has the role 'key'"
+    if fraction is not None:
+        return risk.assess(source, keys, codebook=codebook, sampling_fraction=fraction, mechanism=mechanism), ""
     weight = next((v.name for v in codebook.with_role("weight")), None)
     try:
         return risk.assess(source, keys, codebook=codebook, weight=weight, mechanism=mechanism), ""

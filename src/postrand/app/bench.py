@@ -11,6 +11,7 @@ from typing import Any
 
 from postrand.app import forms
 from postrand.codebook import ROLES
+from postrand.errors import PostrandError
 from postrand.plan import PRIOR_SOURCES
 
 PAGE = 50
@@ -179,15 +180,24 @@ def _member(family: str) -> Callable[[Bench, str, str], Bench]:
 
 
 def _suit(bench: Bench) -> Bench:
-    """Take the first structure that suits model and objective, where the chosen one does not."""
+    """Keep objective and structure where they suit; else take the first structure that does, then another objective."""
+    if _suited(bench) == bench.structure:
+        return bench
+    for objective in dict.fromkeys((bench.objective, *forms.names("objective"))):
+        tried = dataclasses.replace(bench, objective=objective)
+        if found := _suited(tried):
+            return dataclasses.replace(tried, structure=found)
+    return bench
+
+
+def _suited(bench: Bench) -> str:
+    """Return the bench's structure where it suits, else the first that does; nothing where none does."""
     try:
         reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
-    except Exception:  # a form that is still being filled in: its own message says what is wrong
-        return bench
-    if not reasons.get(bench.structure):
-        return bench
-    suited = next((name for name, reason in reasons.items() if not reason), bench.structure)
-    return dataclasses.replace(bench, structure=suited)
+    except PostrandError:  # a form that is still being filled in: its own message says what is wrong
+        return ""
+    order = dict.fromkeys((bench.structure, *reasons))
+    return next((name for name in order if not reasons.get(name, "unknown")), "")
 
 
 def _option(bench: Bench, key: str, value: str) -> Bench:

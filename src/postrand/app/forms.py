@@ -22,7 +22,7 @@ Kind = Literal["number", "whole", "text", "choice", "toggle", "toml"]
 Values = Mapping[str, str]
 """What stands in the boxes of a form, by the option's name."""
 
-FAMILIES: dict[str, Sequence[type]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
+REGISTERED: dict[str, Sequence[type]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Level:
 
 # Where a model's first number has one of these names: lowest, highest, at first, logarithmic, what it means.
 _LEVELS = {
-    "epsilon": (0.05, 10.0, 1.0, True, "smaller protects more; e^ε bounds how much more likely one true value is"),
+    "epsilon": (0.05, 10.0, 1.0, True, "smaller protects more; no answer becomes more than e^ε times as likely"),
     "beta": (0.05, 0.99, 0.9, False, "larger protects more: the share of the greatest possible uncertainty"),
     "alpha": (
         0.01,
@@ -63,9 +63,6 @@ PLAIN = {
     "likely. The budgets of a record's variables add up.",
     "bistochastic": "Every released answer leaves at least the share β of the greatest possible uncertainty about the "
     "true one, and the margins of a uniform population stay as they are.",
-    "recognition": "Nobody who meets a combination of a few identifying answers can be surer than α that it is someone "
-    "they know. Rests on the file's own frequencies.",
-    "metric": "Differential privacy that protects most between neighbouring answers, less between distant ones.",
     "information": "Keep as much information about the true answers as possible.",
     "variance": "Make corrected shares as precise as possible.",
     "changes": "Change as few answers as possible.",
@@ -79,15 +76,24 @@ PLAIN = {
 }
 
 
+def offered(family: str) -> tuple[type, ...]:
+    """Return the members that a form can describe.
+
+    Left to ``plan.toml`` are those that need a table or a list, and those that bind several variables to the file.
+    """
+    plain = (k for k in REGISTERED[family] if not getattr(k, "needs_file", False))
+    return tuple(k for k in plain if all(f.kind != "toml" or f.optional for f in fields_of(k)))
+
+
 def member(family: str, name: str) -> type:
     """Return the member of a family by its name, or its first."""
-    members = FAMILIES[family]
+    members = offered(family)
     return next((m for m in members if _name(m) == name), members[0])
 
 
 def names(family: str) -> tuple[str, ...]:
     """Return the names of a family's members in their order."""
-    return tuple(_name(m) for m in FAMILIES[family])
+    return tuple(_name(m) for m in offered(family))
 
 
 def title(name: str) -> str:
@@ -154,7 +160,7 @@ def parse(kind: type, values: Values, where: str) -> dict[str, Any]:
 def make(family: str, name: str, values: Values) -> Any:
     """Return the member that a form describes; raises PostrandError with what is wrong in it."""
     kind = member(family, name)
-    return options.from_dict(FAMILIES[family], {"model": _name(kind), **parse(kind, values, family)}, family)
+    return options.from_dict(offered(family), {"model": _name(kind), **parse(kind, values, family)}, family)
 
 
 @functools.cache
@@ -164,20 +170,15 @@ def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
     Found by designing a matrix of three categories.
     """
     reasons = {}
-    for structure in FAMILIES["structure"]:
+    for structure in offered("structure"):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                design([0.5, 0.3, 0.2], tied(privacy, [50, 30, 20]), objective, structure())
+                design([0.5, 0.3, 0.2], privacy, objective, structure())
             reasons[_name(structure)] = ""
         except (PostrandError, TypeError, ImportError) as error:
             reasons[_name(structure)] = str(error)
     return reasons
-
-
-def tied(privacy: Any, counts: Any) -> Any:
-    """Return the model tied to a file's counts, where it rests on them."""
-    return privacy.on(counts) if getattr(privacy, "needs_file", False) else privacy
 
 
 def _name(kind: type) -> str:

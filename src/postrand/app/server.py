@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,19 +289,17 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
                 "Protect the file first: then its tables stand here before, released and corrected.", class_="soft"
             )
         release, bench = made
-        chosen = part("shown").pair
+        shown, chosen = part("shown").pair, replace(bench, fraction=part("keys").fraction)
         frame, reading = here.ask("frame", id(release), release.frame)
         if reading or isinstance(frame, Problem):
             return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
         single, one = here.ask(
-            "single", (id(release), chosen[0]), lambda: studies.margin(bench, release, frame, chosen[:1])
+            "single", (id(release), shown[0]), lambda: studies.margin(bench, release, frame, shown[:1])
         )
         double, two = None, False
-        if chosen[0] != chosen[1]:
-            double, two = here.ask(
-                "double", (id(release), chosen), lambda: studies.margin(bench, release, frame, chosen)
-            )
-        risks, three = here.ask("risks", id(release), lambda: studies.risks(bench, release))
+        if shown[0] != shown[1]:
+            double, two = here.ask("double", (id(release), shown), lambda: studies.margin(bench, release, frame, shown))
+        risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: studies.risks(chosen, release))
         found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
         return views.compare_view(
             found[0], found[1], None if isinstance(risks, Problem) else risks, one or two or three

@@ -125,9 +125,7 @@ def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
     prior = Prior.uniform(share.size) if bench.prior == "uniform" else Prior(share, provenance="confidential")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a design warns of stands in its message
-        made = design(
-            prior, forms.tied(privacy, counted.astype(np.int64)), bench.make("objective"), bench.make("structure")
-        )
+        made = design(prior, privacy, bench.make("objective"), bench.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
         level=float(getattr(privacy, chosen.name)) if chosen else math.nan,
@@ -289,6 +287,7 @@ def risks(bench: Bench, made: release.Release) -> tuple[risk.RiskReport | None, 
     """Return the risk before and after, each measured on its own file."""
     assert bench.opened is not None
     book = documents.codebook_of(bench)
-    before, _ = dossier.assess(formats.read(bench.opened.path, book), book)
-    after, _ = dossier.assess(formats.read(made.data_path, made.codebook), made.codebook, made.mechanism)
+    before, _ = dossier.assess(formats.read(bench.opened.path, book), book, None, bench.fraction)
+    released = formats.read(made.data_path, made.codebook)
+    after, _ = dossier.assess(released, made.codebook, made.mechanism, bench.fraction)
     return before, after

@@ -15,6 +15,7 @@ from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk, Watch
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook import ROLES
 from postrand.dossier import MEASURES
+from postrand.errors import PostrandError
 from postrand.exact import format_upper
 from postrand.report import text
 from postrand.risk import RiskReport
@@ -158,7 +159,8 @@ def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> Tag
             ("τ2, right matches", tau[1]),
         ]
     )
-    notes = [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in report.notes]
+    said = [] if waiting else report.notes
+    notes = [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said]
     single = [c for c in counted.combinations if len(c.variables) == 1]
     double = [c for c in counted.combinations if len(c.variables) == 2][:15]
     return TagList(
@@ -166,10 +168,11 @@ def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> Tag
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *notes,
         _measures([("Now", report)], "Measures of risk"),
-        tags.h3("By variable"),
-        _rare(single),
-        tags.h3("By pair of variables"),
-        _rare(double) if double else tags.p("There are no pairs.", class_="soft"),
+        tags.div(
+            tags.div(tags.h3("By variable"), _rare(single)),
+            tags.div(tags.h3("By pair of variables"), _rare(double) if double else tags.p("There are no pairs.")),
+            class_="beside",
+        ),
         tags.p(
             "Rare: fewer than 3 records share the values. Exact counts: for this screen only, never in a release.",
             class_="soft",
@@ -216,7 +219,7 @@ def design_form(bench: Bench) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     try:
         reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
-    except Exception:  # a form that is still being filled in: the output says what is wrong with it
+    except PostrandError:  # a form that is still being filled in: the output says what is wrong with it
         reasons = {}
     prior = [
         ("uniform", "uniform: says nothing about the file"),
@@ -468,8 +471,8 @@ def take_view(bench: Bench, folder: Path) -> TagList:
     if not missing:
         try:
             parts.append(copyable(documents.plan_toml(bench, folder), "plan.toml"))
-        except Exception as error:  # what a form cannot mean is said in its own words
-            parts.append(trouble(str(error).split("\n")))
+        except PostrandError as error:  # what a form cannot mean is said in its own words
+            parts.append(trouble(error.problems))
     parts.append(copyable(cut_text(documents.codebook_toml(bench)), "codebook.toml"))
     return TagList(*parts)
 
