@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,12 @@ from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
 from postrand.plan import BlockPlan, Plan
-from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.objectives import L2Loss
+from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
 from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records
 from postrand.shapes import Shape, select
+from postrand.table import ContingencyTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,39 @@ def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: 
     if block.matrix is not None or source is None or not block.reads_file:
         return _Task(block, shape, None if shape is None else Weights.uniform(shape))
     names = block.variables if shape is None else shape.variables
-    counts = engine.count(source, codebook, names).dense()
+    table = engine.count(source, codebook, names)
+    counts = table.dense()
+    if needs_file(block.privacy):
+        block, shape = _on_file(block, shape, table)
     held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
     weights = _weights(block, held)
     if shape is not None and block.rarer_than:
         shape = select(shape, held >= block.rarer_than)
         weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
     return _Task(block, shape, weights)
+
+
+def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> tuple[BlockPlan, Shape | None]:
+    """Tie the block's privacy to the file; every class then has its own records to protect, and a law of its own."""
+    types = KeyTypes.of_table(table) if shape is None else KeyTypes.of_table(table, shape.cells, shape.given)
+    assert needs_file(block.privacy)
+    with _naming(block):
+        block = dataclasses.replace(block, privacy=block.privacy.on(types), prior="file")
+    if block.objective == L2Loss():
+        block = dataclasses.replace(block, objective=L2Loss(types.records))
+    if shape is not None:
+        shape = dataclasses.replace(shape, laws=np.arange(len(shape.laws)))
+    return block, shape
+
+
+@contextmanager
+def _naming(block: BlockPlan) -> Iterator[None]:
+    """Name the block in whatever problem arises."""
+    try:
+        yield
+    except PostrandError as error:
+        where = f"block {'*'.join(block.variables)!r}"
+        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
 
 
 def _weights(block: BlockPlan, counts: NDArray[np.int64]) -> Weights:
@@ -143,16 +172,13 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
         return DesignedBlock(block, TransitionMatrix.from_array(np.array(block.matrix)), None, task.shape)
-    try:
+    with _naming(block):
         if task.shape is None or task.weights is None:
             made = solve(_prior(task, codebook), privacy, block.objective, block.structure)
         else:
             shape, weights = task.shape, task.weights
             names = _class_names(shape, codebook)
             made = design_shape(shape, weights, privacy, block.objective, block.structure, names.__getitem__)
-    except PostrandError as error:
-        where = f"block {'*'.join(block.variables)!r}"
-        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
     return DesignedBlock(block, made.matrix, made, task.shape)
 
 
@@ -174,7 +200,8 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, DifferentialPrivac
     if not isinstance(plan.privacy, DifferentialPrivacy):
         fix = "set [privacy] model = 'differential', or give each block its own privacy"
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
-    spent = [t.plan.privacy.epsilon for t in tasks if isinstance(t.plan.privacy, DifferentialPrivacy)]
+    models = [model for t in tasks for model in models_of(t.plan.privacy)]
+    spent = [model.epsilon for model in models if isinstance(model, DifferentialPrivacy)]
     spent += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
     left = plan.privacy.epsilon - math.fsum(spent)
     if not left > 0:

@@ -132,11 +132,12 @@ def design(plan: Path) -> Result:
     """
     from postrand.certificate import certify
     from postrand.plan import load_plan
-    from postrand.run import design_blocks, mechanism_of
+    from postrand.run import claims_of, design_blocks, mechanism_of
 
     loaded = load_plan(plan)
     blocks = design_blocks(loaded)
-    certificate = certify(mechanism_of(loaded, blocks), loaded.claims)
+    mechanism = mechanism_of(loaded, blocks)
+    certificate = certify(mechanism, claims_of(loaded, mechanism))
     data = {"blocks": [block.to_dict() for block in blocks], "claims": list(certificate.sentences)}
     lines = [str(block) for block in blocks]
     return data, "\n".join([*lines, "", *certificate.sentences])

@@ -15,12 +15,14 @@ from postrand.certificate import Claim
 from postrand.codebook import Codebook
 from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
 from postrand.design.budget import Share
+from postrand.design.l2_recognition import LeastLoss
 from postrand.distances import edges_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
 from postrand.infer import load_codebook
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
-from postrand.privacy import MODELS, PrivacyModel
+from postrand.objectives import L2Loss
+from postrand.privacy import MODELS, PrivacyModel, Together, models_of, needs_file
 from postrand.shapes import Part, Shape, shapes_of
 
 PriorSource = Literal["uniform", "file", "dp"]
@@ -35,7 +37,7 @@ class BlockPlan:
     ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
     ``given``: variables that stay as they are, with a law for each of their values. ``rarer_than``: only records whose
     combination of the block's variables fewer records have are perturbed. A ``Share`` for privacy takes part of what
-    the record's claim leaves.
+    the record's claim leaves. Where the privacy rests on the file's frequencies, so does the prior.
     """
 
     variables: tuple[str, ...]
@@ -51,7 +53,8 @@ class BlockPlan:
     @property
     def reads_file(self) -> bool:
         """Whether the design needs the records."""
-        return self.matrix is None and (self.prior != "uniform" or self.rarer_than > 0)
+        asked = self.prior != "uniform" or self.rarer_than > 0 or needs_file(self.privacy)
+        return self.matrix is None and asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,24 @@ class Plan:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The record's claim first, then one for each block; within classes where a block has several."""
+        """The record's claim first, then those of each block; within classes where a block has several.
+
+        A claim that rests on the file's frequencies is about the blocks that perturb keys, and about all their values.
+        """
         within = [
             block.rarer_than > 0 or not (shape is None or shape.is_simple)
             for block, shape in zip(self.blocks, self.shapes, strict=True)
         ]
-        each = tuple(
-            Claim(block.privacy, block.variables, inside)
+        each = [
+            Claim(model, block.variables, inside and not needs_file(model))
             for block, inside in zip(self.blocks, within, strict=True)
-            if not isinstance(block.privacy, Share)
-            and (len(self.blocks) > 1 or block.privacy.name != self.privacy.name)
-        )
-        return (Claim(self.privacy, within=any(within)), *each)
+            for model in models_of(block.privacy)
+            if not isinstance(model, Share) and (len(self.blocks) > 1 or model.name != self.privacy.name)
+        ]
+        if not needs_file(self.privacy):
+            return (Claim(self.privacy, within=any(within)), *each)
+        named = [b.variables for b in self.blocks if any(self.codebook[n].role == "key" for n in b.variables)]
+        return tuple(dict.fromkeys([Claim(self.privacy, tuple(n for names in named for n in names)), *each]))
 
     @property
     def shapes(self) -> tuple[Shape | None, ...]:
@@ -110,6 +119,8 @@ _SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "m
 _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
+_DEFAULTS = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
+_ON_FILE = {"objective": L2Loss(), "structure": LeastLoss(), "prior": "file"}
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -143,12 +154,13 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     if release is not None:
         check.problems += _release_problems(release, f"{where} [release]")
     metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
-    defaults = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
-    defaults |= check.choices(design, "[design]")
+    check.design = check.choices(design, "[design]")
+    if needs_file(privacy):
+        check.unasked = data["privacy"]
     entries = data.get("blocks", [])
     if not entries:
         check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
-    planned = [check.block(entry, defaults, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
+    planned = [check.block(entry, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
     blocks = [block for block in planned if block is not None]
     if codebook is not None:
         check.problems += _fit_problems(blocks, codebook, where)
@@ -168,6 +180,8 @@ class _Check:
     def __init__(self, where: str) -> None:
         self.where = where
         self.problems: list[str] = []
+        self.design: dict[str, Any] = {}
+        self.unasked: Any = {"model": Share.name}  # the privacy of a block that names none
 
     def add(self, what: str, part: str, **more: Any) -> None:
         self.problems.append(sentence(what, where=f"{self.where} {part}".strip(), **more))
@@ -215,22 +229,33 @@ class _Check:
             chosen["prior_epsilon"] = entry["prior_epsilon"]
         return chosen
 
-    def block(
-        self, entry: Mapping[str, Any], defaults: Mapping[str, Any], part: str, codebook: Codebook | None
-    ) -> BlockPlan | None:
+    def privacy(self, asked: Any, part: str) -> Any:
+        """Return the model that is asked for, or the conjunction of a list of them."""
+        if not isinstance(asked, list):
+            return self.attempt(_member, (*MODELS, Share), asked, part)
+        models = [self.attempt(_member, MODELS, one, part) for one in asked]
+        return None if None in models else self.attempt(Together, tuple(models))
+
+    def defaults(self, privacy: Any) -> dict[str, Any]:
+        if needs_file(privacy):
+            return {**_ON_FILE, **self.design, "prior": "file"}
+        return {**_DEFAULTS, **self.design}
+
+    def block(self, entry: Mapping[str, Any], part: str, codebook: Codebook | None) -> BlockPlan | None:
         before = len(self.problems)
         self.names(entry, _BLOCK, part)
         variables = entry.get("variables")
         if not (isinstance(variables, list) and variables and all(isinstance(v, str) for v in variables)):
             self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
-        asked = entry.get("privacy", {"model": Share.name})
+        asked = entry.get("privacy", self.unasked)
         if isinstance(asked, Mapping) and "distance" in asked and isinstance(variables, list) and codebook is not None:
             found = self.attempt(edges_from, asked["distance"], [codebook[v] for v in variables if v in codebook], part)
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
-        privacy = self.attempt(_member, (*MODELS, Share), asked, f"{self.where} {part} privacy")
-        choices = {**defaults, **self.choices(entry, part)}
+        privacy = self.privacy(asked, f"{self.where} {part} privacy")
+        choices = {**self.defaults(privacy), **self.choices(entry, part)}
         matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
         self.problems += _block_problems(entry, choices, f"{self.where} {part}")
+        self.problems += _file_problems(entry, privacy, f"{self.where} {part}")
         if len(self.problems) > before:
             return None
         extra = {"given": tuple(entry.get("given", ())), "rarer_than": entry.get("rarer_than", 0)}
@@ -250,6 +275,16 @@ def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where:
     positive = isinstance(spent, (int, float)) and not isinstance(spent, bool) and 0 < spent < math.inf
     if choices.get("prior") == "dp" and not positive:
         yield sentence("prior = 'dp' needs a budget", where=where, got=spent, fix="set prior_epsilon = 0.1")
+
+
+def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterable[str]:
+    if not needs_file(privacy):
+        return
+    if entry.get("prior", "file") != "file":
+        what = f"prior = {entry['prior']!r} hides nothing: the privacy model itself rests on the file's frequencies"
+        yield sentence(what, where=where, fix="leave 'prior' out")
+    if entry.get("rarer_than"):
+        yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
 
 
 def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:

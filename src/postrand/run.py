@@ -12,7 +12,7 @@ from typing import Any
 from postrand import formats, metadata, release
 from postrand.blocks import DesignedBlock, check_rules
 from postrand.blocks import design_blocks as design_blocks
-from postrand.certificate import Facts, certify
+from postrand.certificate import Claim, Facts, certify
 from postrand.dossier import collect
 from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines import engine as engine_named
@@ -25,6 +25,8 @@ from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
+from postrand.table import ContingencyTable
+from postrand.tie import tie
 from postrand.release.bundle import DATA
 
 
@@ -61,7 +63,8 @@ def run(
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks, source)
     facts = Facts(key.is_private, plan.release.shuffle, plan.release.release_ids)
-    certificate = certify(mechanism, plan.claims, facts)
+    claims = claims_of(plan, mechanism, engine, source)
+    certificate = certify(mechanism, claims, facts)
     name, suffix = data_name(plan, source, engine)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
 
@@ -91,7 +94,7 @@ def run(
             data_writer=write_data,
             data_name=name,
             mechanism=mechanism,
-            claims=plan.claims,
+            claims=claims,
             facts=facts,
             extra=partial(metadata.files, plan.metadata),
             inspect=None if dossier is None else inspect,
@@ -110,6 +113,18 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | N
         source = formats.read(plan.source, plan.codebook)
     ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
     return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
+
+
+def claims_of(
+    plan: Plan, mechanism: Mechanism, engine: Engine | None = None, source: Source | None = None
+) -> tuple[Claim, ...]:
+    """Return the plan's claims, those that rest on the file's frequencies tied to it; reads the file only for them."""
+    engine, codebook = engine or LocalEngine(), plan.codebook
+
+    def count(names: Sequence[str]) -> ContingencyTable:
+        return engine.count(formats.read(plan.source, codebook) if source is None else source, codebook, names)
+
+    return tie(plan.claims, mechanism, count)
 
 
 def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from postrand.design.problem import Design, Prior, Status, Structure
 from postrand.design.solve import design
-from postrand.errors import DesignError, sentence
+from postrand.errors import DesignError, PostrandError, sentence
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Provenance
 from postrand.objectives import MutualInformation, Objective
-from postrand.privacy import PrivacyModel
+from postrand.privacy import PrivacyModel, needs_file
 from postrand.shapes import Shape
 
 _ORDER: tuple[Status, ...] = ("optimal", "bounded", "local")
@@ -44,7 +44,8 @@ def design_shape(
 ) -> Design:
     """Return the block-diagonal law whose classes are each designed for their own frequencies.
 
-    Classes of one law are designed once, for their pooled frequencies; a class of one cell stays as it is. Of the
+    Classes of one law are designed once, for their pooled frequencies; a class of one cell stays as it is, and so does
+    one without records under a model of the file's frequencies, which is met on the records of each class alone. Of the
     information objective, ``value`` and ``bound`` are the mean over classes, weighted by their frequency: what is kept
     about a value beyond its class. Other objectives are evaluated on the whole matrix, without a bound.
 
@@ -57,14 +58,22 @@ def design_shape(
     for law in range(int(shape.laws.max()) + 1):
         members = [np.flatnonzero(shape.labels == c) for c in np.flatnonzero(shape.laws == law)]
         pooled = np.sum([weights.counts[inside] for inside in members], axis=0)
-        if len(pooled) == 1:
+        if len(pooled) == 1 or (needs_file(privacy) and not pooled.sum() > 0):
             made[law] = None
         elif not pooled.sum() > 0:
             where = name_class(int(np.flatnonzero(shape.laws == law)[0]))
             fix = "set prior = 'uniform', or merge it with another stratum"
             raise DesignError(sentence("a stratum has no records to design for", where=where, fix=fix))
         else:
-            made[law] = design(Prior(pooled / pooled.sum(), weights.provenance), privacy, objective, structure)
+            prior = Prior(pooled / pooled.sum(), weights.provenance)
+            try:
+                asked = privacy.part(np.concatenate(members)) if needs_file(privacy) else privacy
+                made[law] = design(prior, asked, objective, structure)
+            except PostrandError as error:
+                if shape.is_simple:
+                    raise
+                where = name_class(int(np.flatnonzero(shape.laws == law)[0]))
+                raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
     matrix = _assemble(shape, [made[int(law)] for law in shape.laws])
     if shape.is_simple and made[0] is not None:
         return made[0]
@@ -73,10 +82,11 @@ def design_shape(
 
 def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:
     total = np.zeros((len(shape.cells), len(shape.cells)), dtype=np.int64)
-    one = TransitionMatrix.identity(1)
     for c, found in enumerate(designs):
         inside = np.flatnonzero(shape.labels == c)
-        total[np.ix_(inside, inside)] = (one if found is None else found.matrix).weights
+        total[np.ix_(inside, inside)] = (
+            TransitionMatrix.identity(len(inside)) if found is None else found.matrix
+        ).weights
     return TransitionMatrix(total)
 
 

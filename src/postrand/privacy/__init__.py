@@ -6,7 +6,7 @@ from postrand.privacy.differential import DifferentialPrivacy
 from postrand.privacy.key_types import KeyTypes
 from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
-from postrand.privacy.together import Together
+from postrand.privacy.together import Together, models_of
 
 MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic, SpontaneousRecognition, MetricPrivacy)
 """Every model that a plan or certificate may name, by its ``name``."""
@@ -24,5 +24,6 @@ __all__ = [
     "Recognition",
     "SpontaneousRecognition",
     "Together",
+    "models_of",
     "needs_file",
 ]

@@ -15,6 +15,11 @@ from postrand.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel, needs_file
 
 
+def models_of(privacy: Any) -> tuple[Any, ...]:
+    """Return the models of a conjunction, or the one model."""
+    return privacy.models if isinstance(privacy, Together) else (privacy,)
+
+
 @dataclass(frozen=True, slots=True)
 class Together:
     """Ask that every one of ``models`` holds.
