@@ -21,8 +21,8 @@ from postrand.errors import PostrandError, SpecificationError, nearest, raise_al
 from postrand.infer import load_codebook
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
-from postrand.objectives import L2Loss
-from postrand.privacy import MODELS, PrivacyModel, Together, models_of, needs_file
+from postrand.objectives import ExpectedDistance, L2Loss
+from postrand.privacy import MODELS, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
 from postrand.shapes import Part, Shape, shapes_of
 
 PriorSource = Literal["uniform", "file", "dp"]
@@ -253,6 +253,8 @@ class _Check:
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
         choices = {**self.defaults(privacy), **self.choices(entry, part)}
+        if choices.get("objective") == ExpectedDistance() and isinstance(privacy, MetricPrivacy):
+            choices["objective"] = ExpectedDistance(privacy.edges)
         matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
         self.problems += _block_problems(entry, choices, f"{self.where} {part}")
         self.problems += _file_problems(entry, privacy, f"{self.where} {part}")

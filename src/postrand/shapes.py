@@ -134,8 +134,14 @@ def _hubs(
             if all(len(blocks.difference(hubs)) <= 1 for blocks in touched)
         ]
         if fit:
-            return min(fit, key=lambda hubs: sum(len(_hub_shape(codebook, parts[b], rules).laws) for b in hubs))
+            return min(fit, key=lambda hubs: sum(_lost(_hub_shape(codebook, parts[b], rules)) for b in hubs))
     raise SpecificationError(sentence("no closed blocks are found", fix="perturb the linked variables in one block"))
+
+
+def _lost(shape: Shape) -> float:
+    """Return the share of pairs of cells that are not exchanged."""
+    sizes = np.bincount(shape.labels)
+    return 1 - float((sizes * (sizes - 1)).sum()) / max(1, len(shape.cells) * (len(shape.cells) - 1))
 
 
 def _hub_shape(codebook: Codebook, part: Part, rules: Sequence[Rule]) -> Shape:

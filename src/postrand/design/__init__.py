@@ -6,6 +6,7 @@ from postrand.design.curve import Comparison, compare
 from postrand.design.feasible import FeasibleSet
 from postrand.design.general import General
 from postrand.design.l2_recognition import LeastLoss, by_stratum, least_loss
+from postrand.design.metric import Exponential, Geometric, Metric
 from postrand.design.problem import Design, DesignWarning, Prior, Structure
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
@@ -20,7 +21,17 @@ from postrand.objectives import (
     Objective,
 )
 
-STRUCTURES: tuple[type, ...] = (UniformOffDiagonal, Symmetric, Circulant, General, BistochasticMatrix, LeastLoss)
+STRUCTURES: tuple[type, ...] = (
+    UniformOffDiagonal,
+    Symmetric,
+    Circulant,
+    General,
+    BistochasticMatrix,
+    LeastLoss,
+    Metric,
+    Exponential,
+    Geometric,
+)
 """Every structure that a plan may name, by its ``name``."""
 
 __all__ = [
@@ -34,9 +45,12 @@ __all__ = [
     "DesignWarning",
     "EstimatorVariance",
     "ExpectedChanges",
+    "Exponential",
     "FeasibleSet",
     "General",
+    "Geometric",
     "LeastLoss",
+    "Metric",
     "MutualInformation",
     "Objective",
     "Prior",

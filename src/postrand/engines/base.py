@@ -135,7 +135,7 @@ def check_columns(
         problems.append(sentence(what, fix="name a record key, or put the query in order"))
     raise_all(UsageError, problems)
     raise_all(SpecificationError, _joint_problems(mechanism))
-    wanted = {*names, *mechanism.variables, *([] if record_key is None else [record_key])}
+    wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
     known = source.schema.names
     raise_all(
         DataError,

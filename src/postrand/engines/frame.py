@@ -56,7 +56,7 @@ def perturb(
     {'sex': ['F', 'F', 'F'], 'pay': [1, 2, 3]}
     """
     key = as_release_key(release_key)
-    needed = dict.fromkeys([*mechanism.variables, *([] if record_key is None else [record_key])])
+    needed = dict.fromkeys([*mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])])
     table = frames.to_arrow(frame, list(needed))
     bound = frames.bind(table, mechanism)
     collected = _Collector()

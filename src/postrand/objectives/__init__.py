@@ -3,12 +3,20 @@
 from postrand.objectives.base import Objective
 from postrand.objectives.changes import ExpectedChanges
 from postrand.objectives.custom import CustomObjective
+from postrand.objectives.distance import ExpectedDistance
 from postrand.objectives.information import MutualInformation
 from postrand.objectives.kullback_leibler import KullbackLeiblerLoss
 from postrand.objectives.l2 import L2Loss
 from postrand.objectives.variance import EstimatorVariance
 
-OBJECTIVES: tuple[type, ...] = (MutualInformation, EstimatorVariance, ExpectedChanges, L2Loss, KullbackLeiblerLoss)
+OBJECTIVES: tuple[type, ...] = (
+    MutualInformation,
+    EstimatorVariance,
+    ExpectedChanges,
+    ExpectedDistance,
+    L2Loss,
+    KullbackLeiblerLoss,
+)
 """Every objective that a plan may name, by its ``name``."""
 
 __all__ = [
@@ -16,6 +24,7 @@ __all__ = [
     "CustomObjective",
     "EstimatorVariance",
     "ExpectedChanges",
+    "ExpectedDistance",
     "KullbackLeiblerLoss",
     "L2Loss",
     "MutualInformation",

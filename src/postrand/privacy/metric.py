@@ -46,6 +46,9 @@ class MetricPrivacy:
         object.__setattr__(self, "edges", held)
         raise_all(PrivacyError, self._problems())
 
+    def __repr__(self) -> str:
+        return f"MetricPrivacy(epsilon={self.epsilon!r}, {len(self.edges)} edges)"
+
     def _problems(self) -> Iterable[str]:
         number = isinstance(self.epsilon, (int, float)) and not isinstance(self.epsilon, bool)
         if not (number and math.isfinite(self.epsilon) and self.epsilon > 0):
