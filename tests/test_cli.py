@@ -62,6 +62,8 @@ def test_every_step_on_a_small_file(started):
     code, table = answer("estimate", folder / "out", "--table", "sex,area")
     assert code == 0
     assert np.sum(table["estimate"]) == pytest.approx(1)
+    answer("estimate", folder / "out", "--table", "sex", "--excel", folder / "sex.xlsx")
+    assert (folder / "sex.xlsx").read_bytes().startswith(b"PK")
     released = pq.read_table(folder / "out" / "data.parquet")
     assert released.column_names == ["sex", "area", "pay"]
     dossier = json.loads((folder / "in" / "dossier.json").read_text())

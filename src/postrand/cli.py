@@ -308,19 +308,26 @@ def report(directory: Path, out: Path | None) -> Result:
 @click.argument("directory", type=FOLDER)
 @click.option("--table", required=True, metavar="A,B", help="Variables of the table.")
 @click.option("--weights", metavar="W", help="Sampling weight, a released variable.")
-def estimate(directory: Path, table: str, weights: str | None) -> Result:
+@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the table to this new Excel file too.")
+def estimate(directory: Path, table: str, weights: str | None, excel: Path | None) -> Result:
     """Estimate a table of true shares from a release."""
     from postrand import estimate as estimation
     from postrand.release import read
 
     release = read(directory)
     result = estimation.table(release.frame(), names(table), release.mechanism, weights=weights)
+    if excel is not None:
+        from postrand.formats.excel import write_tables
+
+        write_tables(excel, {" by ".join(result.variables): result.to_arrow()})
     return result.to_dict(), str(result)
 
 
 @command
 @click.argument("file", type=FILE, required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one."
+)
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
 def app(file: Path | None, port: int, browser: bool) -> Result:
     """Open the workbench in a browser, on this machine only.

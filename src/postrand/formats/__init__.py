@@ -111,5 +111,7 @@ def format_of(path: str | Path) -> Format:
 @cache
 def formats() -> tuple[Format, ...]:
     """Return every format of this package, by module name."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and not m.name.startswith("_"))
-    return tuple(importlib.import_module(f"{__name__}.{name}").FORMAT for name in names)
+    modules = (
+        importlib.import_module(f"{__name__}.{name}") for name in sorted(m.name for m in pkgutil.iter_modules(__path__))
+    )
+    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
