@@ -24,8 +24,8 @@ from postrand.exact import format_upper
 from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
-from postrand.plan import BlockPlan, Plan
 from postrand.objectives import L2Loss
+from postrand.plan import BlockPlan, Plan
 from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
 from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records

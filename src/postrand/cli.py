@@ -279,14 +279,16 @@ def _columns_result(certificate: dict[str, Any]) -> Result:
 
 @command
 @click.argument("directory", type=FOLDER)
-def verify(directory: Path) -> Result:
+@click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
+def verify(directory: Path, file: Path | None) -> Result:
     """Re-check a release from its bytes alone.
 
-    Digests, exact laws, privacy claims, data and report are all recomputed; any change fails.
+    Digests, exact laws, privacy claims, data and report are all recomputed; any change fails. Claims that rest on the
+    confidential frequencies are said, unless --file recomputes them.
     """
     from postrand.release import verify as check
 
-    verification = check(directory)
+    verification = check(directory, file=file)
     return verification.to_dict(), str(verification)
 
 

@@ -25,9 +25,9 @@ from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
+from postrand.release.bundle import DATA
 from postrand.table import ContingencyTable
 from postrand.tie import tie
-from postrand.release.bundle import DATA
 
 
 def run(
@@ -119,7 +119,7 @@ def claims_of(
     plan: Plan, mechanism: Mechanism, engine: Engine | None = None, source: Source | None = None
 ) -> tuple[Claim, ...]:
     """Return the plan's claims, those that rest on the file's frequencies tied to it; reads the file only for them."""
-    engine, codebook = engine or LocalEngine(), plan.codebook
+    engine, codebook = engine or engine_named("local"), plan.codebook
 
     def count(names: Sequence[str]) -> ContingencyTable:
         return engine.count(formats.read(plan.source, codebook) if source is None else source, codebook, names)

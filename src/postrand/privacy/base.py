@@ -78,6 +78,10 @@ class FileModel(PrivacyModel, Protocol):
         """Return the model for those records alone whose type is one of ``members``."""
         ...
 
+    def require(self, records: int) -> None:
+        """Raise PrivacyError where no law whatever can meet the model on a file of so many records."""
+        ...
+
     def stated(self, variables: Sequence[str], given: Sequence[str]) -> Finding:
         """Return the finding of a check that holds, as far as anyone without the file can say it."""
         ...

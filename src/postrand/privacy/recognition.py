@@ -95,8 +95,12 @@ class SpontaneousRecognition:
         if isinstance(file, ContingencyTable):
             file = KeyTypes.of_table(file)
         types = file if isinstance(file, KeyTypes) else KeyTypes.of_counts(file, variables)
-        if types.records * self.limit < 1:
-            # Summed over k0, C1 says 1 <= α n; and a matrix of equal rows attains 1/n everywhere.
+        self.require(types.records)
+        return dataclasses.replace(self, types=types)
+
+    def require(self, records: int) -> None:
+        """Raise PrivacyError if n < 1/α: summed over k0, C1 says 1 <= α n; equal rows attain 1/n everywhere."""
+        if records * self.limit < 1:
             raise PrivacyError(
                 sentence(
                     "no matrix can meet C1: even a release independent of the truth has posterior 1/n",
@@ -106,7 +110,6 @@ class SpontaneousRecognition:
                     fix="raise alpha, or release a larger file",
                 )
             )
-        return dataclasses.replace(self, types=types)
 
     @property
     def limit(self) -> Fraction:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from postrand import __version__, formats
-from postrand.certificate import Certificate, certify, claims_from_dict
+from postrand import __version__, formats, options
+from postrand.certificate import Certificate, Claim, certify, claims_from_dict, recertify
 from postrand.codebook import Codebook
+from postrand.engines import LocalEngine
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
+from postrand.privacy import needs_file
 from postrand.release import canonical
 from postrand.release.bundle import (
     CERTIFICATE,
@@ -32,6 +34,7 @@ from postrand.release.bundle import (
     released_codebook,
 )
 from postrand.summary import Summary, summarise
+from postrand.tie import tie
 
 T = TypeVar("T")
 FORGED = "it is not the file that the other files of the release give"
@@ -39,10 +42,13 @@ FORGED = "it is not the file that the other files of the release give"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was verified: its name, whether it holds, and a sentence that says what was found."""
+    """One thing that was looked at: its name, whether it holds, and a sentence that says what was found.
+
+    ``ok`` is None for what the release states and nobody can recompute from it: neither verified nor a failure.
+    """
 
     name: str
-    ok: bool
+    ok: bool | None
     sentence: str
 
 
@@ -55,8 +61,13 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every check holds."""
-        return all(check.ok for check in self.checks)
+        """Whether no check fails; claims that rest on the file are then still only stated, see :attr:`stated`."""
+        return all(check.ok is not False for check in self.checks)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """What the release states and does not suffice to recompute."""
+        return tuple(check.sentence for check in self.checks if check.ok is None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -64,8 +75,11 @@ class Verification:
         return {"release": str(self.path), "ok": self.ok, "checks": checks}
 
     def __str__(self) -> str:
-        lines = [f"{'ok  ' if c.ok else 'FAIL'}  {c.name:<12} {c.sentence}" for c in self.checks]
+        marks = {True: "ok  ", False: "FAIL", None: "said"}
+        lines = [f"{marks[c.ok]}  {c.name:<12} {c.sentence}" for c in self.checks]
         verdict = "The release is what it claims to be." if self.ok else "THE RELEASE DOES NOT VERIFY."
+        if self.ok and self.stated:
+            verdict = "The release is what it claims to be; what is only said rests on the curator's word."
         return "\n".join([*lines, verdict])
 
 
@@ -88,7 +102,13 @@ def read(directory: str | Path) -> Release:
     return Release(root, codebook, _mechanism(root, codebook), _load(root, CERTIFICATE), manifest)
 
 
-def verify(directory: str | Path, *, manifest_sha256: str | None = None, raise_if_failed: bool = True) -> Verification:
+def verify(
+    directory: str | Path,
+    *,
+    manifest_sha256: str | None = None,
+    file: str | Path | None = None,
+    raise_if_failed: bool = True,
+) -> Verification:
     """Recompute every claim of a release from its bytes alone, trusting none of its files.
 
     Digests and sizes are those of the manifest; the certificate is certified anew from the exact law; the data holds
@@ -97,7 +117,8 @@ def verify(directory: str | Path, *, manifest_sha256: str | None = None, raise_i
     What no one can check from the bytes alone: that the data was drawn from this law and this file, that the key is
     private and the order shuffled (the certificate's ``facts``), and the contents of extra files. Whoever could
     rewrite *all* files consistently is caught only by ``manifest_sha256``, the digest of ``manifest.json`` as
-    published by the agency elsewhere.
+    published by the agency elsewhere. Claims that rest on the confidential frequencies are reported as stated; an
+    auditor who has the confidential ``file`` recomputes them too, from file and law.
 
     Raises
     ------
@@ -112,16 +133,22 @@ def verify(directory: str | Path, *, manifest_sha256: str | None = None, raise_i
     audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
     book = audit.attempt("codebook", _codebook, "well formed", root, needs=[names])
     law = audit.attempt("mechanism", _mechanism, "every row sums to exactly 2^53", root, book, needs=[book])
-    proof = audit.attempt("certificate", _certificate, "every claim holds for the exact law", root, law, needs=[law])
+    proof = audit.attempt("certificate", _certificate, _claims_text, root, law, needs=[law])
     needs: list[Any] = [manifest, law, proof]
     found = audit.attempt("data", _data, "every value fits codebook and law", root, manifest, law, needs=needs)
     needs = [found, proof]
     audit.attempt(
         "derived", _derived, "each is the one the others give", root, manifest, law, proof, found, needs=needs
     )
+    if file is not None:
+        text = "every claim holds for the exact law and this file"
+        audit.attempt("file", _with_file, text, Path(file), law, proof, found, needs=needs)
+    elif proof is not None and found is not None and _on_file(proof):
+        audit.attempt("stated", _possible, _stated_text, proof, found)
     verification = Verification(root, tuple(audit.checks))
     if raise_if_failed:
-        raise_all(ReleaseError, (f"{root.name}, {c.name}: {c.sentence}" for c in verification.checks if not c.ok))
+        failed = (c for c in verification.checks if c.ok is False)
+        raise_all(ReleaseError, (f"{root.name}, {c.name}: {c.sentence}" for c in failed))
     return verification
 
 
@@ -162,7 +189,12 @@ class _Audit:
         self.checks: list[Check] = []
 
     def attempt(
-        self, name: str, function: Callable[..., T], holds: str, *arguments: Any, needs: list[Any] | None = None
+        self,
+        name: str,
+        function: Callable[..., T],
+        holds: str | Callable[[T], str],
+        *arguments: Any,
+        needs: list[Any] | None = None,
     ) -> T | None:
         if any(value is None for value in needs or ()):
             self.checks.append(Check(name, False, "could not be checked, since an earlier check failed"))
@@ -174,7 +206,8 @@ class _Audit:
         except Exception as error:  # the bytes may be hostile: whatever they raise is a failed check
             self.checks.append(Check(name, False, sentence("not well formed", got=type(error).__name__)))
         else:
-            self.checks.append(Check(name, True, holds))
+            ok = None if name == "stated" else True
+            self.checks.append(Check(name, ok, holds if isinstance(holds, str) else holds(value)))
             return value
         return None
 
@@ -277,10 +310,44 @@ def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
     codebook = mechanism.require_codebook()
     if released_codebook(codebook, facts) != codebook:
         raise ReleaseError(sentence("a variable is released that its role keeps back", where=CODEBOOK))
-    certificate = certify(mechanism, claims, facts)
+    certificate = recertify(mechanism, claims, facts)
     if place := canonical.first_difference(stated, canonical.plain(certificate.to_dict())):
         raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
     return certificate
+
+
+def _on_file(certificate: Certificate) -> list[Claim]:
+    return [claim for claim in certificate.claims if needs_file(claim.privacy)]
+
+
+def _claims_text(certificate: Certificate) -> str:
+    rest = " that the release suffices to recompute" if _on_file(certificate) else ""
+    return f"every claim{rest} holds for the exact law"
+
+
+def _possible(certificate: Certificate, summary: Summary) -> Certificate:
+    """Check of the claims that need the file what can be: whether any law could meet them on so many records."""
+    for claim in _on_file(certificate):
+        assert needs_file(claim.privacy)
+        claim.privacy.require(summary.records)
+    return certificate
+
+
+def _stated_text(certificate: Certificate) -> str:
+    texts = [f"{', '.join(claim.variables)}: {options.describe(claim.privacy)}" for claim in _on_file(certificate)]
+    return f"{'; '.join(texts)}: stated by the curator, not recomputable from the release; it takes the file"
+
+
+def _with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
+    """Certify all claims anew, those that need the file on this file."""
+    codebook, engine = mechanism.require_codebook(), LocalEngine()
+    source = formats.read(file, codebook)
+    records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
+    if records != summary.records:
+        what = "the release has not as many records as this file: it was made from another"
+        raise ReleaseError(sentence(what, where=file.name))
+    claims = tie(certificate.claims, mechanism, lambda names: engine.count(source, codebook, names))
+    return certify(mechanism, claims, certificate.facts)
 
 
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
