@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from postrand import options
+from postrand.account import add_upper
 from postrand.certificate import Claim
 from postrand.codebook import Codebook
 from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
@@ -22,7 +23,7 @@ from postrand.infer import load_codebook
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
 from postrand.objectives import ExpectedDistance, L2Loss
-from postrand.privacy import MODELS, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
+from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
 from postrand.shapes import Part, Shape, shapes_of
 
 PriorSource = Literal["uniform", "file", "dp"]
@@ -92,7 +93,7 @@ class Plan:
             for block, shape in zip(self.blocks, self.shapes, strict=True)
         ]
         each = [
-            Claim(model, block.variables, inside and not needs_file(model))
+            Claim(_with_prior(model, block), block.variables, inside and not needs_file(model))
             for block, inside in zip(self.blocks, within, strict=True)
             for model in models_of(block.privacy)
             if not isinstance(model, Share) and (len(self.blocks) > 1 or model.name != self.privacy.name)
@@ -113,6 +114,13 @@ class Plan:
 
     def _cells(self, block: BlockPlan) -> int:
         return math.prod(self.codebook[name].size for name in block.variables)
+
+
+def _with_prior(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
+    """Return what a block claims: its law's ε and what its prior spends."""
+    if block.prior == "dp" and isinstance(model, DifferentialPrivacy):
+        return DifferentialPrivacy(add_upper(model.epsilon, block.prior_epsilon))
+    return model
 
 
 _SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")

@@ -1,0 +1,86 @@
+"""Dividing a record's ε: against a fine grid, concave cases with equal marginals, bounds, bad input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from postrand.design import UniformOffDiagonal
+from postrand.design.budget import Share, allocate, information_curve
+from postrand.errors import DesignError
+
+
+def concave(scale):
+    return lambda e: (scale * (1 - math.exp(-e)),) * 2
+
+
+def sigmoid(scale):
+    """Convex near 0, as information is, then concave."""
+    return lambda e: (scale * e * e / (1 + e * e),) * 2
+
+
+def grid_best(curves, total, weights, steps=60):
+    """Brute force over all divisions in units of total/steps."""
+    best = 0.0
+    for parts in itertools.product(range(1, steps), repeat=len(curves) - 1):
+        rest = steps - sum(parts)
+        if rest >= 1:
+            shares = [*parts, rest]
+            value = sum(w * c(s * total / steps)[0] for w, c, s in zip(weights, curves, shares, strict=True))
+            best = max(best, value)
+    return best
+
+
+@pytest.mark.parametrize("total", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("make", [concave, sigmoid])
+def test_no_division_on_a_fine_grid_is_better(total, make):
+    curves, weights = [make(1.0), make(2.0), make(0.7)], [1.0, 1.0, 3.0]
+    found = allocate(curves, total, weights, [total / 60] * 3)
+    best = grid_best(curves, total, weights)
+    assert found.value >= best * (1 - 1e-3)
+    assert found.bound >= max(best, found.value)
+    assert math.fsum(found.epsilons) <= total * (1 + 1e-12)
+
+
+def test_marginal_information_is_equal_where_curves_are_concave():
+    found = allocate([concave(1.0), concave(2.0), concave(4.0)], 6.0)
+    assert max(found.marginals) == pytest.approx(min(found.marginals), rel=1e-3)
+    # 1 e^-a = 2 e^-b = 4 e^-c with a + b + c = 6
+    assert found.epsilons == pytest.approx((2 - math.log(2), 2.0, 2 + math.log(2)), abs=2e-3)
+
+
+def test_equal_shares_are_not_always_best():
+    """Two curves that are convex near 0: all to one is better than half each, where marginals are equal too."""
+    found = allocate([sigmoid(1.0)] * 2, 0.5, least=[1e-3] * 2)
+    assert max(found.epsilons) > 0.49
+    assert found.value > 2 * sigmoid(1.0)(0.25)[0] * 1.5
+
+
+def test_information_of_designed_matrices_is_divided():
+    priors = [np.array([0.5, 0.5]), np.array([0.4, 0.3, 0.2, 0.1])]
+    curves = [information_curve([(1.0, p)], UniformOffDiagonal()) for p in priors]
+    found = allocate(curves, 3.0, least=[3.0 / 40] * 2)
+    assert found.value >= grid_best(curves, 3.0, [1, 1], 40) * (1 - 2e-3)
+    assert found.bound <= found.value * 1.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([concave(1.0)], 0.0), "the budget to divide is not positive"),
+        (([concave(1.0)], 1.0, [0.0]), "a weight is not positive"),
+        (([concave(1.0)], 1.0, [1.0], [0.0]), "a budget of zero"),
+        (([concave(1.0)] * 2, 1.0, [1.0] * 2, [0.6] * 2), "the least shares exceed the budget"),
+        (([], 1.0), "no variables share"),
+    ],
+)
+def test_bad_divisions_are_refused(arguments, message):
+    with pytest.raises(DesignError, match=message):
+        allocate(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"weight": 0.0}, {"weight": -1.0}, {"least": -0.1}, {"weight": math.nan}])
+def test_bad_shares_are_refused(arguments):
+    with pytest.raises(DesignError, match="share"):
+        Share(**arguments)

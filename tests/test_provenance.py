@@ -1,0 +1,205 @@
+"""Plans with strata, closed blocks, shares, selections, distances and every provenance of the prior, end to end."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
+from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
+from postrand.matrix import randomised_response
+from postrand.privacy.histogram import noisy_counts
+from postrand.randomness import ReleaseKey
+
+CODEBOOK = """
+[[variables]]
+name = "region"
+role = "other"
+categories = ["N", "E", "S"]
+[[variables]]
+name = "age"
+role = "key"
+categories = ["child", "adult", "old"]
+[[variables]]
+name = "job"
+role = "key"
+categories = ["none", "worker", "lawyer"]
+[[rules]]
+age = "child"
+job = ["worker", "lawyer"]
+"""
+HEAD = """
+[source]
+file = "people.parquet"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 3.0
+"""
+BOTH = """
+[[blocks]]
+variables = ["age"]
+privacy = { model = "differential", epsilon = 1.0 }
+[[blocks]]
+variables = ["job"]
+privacy = { model = "differential", epsilon = 1.0 }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(1)
+    n = 4_000
+    region, age = rng.integers(3, size=n), rng.integers(3, size=n)
+    job = np.where(age == 0, 0, rng.integers(3, size=n))
+    names = {"region": ["N", "E", "S"], "age": ["child", "adult", "old"], "job": ["none", "worker", "lawyer"]}
+    codes = {"region": region, "age": age, "job": job}
+    table = pa.table({k: pa.DictionaryArray.from_arrays(codes[k].astype(np.int8), v) for k, v in names.items()})
+    pq.write_table(table, tmp_path / "people.parquet")
+    (tmp_path / "codebook.toml").write_text(CODEBOOK)
+    return tmp_path
+
+
+def protect(folder, text, seed=2):
+    (folder / "plan.toml").write_text(text)
+    return run(load_plan(folder / "plan.toml"), folder / "out", release_key=ReleaseKey.from_seed(seed))
+
+
+def certificate(release):
+    return json.loads((release.path / "certificate.json").read_text())
+
+
+def test_closed_blocks_release_nothing_forbidden_and_verify(folder):
+    release = protect(folder, HEAD + BOTH)
+    frame = read_release(release.path).frame().to_pandas()
+    assert not ((frame["age"] == "child") & (frame["job"] != "none")).any()
+    assert verify(release.path).ok
+    assert certificate(release)["account"]["total"] <= 2.0
+    assert any("exchanged within 2 classes only" in line for line in certificate(release)["not_covered"])
+    found = estimate.table(release.frame(), ["age", "job"], release.mechanism)
+    assert found.value.sum() == pytest.approx(1.0, abs=1e-9)
+    assert abs(found.value[0, 1:]).max() < 1e-9  # what cannot occur is estimated as nothing
+
+
+def test_records_that_contradict_a_rule_stop_the_run(folder):
+    table = pq.read_table(folder / "people.parquet").to_pandas()
+    table["job"] = table["job"].where(table["age"] != "child", "lawyer")
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), folder / "people.parquet")
+    with pytest.raises(DataError, match="records contradict a rule"):
+        protect(folder, HEAD + BOTH)
+    assert not (folder / "out").exists()
+
+
+def test_a_data_file_with_a_forbidden_combination_does_not_verify(folder):
+    release = protect(folder, HEAD + BOTH)
+    path = release.data_path
+    table = pq.read_table(path).to_pandas()
+    table["job"] = table["job"].where(table["age"] != "child", "lawyer")
+    schema = pq.read_schema(path)
+    pq.write_table(pa.Table.from_pandas(table, schema=schema, preserve_index=False).replace_schema_metadata(None), path)
+    with pytest.raises(ReleaseError, match="a rule of the codebook forbids"):
+        verify(release.path)
+
+
+def test_strata_have_laws_of_their_own(folder):
+    text = HEAD + '[design]\nprior = "file"\n[[blocks]]\nvariables = ["age", "job"]\ngiven = ["region"]\n'
+    text += 'privacy = { model = "differential", epsilon = 1.0 }\n'
+    release = protect(folder, text)
+    block = release.mechanism.blocks[0]
+    assert block.given == ("region",)
+    assert block.matrix.size == 3 * 7
+    assert "tuned on confidential frequencies" in " ".join(certificate(release)["not_covered"])
+    assert certificate(release)["claims"][0]["within"] is True
+
+
+def test_a_stratum_without_records_is_named(folder):
+    table = pq.read_table(folder / "people.parquet").to_pandas()
+    pq.write_table(pa.Table.from_pandas(table[table["region"] != "S"], preserve_index=False), folder / "people.parquet")
+    text = HEAD + '[design]\nprior = "file"\n[[blocks]]\nvariables = ["age", "job"]\ngiven = ["region"]\n'
+    with pytest.raises(DesignError, match="region = S: a stratum has no records"):
+        protect(folder, text + 'privacy = { model = "differential", epsilon = 1.0 }\n')
+
+
+def test_a_private_prior_is_added_to_the_account(folder):
+    text = HEAD + '[design]\nprior = "dp"\nprior_epsilon = 0.25\n' + BOTH
+    found = certificate(protect(folder, text))
+    assert found["account"]["priors"] == [0.25, 0.25]
+    assert 2.4 < found["account"]["total"] <= 2.5
+    assert "with what the priors spent" in found["claims"][0]["sentence"]
+    assert found["blocks"][0]["prior"] == "dp"
+
+
+def test_priors_that_overspend_the_claim_are_refused(folder):
+    text = HEAD.replace("3.0", "2.2") + '[design]\nprior = "dp"\nprior_epsilon = 0.25\n' + BOTH
+    with pytest.raises(PrivacyError, match="does not meet"):
+        protect(folder, text)
+    block = Block(("a",), randomised_response(2, 1.0), None, "dp", (), 0.5)
+    assert certify(Mechanism([block])).findings[0].level == pytest.approx(1.5)
+    with pytest.raises(PrivacyError):
+        certify(Mechanism([block]), [DifferentialPrivacy(0.4)])
+
+
+def test_a_public_prior_leaves_no_gap(folder):
+    text = " ".join(certificate(protect(folder, HEAD + BOTH))["not_covered"])
+    assert "choice of the matrix" not in text
+
+
+def test_blocks_share_what_the_claim_leaves(folder):
+    text = HEAD + '[[blocks]]\nvariables = ["age"]\n[[blocks]]\nvariables = ["job"]\n'
+    text += 'privacy = { model = "share", weight = 3.0 }\n'
+    release = protect(folder, text)
+    age, job = certificate(release)["account"]["blocks"]
+    assert age + job == pytest.approx(3.0, rel=1e-6)
+    assert job > age
+    assert certificate(release)["account"]["total"] <= 3.0
+
+
+def test_only_rare_records_are_perturbed(folder):
+    text = HEAD.replace("3.0", "1.0") + '[[blocks]]\nvariables = ["age", "job"]\nrarer_than = 600\n'
+    release = protect(folder, text + 'privacy = { model = "differential", epsilon = 1.0 }\n')
+    block = release.mechanism.blocks[0]
+    stay = (block.matrix.weights == 2**53).sum()
+    assert stay == 1  # children without a job: the one frequent combination
+    text = " ".join(certificate(release)["not_covered"])
+    assert "1 of 7 values are released unchanged" in text
+    assert "confidential" in text
+
+
+def test_a_distance_in_a_plan(folder):
+    text = HEAD.replace("3.0", "2.0") + '[design]\nstructure = "metric"\nobjective = "distance"\n'
+    text += '[[blocks]]\nvariables = ["region"]\n[blocks.privacy]\nmodel = "metric"\nepsilon = 1.0\n'
+    text += '[blocks.privacy.distance]\nkind = "adjacency"\nedges = [["N", "E"], ["E", "S"]]\n'
+    release = protect(folder, text)
+    matrix = release.mechanism.blocks[0].matrix.array
+    assert matrix[0, 1] > matrix[0, 2]
+    assert any("at distance d" in c["sentence"] for c in certificate(release)["claims"])
+    assert verify(release.path).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + BOTH.replace("privacy", 'given = ["age"]\nprivacy', 2)[0:], "perturbed by a block of its own|given"),
+        (HEAD + '[design]\nprior = "dp"\n' + BOTH, "prior = 'dp' needs a budget"),
+        (HEAD + BOTH + "rarer_than = -1\n", "'rarer_than' is not a number"),
+        (HEAD + BOTH + 'given = "region"\n', "'given' is not a list"),
+        (HEAD + BOTH + 'given = ["place"]\n', "no variable 'place'"),
+    ],
+)
+def test_wrong_plans_are_explained(folder, text, message):
+    with pytest.raises(SpecificationError, match=message):
+        protect(folder, text)
+
+
+def test_the_noise_of_a_histogram_is_discrete_laplace():
+    """Mean absolute noise of scale s = 2/ε is 1/sinh(1/s): 4,000 draws, alpha about 1e-6 (5 standard errors)."""
+    epsilon, n = 0.5, 4_000
+    noise = noisy_counts(np.zeros(n, dtype=np.int64), epsilon)
+    rate = epsilon / 2
+    mean = 1 / np.sinh(rate)
+    variance = 2 * np.exp(-rate) / (1 - np.exp(-rate)) ** 2 - mean**2
+    assert abs(np.abs(noise).mean() - mean) < 5 * np.sqrt(variance / n)
+    with pytest.raises(PrivacyError):
+        noisy_counts(np.zeros(2, dtype=np.int64), 0.0)
