@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from postrand.matrix import TransitionMatrix
 
@@ -23,6 +21,10 @@ def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
     positive = matrix.weights > 0
     if positive.all(axis=0).any():  # one column that every row reaches ties them all together
         return np.zeros(matrix.size, dtype=np.int32)
+    # Not at the top: only laws with classes need it, and it takes 25 MB and 60 ms of every run.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     labels: NDArray[np.int32] = connected_components(csr_array(positive), directed=False)[1].astype(np.int32)
     return labels
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from postrand.errors import sentence
 
@@ -74,6 +72,10 @@ def _moves(block: Block, name: str) -> NDArray[np.int32] | None:
     codes = np.arange(block.matrix.size) if block.cells is None else np.array(block.cells)[:, at]
     i, j = np.nonzero(block.matrix.weights)
     size = int(codes.max()) + 1
+    # Not at the top: only laws by stratum need it, and it takes 25 MB and 60 ms of every run.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(i.size), (codes[i], codes[j])), shape=(size, size))
     groups: NDArray[np.int32] = connected_components(graph, directed=False)[1]
     return groups

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import uniform_filter1d
 
 from postrand.errors import DataError, sentence
 from postrand.numerical.laws import RankLaw
@@ -107,6 +106,8 @@ def _average_sorted(x: NDArray[np.float64], law: RankLaw) -> NDArray[np.float64]
     if w == 1 or n < 16 * w:
         return _mean_of_cuts(x, law)
     # Forward and backward windows of w ranks: together the triangle (w - |i-j|) / w².
+    from scipy.ndimage import uniform_filter1d  # not at the top: 25 MB for runs that average nothing
+
     inner = uniform_filter1d(uniform_filter1d(x, w, origin=-(w // 2)), w, origin=(w - 1) // 2)
     tail = n - (n // w - 8) * w
     inner[: 2 * w] = _mean_of_cuts(x[: 8 * w], law)[: 2 * w]
