@@ -160,6 +160,8 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_pat
     assert plan.privacy.epsilon == pytest.approx(1.4)  # type: ignore[attr-defined]
     assert plan.release.format == "csv"
     assert plan.codebook["weight"].role == "weight"
+    beside = documents.plan_data(chosen, chosen.opened.path.parent)  # type: ignore[union-attr]
+    assert beside["source"]["file"] == "survey.parquet"
 
 
 def test_command_lines_name_files_safely(bench: Bench) -> None:

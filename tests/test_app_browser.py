@@ -210,11 +210,17 @@ def test_bad_input_is_explained_and_nothing_is_lost(browser: Browser, address: s
     said = ("not a readable Parquet file", "protected by a password", "unknown file type")
     with opened(browser, address) as page:
         expect(page.locator("table.variables tbody tr")).to_have_count(11)
-        for (name, data), words in zip(bad.items(), said, strict=True):
+        (tmp_path / "mine.csv").write_text("sex,age,job\n" + "F,1,x\nM,2,y\n" * 90)
+        page.set_input_files("input[type=file]", tmp_path / "mine.csv")
+        expect(page.locator("table.variables tbody tr")).to_have_count(3)
+        page.select_option("[data-act=rest]", "key")
+        (tmp_path / "mine.csv").write_text("sex,age\nF\n")  # the same name, and no longer readable
+        bad["mine.csv"] = (tmp_path / "mine.csv").read_bytes()
+        for (name, data), words in zip(bad.items(), (*said, "ragged row"), strict=True):
             (tmp_path / name).write_bytes(data)
             page.set_input_files("input[type=file]", tmp_path / name)
             expect(page.locator("#opening [role=alert]")).to_contain_text(words)
-            expect(page.locator("table.variables tbody tr")).to_have_count(11)
+            expect(page.locator("#status")).to_contain_text("mine.csv · 180 records · 3 variables · 3 perturbed")
         go(page, "design")
         for value, words in (("0", "epsilon"), ("", "cannot be read"), ("1e-300", "epsilon")):
             page.fill("#level-number", value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tomllib
 from pathlib import Path
@@ -38,14 +37,14 @@ def codebook_of(bench: Bench) -> Codebook:
 
 
 def plan_data(bench: Bench, folder: Path) -> dict[str, Any]:
-    """Return the plan as plain data, paths relative to ``folder``; raises SpecificationError with what is missing."""
+    """Return the plan as plain data, for a plan in ``folder``; raises SpecificationError with what is missing."""
     raise_all(SpecificationError, problems(bench))
     assert bench.opened is not None
     blocks = [
         {"variables": [bench.names[j]], "privacy": _table("privacy", bench.model, bench)} for j in bench.perturbed
     ]
     return {
-        "source": {"file": os.path.relpath(bench.opened.path, folder), "codebook": "codebook.toml"},
+        "source": {"file": _place(bench.opened.path, folder), "codebook": "codebook.toml"},
         "privacy": _of_record(_table("privacy", bench.model, bench), len(blocks)),
         "design": {
             "objective": _table("objective", bench.objective, bench),
@@ -118,6 +117,11 @@ def commands(bench: Bench, screen: str) -> str:
         pair = ",".join(dict.fromkeys(bench.names[j] for j in bench.pair if j < len(bench.names)))
         return f"postrand verify release\npostrand estimate release --table {shlex.quote(pair)}"
     return "postrand protect --plan plan.toml --out release --dossier dossier\npostrand verify release"
+
+
+def _place(path: Path, folder: Path) -> str:
+    """Return the file's name where it lies beside the plan, else its whole path."""
+    return path.name if path.parent.resolve() == folder.resolve() else str(path.resolve())
 
 
 def _role_option(bench: Bench, role: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,9 +67,9 @@ def _listen(input: Inputs, slot: Callable[[], Slot]) -> None:
         files = input.file()
         if files:
             here, name = slot(), str(files[0]["name"])
-            kept = here.folder / ("upload" + Path(name).suffix.lower())
-            shutil.move(files[0]["datapath"], kept)
-            here.start(here.open(kept, name))
+            incoming = here.folder / f".{secrets.token_hex(8)}{Path(name).suffix.lower()}"
+            shutil.move(files[0]["datapath"], incoming)
+            here.start(here.open(incoming, name))
 
 
 Part = Callable[[str], Bench]

@@ -77,17 +77,27 @@ class Slot:
                 await reactive.flush()
 
     async def open(self, path: Path | None, name: str = "") -> None:
-        """Open a file, or the demonstration where no path is given; on failure the bench stays as it was."""
+        """Open a file, or the demonstration where no path is given; on failure the bench stays as it was.
+
+        A ``name`` says that the file was uploaded under it: once it could be read it lies in the slot's folder, in
+        place of an earlier one of that name.
+        """
 
         def work() -> Bench:
             before = self.bench_now if self.bench_now.opened else None
             if path is None:
                 source, roles = studies.demo_file(self.folder)
                 return open_bench(studies.open_file(source, "gss.parquet", is_demo=True), roles, before)
-            return open_bench(studies.open_file(path, name), None, before)
+            opened = studies.open_file(path, name)
+            if name:
+                kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).stem)[:100] + path.suffix)
+                opened = dataclasses.replace(opened, path=path.replace(kept))
+            return open_bench(opened, None, before)
 
         await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
         found = await guarded(work)
+        if name and path is not None:
+            path.unlink(missing_ok=True)
         async with reactive.lock():
             if isinstance(found, Problem):
                 self.opening.set(found)
