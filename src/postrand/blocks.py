@@ -66,7 +66,8 @@ class DesignedBlock:
         }
         if self.design is not None:
             d = self.design
-            data |= {"objective": self.plan.objective.name, "value": d.value, "bound": d.bound, "gap": d.gap}
+            data |= {"objective": self.plan.objective.name, "value": d.value}
+            data |= {"bound": d.bound, "gap": d.gap} if math.isfinite(d.bound) else {}
             data |= {"status": d.status, "message": d.message, "prior": self.plan.prior}
         return data
 
@@ -78,7 +79,8 @@ class DesignedBlock:
             text += f", given {', '.join(self.block.given)}"
         if self.design is not None:
             d = self.design
-            text += f"\n  {self.plan.objective.name} {d.value:.6g} (bound {d.bound:.6g}), {d.status}: {d.message}"
+            bound = f" (bound {d.bound:.6g})" if math.isfinite(d.bound) else ""
+            text += f"\n  {self.plan.objective.name} {d.value:.6g}{bound}, {d.status}: {d.message}"
         return text
 
 

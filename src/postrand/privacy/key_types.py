@@ -58,9 +58,7 @@ class KeyTypes:
         return cls(tuple(names), codes, array.ravel())
 
     @classmethod
-    def of_table(
-        cls, table: ContingencyTable, cells: ArrayLike | None = None, given: Sequence[str] = ()
-    ) -> KeyTypes:
+    def of_table(cls, table: ContingencyTable, cells: ArrayLike | None = None, given: Sequence[str] = ()) -> KeyTypes:
         """Return the types of a contingency table; ``cells``, shape (K, J), lists the feasible ones of a joint block.
 
         Raises

@@ -196,7 +196,7 @@ class SpontaneousRecognition:
         strata = f" together with {', '.join(given)}" if given else ""
         text = (
             f"no released combination of these keys, overviewed {self._sets_text()}{strata}, points to a person with "
-            f"posterior above {format_upper(self.alpha)}; checked by the curator against the file's confidential "
+            f"posterior above {self.alpha}; checked by the curator against the file's confidential "
             "frequencies: recomputing it needs the file"
         )
         return Finding(True, self.alpha, text, recomputable=False)
