@@ -63,6 +63,25 @@ def test_a_draft_takes_over_labels_and_missing_codes(sav):
     assert drafts["day"]["type"] == "date32[day]"
 
 
+def test_values_that_are_labelled_could_occur(tmp_path):
+    path = tmp_path / "x.sav"
+    labels: dict[str, Any] = {
+        "a": {1: "one", 2: "two", 10: "ten", 9: "nine"},
+        "b": {1: "one"},
+        "c": {"z": "zed", "y": "why"},
+    }
+    pyreadstat.write_sav(
+        pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0], "c": ["z", "z"]}), str(path), variable_value_labels=labels
+    )
+    a, b, c = infer.infer(formats.read(path))
+    assert (a["categories"], a["labels"]) == ([1, 2, 9, 10], ["one", "two", "nine", "ten"])
+    assert (b["categories"], b["labels"]) == (
+        [1, 2],
+        ["one", "2"],
+    )  # not all values have a label: it is no list of them
+    assert (c["categories"], c["labels"]) == (["y", "z"], ["why", "zed"])
+
+
 def released(source, tmp_path, form="same"):
     start.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
     plan = tmp_path / "work" / "plan.toml"

@@ -4,6 +4,7 @@ A draft decides nothing about privacy: roles stay empty, and what looks like a c
 is proposed in a comment. Fields of an Arrow schema may carry two texts that a draft takes over: ``label`` (of the
 variable) and ``value_labels`` (a JSON object from the text of a value to its label). A third, ``missing_codes`` (a JSON
 list of texts of values, or of pairs of ends), says which categories the file itself declares to mean "no answer".
+Where all values of a column have a label, values that are labelled and do not occur become categories too.
 """
 
 from __future__ import annotations
@@ -171,6 +172,7 @@ class _Column:
 
     def draft(self) -> dict[str, Any]:
         type_, categories = self._type_and_categories()
+        categories = self._with_labelled(categories)
         notes = list(self._notes(type_, categories))
         missing = "error" if not self.has_missing else "category" if categories else "keep"
         draft: dict[str, Any] = {"name": self.field.name, "role": "", "type": type_, "missing": missing}
@@ -235,14 +237,31 @@ class _Column:
             return None
         return numbers if all(map(math.isfinite, numbers)) else None
 
-    def _labels(self, categories: Sequence[Any]) -> list[str]:
+    def _known_labels(self) -> dict[str, str]:
         try:
             known = json.loads(self._text(b"value_labels") or "{}")
         except json.JSONDecodeError:
-            return []
-        if not isinstance(known, dict) or not any(str(c) in known for c in categories):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def _labels(self, categories: Sequence[Any]) -> list[str]:
+        known = self._known_labels()
+        if not any(str(c) in known for c in categories):
             return []
         return [str(known.get(str(c), c)) for c in categories]
+
+    def _with_labelled(self, categories: list[Any]) -> list[Any]:
+        """Add values that the file labels and does not hold, where it labels all that it holds: they could occur."""
+        known, held = self._known_labels(), {str(c) for c in categories}
+        if not held or not held <= set(known) or pa.types.is_dictionary(self.field.type) or self.is_many:
+            return categories
+        kind = type(categories[0])
+        more = [kind(_as_number(text)) if kind is not str else text for text in known if _fits(kind, text) - held]
+        if len(held) + len(more) > self.limit:
+            return categories
+        every = [*categories, *more]
+        numbers = [_as_number(c) for c in every]
+        return sorted(every, key=_as_number) if all(map(math.isfinite, numbers)) else sorted(every)
 
     def _missing_codes(self, categories: Sequence[Any]) -> list[Any]:
         """Return the categories that the file declares to mean "no answer", one by one or by a range of numbers."""
@@ -312,6 +331,14 @@ def _as_number(value: Any) -> float:
         return float(value)
     except ValueError:
         return math.nan
+
+
+def _fits(kind: type, text: str) -> set[str]:
+    """Return the text itself where it is a value of this kind, else nothing."""
+    number = _as_number(text)
+    whole = math.isfinite(number) and number.is_integer()
+    good = {str: True, float: math.isfinite(number), int: whole}.get(kind, False)
+    return {text} if good else set()
 
 
 def _is_whole(value: Any) -> bool:
