@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def invert(matrices: NDArray[np.float64]) -> bool:
     """Replace each symmetric positive definite matrix (n, S, S) by its inverse; False where a pivot vanishes."""
     size = matrices.shape[1]

@@ -1,0 +1,111 @@
+"""Structure on the New York file: rules, a map of 200 regions, joint blocks, the whole record in the objective.
+
+Run as ``python -m benchmarks.structure FOLDER`` with the folder of the shared data; writes results/structure.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial import Delaunay
+
+from postrand import ReleaseKey, formats, infer, load_plan, run
+from postrand.blocks import design_blocks
+from postrand.design import Exponential, Metric, design
+from postrand.design.joint import joint_gain, whole_record
+from postrand.engines import LocalEngine
+from postrand.objectives import ExpectedDistance
+from postrand.privacy import MetricPrivacy
+from postrand.rules import forbidden
+
+FILE, RULES = "ny_like_population_953076.parquet", "ny_structural_zeros.csv"
+LINKED = (("ownership", "mortgage"), ("age", "marital_status"), ("age", "employment"))
+
+
+def write_plan(data: Path, folder: Path) -> Path:
+    drafts = infer.infer(formats.read(data / FILE))
+    for draft in drafts:
+        draft["role"] = "key"
+    rules = f'rules_file = "{data / RULES}"\n'
+    (folder / "codebook.toml").write_text(rules + infer.codebook_text(drafts), encoding="utf-8")
+    text = f'[source]\nfile = "{data / FILE}"\ncodebook = "codebook.toml"\n'
+    text += '[privacy]\nmodel = "differential"\nepsilon = 9.0\n'
+    for names in [["ownership", "mortgage"], *([d["name"]] for d in drafts[2:])]:
+        listed = ", ".join(f'"{n}"' for n in names)
+        text += f'[[blocks]]\nvariables = [{listed}]\nprivacy = {{ model = "differential", epsilon = 1.0 }}\n'
+    path = folder / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def timed(function, *arguments, **options):
+    start = time.perf_counter()
+    return function(*arguments, **options), time.perf_counter() - start
+
+
+def new_york(data: Path) -> list[str]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plan = load_plan(write_plan(data, folder))
+        _, design_time = timed(design_blocks, plan)
+        release, protect_time = timed(run, plan, folder / "out", release_key=ReleaseKey.from_seed(1))
+        codes = {}
+        table = release.frame()
+        for v in plan.codebook.variables:
+            codes[v.name] = table.column(v.name).combine_chunks().indices.to_numpy()
+        wrong = int(forbidden(plan.codebook, codes, plan.codebook.rules).sum())
+        lines = [
+            f"| rules | {len(plan.codebook.rules)} |",
+            f"| records | {table.num_rows:,} |",
+            f"| design, s | {design_time:.2f} |",
+            f"| protect (check, design, certify, perturb, write, summarise), s | {protect_time:.2f} |",
+            f"| forbidden combinations released | {wrong} |",
+        ]
+        engine, source = LocalEngine(), formats.read(data / FILE, plan.codebook)
+        for names in LINKED:
+            counts = engine.count(source, plan.codebook, names).dense()
+            together, apart = joint_gain(counts, [1.0] * len(names))
+            lines.append(
+                f"| {' x '.join(names)}: joint / independent information, ε = 1 each | {together / apart:.2f} |"
+            )
+        for name, other in (("employment", "age"), ("education", "age"), ("marital_status", "age"), ("race", "sex")):
+            if plan.codebook[name].size <= 12:
+                found = whole_record(engine.count(source, plan.codebook, [name, other]).dense(), 1.0)
+                text = f"| {name} given {other}: whole-record optimum / marginal optimum, ε = 1 "
+                lines.append(f"{text}| {found.value / found.marginal_value:.4f} |")
+        return lines
+
+
+def regions(size: int = 200) -> list[str]:
+    generator = np.random.default_rng(0)
+    points = generator.random((size, 2))
+    pairs = {
+        (int(min(a, b)), int(max(a, b)))
+        for corners in Delaunay(points).simplices
+        for a, b in zip(corners, np.roll(corners, 1), strict=True)
+    }
+    edges = tuple((i, k, float(np.linalg.norm(points[i] - points[k]) * np.sqrt(size))) for i, k in sorted(pairs))
+    prior = generator.dirichlet(np.ones(size))
+    best, seconds = timed(design, prior, MetricPrivacy(1.0, edges), ExpectedDistance(edges), Metric())
+    fast, quick = timed(design, prior, MetricPrivacy(1.0, edges), ExpectedDistance(edges), Exponential())
+    return [
+        f"| map of {size} regions, {len(edges)} edges: optimal channel, s | {seconds:.1f} |",
+        f"| proven relative gap | {best.relative_gap:.1e} |",
+        f"| expected distance, exponential / optimal ({quick:.2f} s) | {fast.value / best.value:.2f} |",
+    ]
+
+
+def main() -> None:
+    data = Path(sys.argv[1]).resolve()
+    lines = ["| what | figure |", "| --- | --- |", *new_york(data), *regions()]
+    text = "\n".join(lines) + "\n"
+    (Path(__file__).parent / "results" / "structure.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
