@@ -128,13 +128,17 @@ def misplaced_heavy_imports(src: Path = SRC) -> list[str]:
     ]
 
 
+# The last is a browser's expectation, which waits for what is to come true: expect(page.locator(...)).to_have_text(...)
+ASSERTS = r"(^|\.)(assert_|check_)\w*$|(^|\.)testing\.|^pytest\.(raises|warns|fail)$|^expect\(.*\)\.(not_)?to_\w+$"
+
+
 def asserts_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             return True
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if re.search(r"(^|\.)(assert_|check_)\w*$|(^|\.)testing\.|^pytest\.(raises|warns|fail)$", name):
+            if re.search(ASSERTS, name):
                 return True
     return False
 
