@@ -105,6 +105,8 @@ def test_a_model_brings_a_structure_that_suits_it(bench: Bench) -> None:
     [
         ("role", "99", "key", "no such column"),
         ("role", "x", "key", "no such column"),
+        ("role", "²", "key", "no such column"),
+        ("role", "9" * 5000, "key", "no such column"),
         ("role", "0", "king", "no role"),
         ("role", "0", "weight", "only one variable"),
         ("fraction", "", "0", "percentage"),

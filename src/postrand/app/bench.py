@@ -129,9 +129,14 @@ class _Refused(Exception):
 
 
 def _column(bench: Bench, text: str) -> int:
-    if not text.isdigit() or int(text) >= len(bench.roles):
+    if _number(text) >= len(bench.roles):
         raise _Refused("there is no such column")
-    return int(text)
+    return _number(text)
+
+
+def _number(text: str) -> int:
+    """Return a whole number of at most eight digits, or one beyond all of them."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 8 else 10**9
 
 
 def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
@@ -246,7 +251,7 @@ _ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
     "shown": lambda bench, key, value: dataclasses.replace(bench, shown=_column(bench, value)),
     "pair": _pair,
     "find": lambda bench, key, value: dataclasses.replace(bench, find=value[:100], page=0),
-    "page": lambda bench, key, value: dataclasses.replace(bench, page=max(0, int(value) if value.isdigit() else 0)),
+    "page": lambda bench, key, value: dataclasses.replace(bench, page=_number(value)),
 }
 
 

@@ -16,7 +16,7 @@ from postrand.app import bench as benches
 from postrand.app import documents, forms, studies, views, widgets
 from postrand.app.bench import Bench
 from postrand.app.page import SCREENS
-from postrand.app.slots import Problem, Slot, Store, changed
+from postrand.app.slots import Problem, Slot, Store, attempt, changed
 from postrand.errors import PostrandError
 
 
@@ -190,12 +190,10 @@ def _design_screen(slot: Callable[[], Slot], part: Part) -> None:
     @reactive.calc
     def now() -> studies.Point | Problem | None:
         bench = part("all")
-        if not bench.perturbed:
-            return None
-        try:
-            return _point(slot(), bench, bench.shown)
-        except PostrandError as error:
-            return Problem("\n".join(error.problems))
+        found: studies.Point | Problem | None = None
+        if bench.perturbed:
+            found = attempt(lambda: _point(slot(), bench, bench.shown))
+        return found
 
     @render.ui
     def readout() -> Any:
@@ -234,25 +232,12 @@ def _design_screen(slot: Callable[[], Slot], part: Part) -> None:
 
 
 def _counts(slot: Slot, bench: Bench, columns: tuple[int, ...]) -> Any:
-    key = (bench.opened, columns)
-    if key not in slot.counted:
-        slot.counted[key] = studies.counts(bench, columns)
-    return slot.counted[key]
+    return slot.keep((bench.opened, columns), lambda: studies.counts(bench, columns))
 
 
 def _point(slot: Slot, bench: Bench, column: int) -> studies.Point:
-    key = (
-        bench.opened,
-        column,
-        bench.model,
-        bench.objective,
-        bench.structure,
-        bench.prior,
-        tuple(sorted(bench.values.items())),
-    )
-    if key not in slot.counted:
-        slot.counted[key] = studies.point(bench, _counts(slot, bench, (column,)))
-    found: studies.Point = slot.counted[key]
+    key = (bench.opened, column, *_family(bench), bench.prior, tuple(sorted(bench.values.items())))
+    found: studies.Point = slot.keep(key, lambda: studies.point(bench, _counts(slot, bench, (column,))))
     return found
 
 

@@ -20,6 +20,7 @@ from postrand.app.studies import Watch
 from postrand.errors import PostrandError
 
 MAX_SLOTS = 20
+MAX_KEPT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,14 @@ class Slot:
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def keep(self, key: Any, function: Callable[[], Any]) -> Any:
+        """Return a value that is found at once, computed only where it is not kept from before."""
+        if key not in self.counted:
+            if len(self.counted) >= MAX_KEPT:
+                self.counted.clear()
+            self.counted[key] = function()
+        return self.counted[key]
 
     def ask(self, kind: str, key: Any, function: Callable[[], Any]) -> tuple[Any, bool]:
         """Return the result for ``key``, or None while it is computed in the background, and whether that goes on."""
@@ -143,8 +152,13 @@ class Slot:
 
 async def guarded(function: Callable[[], Any]) -> Any:
     """Run a function in a thread; whatever it raises becomes a Problem, so that the server stays up."""
+    return await asyncio.to_thread(attempt, function)
+
+
+def attempt(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, or the Problem that kept it from that."""
     try:
-        return await asyncio.to_thread(function)
+        return function()
     except studies.Cancelled:
         return Problem("Cancelled: nothing was released.")
     except PostrandError as error:
