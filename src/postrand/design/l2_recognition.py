@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ Vector = NDArray[np.float64]
 FLOORS = (0.9, 0.75, 0.6, 0.45, 0.3, 0.15, 0.0)
 """Smallest diagonals tried in turn, each from the last one's solution (CHR: start again with a smaller γ)."""
 
+MANY_MOVES = 10_000
+"""Beyond so many moves (K = 100 types that all occur), ``auto`` takes the restricted variant: 2 s become hours."""
+
 _INSIDE = 1e-8  # α is taken so much smaller, relative: room for the solver's tolerance and for rounding
 _TOLERANCE = 1e-8  # a condition or reduced cost missed by less is met, in records
 _ROUNDS = 40
@@ -62,7 +66,7 @@ class LeastLoss:
         The smallest probability of releasing the truth that is allowed. Above 1/2 a bound is proven too:
         ``n² l2 >= c Σ U0 (1 - M_ii)``, ``c = 1 + (1 - a)²``, ``a = ρ² / (γ (1 - ρ²))``, ``ρ = (1-γ)/γ``.
     reach
-        ``"all"`` moves, or ``"cover"``.
+        ``"all"`` moves, or ``"cover"``; ``"auto"`` is ``"all"`` on small domains and ``"cover"`` beyond, and says so.
     invariant
         Sets of key variables whose margins keep their expectation, ``U0ᵀM`` summed over the other keys.
     start
@@ -84,7 +88,7 @@ class LeastLoss:
 
     name: ClassVar[str] = "least-loss"
     min_diagonal: float = 0.0
-    reach: Literal["all", "cover"] = "all"
+    reach: Literal["auto", "all", "cover"] = "auto"
     invariant: tuple[tuple[str, ...], ...] = ()
     start: tuple[tuple[float, ...], ...] | None = None
 
@@ -95,8 +99,8 @@ class LeastLoss:
         object.__setattr__(self, "invariant", tuple(tuple(s) for s in self.invariant))
         if not (isinstance(self.min_diagonal, (int, float)) and 0 <= self.min_diagonal < 1):
             raise DesignError(sentence("min_diagonal is not a probability", got=self.min_diagonal, wanted="0 <= γ < 1"))
-        if self.reach not in ("all", "cover"):
-            raise DesignError(sentence("unknown reach", got=repr(self.reach), wanted="'all' or 'cover'"))
+        if self.reach not in ("auto", "all", "cover"):
+            raise DesignError(sentence("unknown reach", got=repr(self.reach), wanted="'auto', 'all' or 'cover'"))
 
     def solve(self, prior: Vector, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best matrix found, as an exact law; raises DesignError for another objective or no C1."""
@@ -111,11 +115,12 @@ class LeastLoss:
             return Solution(
                 unchanged, 0.0, {"notes": ("Nothing has to change: every combination is frequent enough.",)}
             )
-        problem = Problem(model, prior * model.file.records, self, epsilon)
+        structure, notes = _settled(self, model, epsilon)
+        problem = Problem(model, prior * model.file.records, structure, epsilon)
         best = _search(problem)
         law = _round(best.matrix, privacy, problem)
         scale = 1 / (model.file.records * objective.records)
-        return Solution(law, best.bound * scale, _details(best, problem))
+        return Solution(law, best.bound * scale, _details(best, problem, notes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,6 +224,37 @@ def _conditions(structure: LeastLoss, privacy: PrivacyModel) -> tuple[Spontaneou
     if len(recognition) != 1 or len(recognition) + len(differential) < len(models):
         raise refuse(structure, privacy, "take SpontaneousRecognition, or Together with DifferentialPrivacy")
     return recognition[0], min(differential, default=None)
+
+
+def _settled(
+    structure: LeastLoss, model: SpontaneousRecognition, epsilon: float | None
+) -> tuple[LeastLoss, tuple[str, ...]]:
+    """Return the structure with its reach decided, and what the user is to know of that.
+
+    Raises
+    ------
+    DesignError
+        If the domain is large and its moves cannot be restricted, since ε-DP needs them all.
+    """
+    if structure.reach != "auto":
+        return structure, ()
+    types = model.file
+    if len(types.occurring) * types.size <= MANY_MOVES:
+        return dataclasses.replace(structure, reach="all"), ()
+    if epsilon is not None:
+        raise DesignError(
+            sentence(
+                "with differential privacy every type may become every other, and these are many",
+                got=f"{types.size} types",
+                wanted=f"up to {math.isqrt(MANY_MOVES)}",
+                fix="coarsen or leave out a key; reach = 'all' tries it all the same, for hours",
+            )
+        )
+    note = (
+        f"With {types.size} types only frequent ones change, and only into rarer ones (reach = 'cover'); "
+        "reach = 'all' with min_diagonal = 0.9 may lose a few percent less, in minutes."
+    )
+    return dataclasses.replace(structure, reach="cover"), (note,)
 
 
 def _search(problem: Problem) -> Found:
@@ -372,11 +408,14 @@ def _round(matrix: NDArray[np.float64], privacy: PrivacyModel, problem: Problem)
     return round_inside(np.clip(matrix, 0, None), privacy)
 
 
-def _details(found: Found, problem: Problem) -> dict[str, Any]:
+def _details(found: Found, problem: Problem, notes: tuple[str, ...]) -> dict[str, Any]:
     stays = found.matrix.diagonal()[problem.types.occurring]
+    changes = float(problem.types.counts @ (1 - found.matrix.diagonal()))
     return {
+        "notes": (f"About {changes:.3g} of {problem.types.records:,} records are expected to change.", *notes),
         "algorithm": "interior point on a growing set of moves",
-        "expected_changes": float(problem.types.counts @ (1 - found.matrix.diagonal())),
+        "expected_changes": changes,
+        "reach": problem.structure.reach,
         "fewest_changes": found.changes_bound,
         "smallest_diagonal": float(stays.min()),
         "stationarity": float(found.stationarity / found.value),
