@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
-.PHONY: help demo env test services check format lock clean
+.PHONY: help demo env test services bench check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -21,6 +21,9 @@ test: env services  ## run all tests and doctests
 
 services:  ## install Java and PostgreSQL from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
+
+bench: env services  ## time everything, and compare the ratios with benchmarks/baseline.json
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check

@@ -65,12 +65,10 @@ def timed(source_path, folder, number):
     return {"wall_s": time.perf_counter() - start, **json.loads(found.stdout)}
 
 
-def main(arguments):
-    if arguments[:1] == ["--job"]:
-        job(*arguments[1:])
-        return
+def measure_all(given=None):
+    """Return the best of several runs, on the given file or a simulated one."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(arguments[0]) if arguments else Path(folder) / "survey.parquet"
+        path = Path(given) if given else Path(folder) / "survey.parquet"
         if not path.exists():
             simulate(path)
         first, *rest = [timed(path, folder, number) for number in range(RUNS + 1)]
@@ -78,12 +76,24 @@ def main(arguments):
     result = {"processors": len(os.sched_getaffinity(0)), "first_wall_s": first["wall_s"], **best}
     result["peak_bytes"] = max(run["peak_bytes"] for run in rest)
     result["ns_per_value"] = best["wall_s"] / (RECORDS * len(SIZES)) * 1e9
-    text = (
-        "| processors | wall, s | of which perturbing, s | peak memory, MB | ns per value |\n"
-        "| ---: | ---: | ---: | ---: | ---: |\n"
+    return result
+
+
+def markdown(result):
+    yield "| processors | wall, s | of which perturbing, s | peak memory, MB | ns per value |"
+    yield "| ---: | ---: | ---: | ---: | ---: |"
+    yield (
         f"| {result['processors']} | {result['wall_s']:.2f} | {result['perturb_s']:.2f} "
-        f"| {result['peak_bytes'] / 1e6:.0f} | {result['ns_per_value']:.0f} |\n"
+        f"| {result['peak_bytes'] / 1e6:.0f} | {result['ns_per_value']:.0f} |"
     )
+
+
+def main(arguments):
+    if arguments[:1] == ["--job"]:
+        job(*arguments[1:])
+        return
+    result = measure_all(*arguments)
+    text = "\n".join(markdown(result)) + "\n"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "job.md").write_text(text)
     (RESULTS / "job.json").write_text(json.dumps(result, indent=1) + "\n")

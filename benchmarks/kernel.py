@@ -94,8 +94,12 @@ def markdown(rows):
         )
 
 
+def measure_all():
+    return [measure(size, "k-RR") for size in SIZES] + [measure(size, "dense") for size in (10, 1000)]
+
+
 def main():
-    rows = [measure(size, "k-RR") for size in SIZES] + [measure(size, "dense") for size in (10, 1000)]
+    rows = measure_all()
     RESULTS.mkdir(exist_ok=True)
     text = "\n".join(markdown(rows)) + "\n"
     (RESULTS / "kernel.md").write_text(text)
