@@ -70,7 +70,7 @@ def identity_of(source: Source, secret: bytes, choices: list[Any]) -> str:
     paths = [part.path for part in parts if hasattr(part, "path")]
     stats = [(path, path.stat()) for path in paths]
     files = [[str(path.resolve()), found.st_size, found.st_mtime_ns] for path, found in stats]
-    text = json.dumps([files, source.schema.names, choices])
+    text = json.dumps([files, source.schema.names, source.num_rows, choices])
     return hashlib.sha256(b"postrand run\0" + hashlib.sha256(secret).digest() + text.encode()).hexdigest()
 
 
