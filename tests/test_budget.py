@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from postrand.design import UniformOffDiagonal
-from postrand.design.budget import Share, allocate, information_curve
+from postrand.design.budget import Share, allocate, floors, information_curve
 from postrand.errors import DesignError
 
 
@@ -84,3 +84,14 @@ def test_bad_divisions_are_refused(arguments, message):
 def test_bad_shares_are_refused(arguments):
     with pytest.raises(DesignError, match="share"):
         Share(**arguments)
+
+
+def test_a_least_share_is_kept_where_the_optimum_would_take_it():
+    shares = [Share(), Share(weight=5.0, least=0.2), Share(least=1.5)]
+    curves, weights = [concave(1.0)] * 3, [share.weight for share in shares]
+    free, kept = allocate(curves, 3.0, weights), allocate(curves, 3.0, weights, floors(shares, 3.0))
+    assert free.epsilons[2] < 1.0
+    assert kept.epsilons[2] == pytest.approx(1.5, rel=1e-9)
+    assert kept.epsilons[2] >= 1.5
+    assert kept.value < free.value
+    assert floors([Share(least=3.0), Share()], 3.0)[1] == 0.0  # nothing remains, which allocate refuses

@@ -1,6 +1,7 @@
 """Plans with strata, closed blocks, shares, selections, distances and every provenance of the prior, end to end."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +155,20 @@ def test_blocks_share_what_the_claim_leaves(folder):
     assert age + job == pytest.approx(3.0, rel=1e-6)
     assert job > age
     assert certificate(release)["account"]["total"] <= 3.0
+
+
+def test_a_least_share_reaches_the_law(folder):
+    both = '[[blocks]]\nvariables = ["age"]\nprivacy = { model = "share", least = LEAST }\n[[blocks]]\n'
+    both += 'variables = ["job"]\nprivacy = { model = "share", weight = 3.0, least = 1.0 }\n'
+    for least, wanted in (("1.25", 1.25), ("2.0", 2.0)):  # the second leaves job its least, and nothing to divide
+        release = protect(folder, HEAD + both.replace("LEAST", least))
+        age, job = certificate(release)["account"]["blocks"]
+        assert age == pytest.approx(wanted, rel=1e-6)
+        assert age + job == pytest.approx(3.0, rel=1e-6)
+        assert certificate(release)["account"]["total"] <= 3.0
+        shutil.rmtree(folder / "out")
+    with pytest.raises(DesignError, match="the least shares exceed the budget"):
+        protect(folder, HEAD + both.replace("LEAST", "2.5"))
 
 
 def test_only_rare_records_are_perturbed(folder):

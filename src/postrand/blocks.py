@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from postrand import formats
 from postrand.codebook import Codebook
-from postrand.design.budget import Curve, Share, allocate, information_curve
+from postrand.design.budget import Curve, Share, allocate, floors, information_curve
 from postrand.design.problem import Design, Prior
 from postrand.design.shaped import Weights, design_shape
 from postrand.design.solve import design as solve
@@ -31,6 +31,8 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records
 from postrand.shapes import Shape, select
 from postrand.table import ContingencyTable
+
+_MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +212,16 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, DifferentialPrivac
         what = "nothing of the record's epsilon is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
     curves = [_curve(tasks[b], plan.codebook) for b in sharing]
-    found = allocate(curves, left * (1 - 2**-40), [share.weight for share in sharing.values()])
+    shares = list(sharing.values())
+    found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in shares], _least(shares, left))
     return {b: DifferentialPrivacy(e) for b, e in zip(sharing, found.epsilons, strict=True)}
+
+
+def _least(shares: Sequence[Share], left: float) -> list[float]:
+    """Return the least share of each; those that ask for all that is left, to the last digit, bear the margin."""
+    least = floors(shares, left)
+    fits = left * (1 - _MARGIN) < math.fsum(least) <= left
+    return [e * (1 - 2 * _MARGIN) for e in least] if fits else least
 
 
 def _curve(task: _Task, codebook: Codebook) -> Curve:

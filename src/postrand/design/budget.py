@@ -41,7 +41,7 @@ class Share:
     """Ask for a share of what the record's claim leaves: a privacy for blocks of a plan, not a guarantee of its own.
 
     ``weight``: how much a nat about this block is worth beside a nat about another; ``least``: an ε it surely gets
-    (0: a tenth of an equal share).
+    (0: a tenth of an equal share of the rest).
 
     Raises
     ------
@@ -176,6 +176,16 @@ class _Known:
             up, down = (self.weight * self.curve(epsilon + s)[0] for s in (step, -step))
             self.slopes[epsilon] = float((up - down) / (2 * step))
         return self.slopes[epsilon]
+
+
+def floors(shares: Sequence[Share], total: float) -> list[float]:
+    """Return the least ε of each share: what it asks for, else a tenth of an equal share of what then remains.
+
+    >>> floors([Share(least=1.0), Share()], 2.0)
+    [1.0, 0.05]
+    """
+    rest = max(0.0, total - math.fsum(share.least for share in shares))
+    return [share.least or _LEAST * rest / len(shares) for share in shares]
 
 
 def _knapsack(known: Sequence[_Known], total: float, multiplier: float) -> list[float]:
