@@ -7,8 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
+from postrand.cli import main
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
 from postrand.matrix import randomised_response
 from postrand.privacy.histogram import noisy_counts
@@ -82,6 +84,18 @@ def test_closed_blocks_release_nothing_forbidden_and_verify(folder):
     found = estimate.table(release.frame(), ["age", "job"], release.mechanism)
     assert found.value.sum() == pytest.approx(1.0, abs=1e-9)
     assert abs(found.value[0, 1:]).max() < 1e-9  # what cannot occur is estimated as nothing
+
+
+def test_the_design_says_which_way_to_keep_the_rules(folder):
+    one = HEAD + '[[blocks]]\nvariables = ["age", "job"]\n'
+    for text, wanted in ((HEAD + BOTH, True), (one, False)):
+        (folder / "plan.toml").write_text(text)
+        call = ["design", "--plan", str(folder / "plan.toml")]
+        advice = json.loads(CliRunner().invoke(main, [*call, "--json"]).stdout)["advice"]
+        printed = CliRunner().invoke(main, call).stdout
+        line = "Rules link age, job: 7 feasible combinations. One joint block is advised"
+        assert [text.startswith(line) for text in advice] == [True] * wanted  # nothing to say where one block keeps all
+        assert (line in printed) is wanted
 
 
 def test_records_that_contradict_a_rule_stop_the_run(folder):

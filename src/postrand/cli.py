@@ -139,8 +139,9 @@ def design(plan: Path) -> Result:
     mechanism = mechanism_of(loaded, blocks)
     certificate = certify(mechanism, claims_of(loaded, mechanism))
     data = {"blocks": [block.to_dict() for block in blocks], "claims": list(certificate.sentences)}
+    data["advice"] = list(loaded.advice)
     lines = [str(block) for block in blocks]
-    return data, "\n".join([*lines, "", *certificate.sentences])
+    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences])
 
 
 @command

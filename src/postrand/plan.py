@@ -24,7 +24,7 @@ from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
 from postrand.objectives import ExpectedDistance, L2Loss
 from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
-from postrand.shapes import Part, Shape, shapes_of
+from postrand.shapes import Part, Shape, advice, shapes_of
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
@@ -106,11 +106,19 @@ class Plan:
     @property
     def shapes(self) -> tuple[Shape | None, ...]:
         """The shape of each block; None where it acts on all combinations of its variables, and reads no other."""
-        parts = [Part(block.variables, block.given) for block in self.blocks]
         return tuple(
             None if shape.is_simple and len(shape.cells) == self._cells(block) and not block.rarer_than else shape
-            for block, shape in zip(self.blocks, shapes_of(self.codebook, parts), strict=True)
+            for block, shape in zip(self.blocks, shapes_of(self.codebook, self._parts), strict=True)
         )
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Which way of keeping the rules to take, for each set of blocks that they link."""
+        return tuple(advice(self.codebook, self._parts))
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [Part(block.variables, block.given) for block in self.blocks]
 
     def _cells(self, block: BlockPlan) -> int:
         return math.prod(self.codebook[name].size for name in block.variables)
