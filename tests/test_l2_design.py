@@ -1,6 +1,7 @@
 """The least-loss design: against other solvers and closed forms, its certificate, and what it refuses."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -183,6 +184,54 @@ def test_the_sparse_hessian_is_the_exact_one_at_the_identity(seed):
     basis = np.vstack([np.eye(V), flows])
     symmetric = sparse + sparse.T - np.diag(sparse.diagonal())
     np.testing.assert_allclose(basis.T @ symmetric @ basis, exact, atol=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_one_way_moves_have_the_loss_of_their_matrix_in_closed_form(seed):
+    """Types 0..3 change into 4..6, type 7 not at all: value, gradient and Hessian diagonals against the matrix."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 50, 8).astype(float)
+    moves = Moves.among(np.arange(4), np.arange(4, 7))
+    loss = MoveLoss(moves, weights, weights)
+    y = rng.uniform(0, 0.3, len(moves)) * weights[moves.rows]
+    M = loss.matrix(y)
+    assert loss.value(y) == pytest.approx(L2Loss(1 / weights.sum()).value(M, weights / weights.sum()), rel=1e-9)
+    np.testing.assert_allclose(loss.gradient(y), loss.slope(M, moves), rtol=1e-8)
+    A = np.linalg.inv(M)
+    D, P = np.diag(weights @ M), A @ A.T
+    wanted = [m.diagonal() for m in (A, P, A.T @ D @ A)] + [P.diagonal() * D.diagonal() * A.diagonal()]
+    np.testing.assert_allclose(loss._diagonals(y), wanted, rtol=1e-9)
+
+
+def test_types_that_do_not_move_are_left_out_of_the_inverse():
+    rng = np.random.default_rng(4)
+    weights = rng.integers(1, 50, 9).astype(float)
+    moves = Moves.among(np.array([1, 3, 5]), np.array([1, 3, 5, 8]))
+    loss = MoveLoss(moves, weights, weights)
+    y = rng.uniform(0, 0.2, len(moves)) * weights[moves.rows]
+    M = loss.matrix(y)
+    assert loss.value(y) == pytest.approx(L2Loss(1 / weights.sum()).value(M, weights / weights.sum()), rel=1e-9)
+    np.testing.assert_allclose(loss.gradient(y), loss.slope(M, moves), rtol=1e-8)
+    A = np.linalg.inv(M)
+    D, P = np.diag(weights @ M), A @ A.T
+    wanted = [m.diagonal() for m in (A, P, A.T @ D @ A)] + [P.diagonal() * D.diagonal() * A.diagonal()]
+    np.testing.assert_allclose(loss._diagonals(y), wanted, rtol=1e-9)
+
+
+def test_types_without_records_keep_the_identity_s_rows_and_large_domains_are_restricted(monkeypatch):
+    model = SpontaneousRecognition(0.1, 2).on([[400, 90, 0], [6, 120, 80]])
+    notes = []
+    for limit in (10_000, 10):
+        monkeypatch.setattr(sys.modules[LeastLoss.__module__], "MANY_MOVES", limit)
+        d = least_loss(model)
+        assert model.check([d.matrix]).holds
+        assert (d.matrix.weights[2] == TransitionMatrix.identity(6).weights[2]).all()
+        notes.append((d.details["reach"], "reach = 'cover'" in d.message))
+    assert notes == [("all", False), ("cover", True)]
+    assert d.value == least_loss(model, reach="cover").value
+    prior = Prior(model.file.counts / model.file.records)
+    with pytest.raises(DesignError, match="every type may become every other, and these are many; got 6 types"):
+        design(prior, Together((model, DifferentialPrivacy(6.0))), L2Loss(), LeastLoss())
 
 
 def test_the_sparse_programme_is_c1():
