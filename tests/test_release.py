@@ -34,7 +34,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_release_holds_its_files_and_verifies(root: Path) -> None:
-    assert {p.name for p in root.iterdir()} == FILES
+    r_code = {"postrand.R", "r_categories.csv", *(f"r_matrix_{n}.csv" for n in range(1, 5))}
+    assert {p.name for p in root.iterdir()} == FILES | r_code
     verification = release.verify(root)
     assert verification.ok
     assert [check.name for check in verification.checks] == [

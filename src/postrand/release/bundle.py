@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from postrand import __version__, coding, formats, report
+from postrand import __version__, coding, estimate, formats, report
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
 from postrand.errors import ReleaseError, raise_all, sentence
@@ -26,6 +26,8 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
+MAX_R_CATEGORIES = 1000
+"""The files for R, which hold every probability as text, are left out where a block has more categories."""
 DATA = "data"
 """The one folder that a release may hold: its data, where that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], None]
@@ -130,7 +132,10 @@ def write(
             inspect(staging / data_name, mechanism, certificate, summary)
         texts = {n: t.encode() for n, t in made(staging / data_name, mechanism, certificate, summary).items()}
         raise_all(ReleaseError, name_problems([data_name, *texts]))
-        files = derive(mechanism, certificate, summary, data_name) | texts
+        derived = derive(mechanism, certificate, summary, data_name)
+        clashes = derived.keys() & texts.keys()
+        raise_all(ReleaseError, [sentence(f"the file name {name!r} is taken") for name in sorted(clashes)])
+        files = derived | texts
         for name, content in files.items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, __version__)
@@ -143,7 +148,9 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
 
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    return {
+    small = all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
+    r_code = {name: text.encode() for name, text in estimate.r_files(mechanism).items()} if small else {}
+    return r_code | {
         CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
         MECHANISM: canonical.dump(mechanism.to_dict()),
         CERTIFICATE: canonical.dump(certificate.to_dict()),

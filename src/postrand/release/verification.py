@@ -363,7 +363,7 @@ def _derived(
     problems = [
         sentence(FORGED, where=name, fix=hint if name == REPORT else "")
         for name, content in wanted.items()
-        if (root / name).read_bytes() != content
+        if not (root / name).is_file() or (root / name).read_bytes() != content
     ]
     raise_all(ReleaseError, problems)
     return True
