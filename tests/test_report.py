@@ -1,6 +1,7 @@
 """The page is a pure, safe and readable function of the release, and its numbers are the estimators'."""
 
 import itertools
+import math
 import re
 from html import unescape
 from html.parser import HTMLParser
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import estimate, release, report
+from postrand.account import record_account
 from postrand.certificate import Certificate, Facts, certify
 from postrand.codebook import Codebook, Variable
+from postrand.exact import format_upper
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.report import svg, text
@@ -204,6 +207,37 @@ def test_a_seeded_release_says_that_it_is_not_private() -> None:
     law = one(randomised_response(2, 1.0))
     page = page_of(law, summary_of(law), certify(law, (), Facts(key_is_private=False)))
     assert "This release is not private." in Page(page).text
+
+
+def test_the_account_of_one_record_adds_up(html: str) -> None:
+    spent = certify(LAW, CLAIMS, Facts()).account
+    words = Page(html).text
+    start = words.index("The account of one record", words.index("What is guaranteed"))
+    account = words[start : words.index("What is not guaranteed")]
+    for block, epsilon in zip(LAW.blocks, spent.blocks, strict=True):
+        row = re.search(re.escape(" × ".join(block.perturbed)) + r" (\S+) (\S+)%", re.sub(" +", " ", account))
+        assert row is not None
+        assert row[1] == format_upper(epsilon)
+        if math.isfinite(sum(spent.blocks)):
+            assert float(row[2]) == pytest.approx(100 * epsilon / sum(spent.blocks), abs=0.006)
+    assert f"Total, at most {format_upper(spent.total)}" in account
+    assert "spent on its frequencies" not in account
+
+
+def test_what_priors_spend_is_in_the_account() -> None:
+    matrix, book = randomised_response(2, 1.0), one(randomised_response(2, 1.0)).codebook
+    law = Mechanism([Block(("x",), matrix, provenance="dp", prior_epsilon=0.5)], book)
+    words = Page(page_of(law, summary_of(law))).text
+    assert "ε spent on its frequencies" in words
+    assert re.search(r"x 1 0\.5 100\.00% *Total, at most 1\.5", words)
+
+
+def test_a_block_without_epsilon_makes_the_total_infinite() -> None:
+    law = one(TransitionMatrix.from_array([[1.0, 0.0], [0.5, 0.5]]))
+    spent = record_account(law.blocks)
+    certificate = Certificate("0" * 64, (), (), (), (), account=spent)
+    words = Page(page_of(law, summary_of(law), certificate)).text
+    assert f"x {format_upper(spent.blocks[0])} – Total, at most {format_upper(math.inf)}" in words
 
 
 def test_certainty_is_not_called_doubt() -> None:
