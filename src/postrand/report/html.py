@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from postrand import options
-from postrand.account import Account
 from postrand.certificate import Certificate
 from postrand.exact import format_upper
 from postrand.mechanism import Block, Mechanism
@@ -79,7 +78,7 @@ def _page(
             records=summary.records,
             names=mechanism.require_codebook().names,
             claims=[_claim(c, f, mechanism) for c, f in zip(certificate.claims, certificate.findings, strict=True)],
-            account=_account(mechanism, certificate.account),
+            account=_account(mechanism, certificate),
             not_covered=certificate.not_covered,
             variables=found.variables[:VARIABLE_BUDGET],
             perturbed=len(found.variables),
@@ -134,14 +133,15 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
     }
 
 
-def _account(mechanism: Mechanism, account: Account) -> dict[str, Any]:
+def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
     """Return a row for each block: its name, what its law and its prior spend, and their share of the sum."""
+    account = certificate.account
     sums = [spent + prior for spent, prior in zip(account.blocks, account.priors, strict=True)]
     whole = math.fsum(sums)
     shares = [spent / whole if 0 < whole < math.inf else None for spent in sums]
     names = [" × ".join(block.perturbed) for block in mechanism.blocks][: len(sums)]
     rows = list(zip(names, account.blocks, account.priors, shares, strict=True))
-    return {"rows": rows, "priors": any(account.priors), "total": account.total}
+    return {"rows": rows, "priors": any(account.priors), "total": account.total, "ranked": bool(certificate.numerical)}
 
 
 def _option(value: object) -> str:
