@@ -4,6 +4,9 @@ import contextlib
 import io
 import re
 
+from postrand.design import OBJECTIVES, STRUCTURES
+from postrand.design.budget import Share
+from postrand.privacy import MODELS
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,6 +32,17 @@ def test_every_command_of_the_readme_exists():
 
 
 def test_links_lead_to_files():
-    links = re.findall(r"\]\((?!http)([^)#]+)", README)
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text("utf-8"))]
     assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_guide_names_models_that_exist():
+    guide = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    known = {member.name for member in (*MODELS, *OBJECTIVES, *STRUCTURES, Share)}
+    named = set(re.findall(r"^\|[^|]*\| `([a-z0-9-]+)`", guide, re.MULTILINE)) | set(
+        re.findall(r"^\| `([a-z0-9-]+)`", guide, re.MULTILINE)
+    )
+    assert named
+    assert named <= known
