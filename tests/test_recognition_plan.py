@@ -1,5 +1,6 @@
 """Security against spontaneous recognition from a plan to a release, its verification, an audit, and estimates."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -18,6 +19,7 @@ from postrand.release.bundle import derive
 from postrand.run import claims_of, design_blocks, mechanism_of
 from postrand.summary import summarise
 from postrand.tie import tie
+from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 from tests.test_l2_design import SHAPE, paper_file
 from tests.test_recognition import brute_force
@@ -315,3 +317,50 @@ def test_claims_over_blocks_with_listed_cells_are_refused(example, released):
         tie([claim], listed, count)
     (tied,) = tie([pr.Claim(pr.SpontaneousRecognition(0.1), tuple(KEYS))], listed, count)
     assert pr.certify(listed, [tied]).findings[0].holds
+
+
+@pytest.mark.slow
+def test_four_keys_of_a_real_survey_become_a_secure_release(shared_data, tmp_path):
+    """K = 432 types, α = 0.1: the restricted variant is taken by itself, and every condition holds exactly."""
+    keys = ["age", "sex", "marital_status", "employment"]
+    with (shared_data / "ny_pums_2000_sample.csv").open() as file:
+        rows = [[row[k] for k in keys] for row in csv.DictReader(file) if all(row[k] for k in keys)]
+    labels = [sorted(set(column)) for column in zip(*rows, strict=True)]
+    with (tmp_path / "survey.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([keys, *rows])
+    book = [
+        f'[[variables]]\nname = "{name}"\nrole = "key"\ncategories = {json.dumps(found)}\n'
+        for name, found in zip(keys, labels, strict=True)
+    ]
+    (tmp_path / "codebook.toml").write_text("\n".join(book))
+    plan = load_plan(planned(tmp_path, f"{RECORD}[[blocks]]\nvariables = {json.dumps(keys)}\n"))
+    (block,) = design_blocks(plan)
+    assert block.design.details["reach"] == "cover"
+    assert block.design.relative_gap < 1e-6
+    assert block.design.value == pytest.approx(2.197e-6, rel=1e-3)  # docs/papers/chr.md
+    made = pr.run(plan, tmp_path / "release")
+    found = release.verify(made.path, file=tmp_path / "survey.csv")
+    assert all(check.ok for check in found.checks)
+
+
+GUIDE = (ROOT / "docs" / "recognition.md").read_text(encoding="utf-8")
+
+
+def test_the_guide_s_plans_are_plans(tmp_path):
+    """The paragraphs of TOML, put together as a curator would, with the guide's names."""
+    counts = np.random.default_rng(1).multinomial(3000, np.full(24, 1 / 24)).reshape(2, 3, 2, 2)
+    write_survey(tmp_path, counts)
+    names = {"a": "sex", "b": "age", "c": "job", "d": "region"}
+    for file in ("survey.csv", "codebook.toml"):
+        text = (tmp_path / file).read_text()
+        head, rest = text.split("\n", 1) if file == "survey.csv" else (text, "")
+        for old, new in names.items():
+            quoted = (f'"{old}"', f'"{new}"') if file == "codebook.toml" else (f"{old},", f"{new},")
+            head = head.replace(*quoted)
+        (tmp_path / file).write_text(f"{head}\n{rest}")
+    whole, *blocks = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+    assert len(blocks) == 3
+    privacy = RECORD
+    for n, text in enumerate([whole, *(privacy + block for block in blocks)]):
+        plan = load_plan(planned(tmp_path, text[text.index("[privacy]") :], f"{n}.toml"))
+        assert design_blocks(plan)[0].block.provenance == "confidential"
