@@ -358,6 +358,8 @@ def test_what_is_refused():
     with pytest.raises(DesignError, match="start does not fit the key types; got 2; wanted 4"):
         least_loss(SMALL, start=((0.9, 0.1), (0.1, 0.9)))
     p = SMALL.file.counts / SMALL.file.records
+    with pytest.raises(DesignError, match=r"no combination is frequent enough.*reach = 'all'"):
+        least_loss(SpontaneousRecognition(0.1, 2).on([[5, 6], [7, 8]]), reach="cover")
     with pytest.raises(DesignError, match="no algorithm for 'information'"):
         design(p, SMALL, MutualInformation(), LeastLoss())
     with pytest.raises(DesignError, match="no algorithm for 'differential'"):

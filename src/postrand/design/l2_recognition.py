@@ -259,6 +259,14 @@ def _settled(
 
 def _search(problem: Problem) -> Found:
     """Lower the smallest diagonal step by step and keep the best (``cover`` is convex, ε-DP far from I: one step)."""
+    if not len(problem.moves):
+        raise DesignError(
+            sentence(
+                "no combination is frequent enough to change into the rare ones",
+                got="reach 'cover', and every combination with fewer than 1/alpha records",
+                fix="coarsen a key, or set reach = 'all' with min_diagonal = 0.9 (minutes to hours)",
+            )
+        )
     least = problem.structure.min_diagonal
     floors = [f for f in FLOORS if f > least] + [least]
     if problem.epsilon is not None or problem.structure.reach == "cover":
