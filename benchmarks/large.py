@@ -4,7 +4,6 @@ Run ``python benchmarks/large.py [RECORDS] [ENGINE ...]`` (engines: local, local
 is made in pieces in a temporary folder, and removed at the end. Each engine runs in a fresh process.
 """
 
-import functools
 import json
 import os
 import resource
@@ -47,9 +46,12 @@ def simulate(folder, records, variables=VARIABLES, categories=CATEGORIES, files=
 
 def work(name, source_folder, out):
     """Do the job with one engine; this is the part that is timed."""
+    import pyarrow as pa
+
     from postrand import formats
     from postrand.codebook import Codebook, Variable
     from postrand.engines import FolderSink, LocalEngine
+    from postrand.frames import TableSource
     from postrand.matrix import randomised_response
     from postrand.mechanism import Mechanism
     from postrand.randomness import ReleaseKey
@@ -69,8 +71,9 @@ def work(name, source_folder, out):
 
         conf = {"spark.local.dir": str(Path(out).parent), "spark.driver.memory": "4g"}
         engine = SparkEngine(local_session(f"local[{threads}]", **conf), scratch=Path(out).parent)
-        count = functools.partial(engine.count, source, Codebook(variables), [variables[0].name])
-        count()  # Spark has started when it is timed
+        # Spark and its Python workers have started when they are timed, as on a cluster in use.
+        few, warm = TableSource(pa.Table.from_batches([first])), FolderSink(Path(out).parent / f"warm-{name}")
+        engine.perturb(few, mechanism, key, warm)
     elif threads.isdigit():
         engine = LocalEngine(threads=int(threads), scratch=Path(out).parent)
     start, cpu = time.perf_counter(), time.process_time()

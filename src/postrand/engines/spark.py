@@ -12,17 +12,16 @@ import re
 import shutil
 import sys
 import tempfile
-import urllib.parse
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from postrand import formats
 from postrand.codebook import Codebook
@@ -32,7 +31,7 @@ from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, tabl
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
 from postrand.formats import PartsSource, Source
-from postrand.formats.base import BATCH_ROWS, bounded, select
+from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.formats.parquet import ParquetSource
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
@@ -119,7 +118,7 @@ class SparkEngine:
         if weight is not None:
             check_weight(source.schema, weight)
             total = weight_sql(f"c{columns.index(weight)}", "{} < double('infinity')")
-        with self._frame(source, columns, numbered=False) as frame, _explained("count"):
+        with self._frame(source, columns) as frame, _explained("count"):
             sums = [F.expr(text).alias(f"sum{n}") for n, text in enumerate(total)]
             groups = _quietly(frame.groupBy(*(f"c{columns.index(v.name)}" for v in held)).agg(*sums).toArrow)
             named = groups.rename_columns([*variables, TOTAL, *([] if weight is None else [WRONG])])
@@ -146,15 +145,14 @@ class SparkEngine:
         inputs = list(dict.fromkeys([*perturber.inputs, *([] if record_key is None else [record_key])]))
         schema, needed = released_schema(source, names), pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
-        with self._frame(source, inputs, numbered) as frame, self._folder(sink) as folder:
-            total = frame.count() if source.num_rows is None else source.num_rows
+        with self._rows(source, inputs, numbered) as (frame, step, total), self._folder(sink) as folder:
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
             suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"
             work = tasks.Work(perturber, needed, record_key, shuffle, total, parts, folder, suffix, schema)
             if record_key is not None and not shuffle:
-                _carry_out(replace(work, keys_only=True), frame)
-            records = _carry_out(work, frame)
+                _carry_out(replace(work, keys_only=True), frame, step)
+            records = _carry_out(work, frame, step)
             if records != total:
                 raise DataError(
                     sentence("Spark did not see every record", got=records, wanted=total, fix="are the files at rest?")
@@ -188,25 +186,54 @@ class SparkEngine:
             raise
 
     @contextmanager
-    def _frame(self, source: Source, columns: list[str], numbered: bool) -> Iterator[Any]:
-        """Yield a frame of these columns as c0, c1, ..., then the position of each record if ``numbered``."""
-        session = self.session or (source.frame.sparkSession if isinstance(source, SparkSource) else local_session())
-        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, _configured(session):
-            if isinstance(source, SparkSource) and not numbered:
+    def _frame(self, source: Source, columns: list[str]) -> Iterator[Any]:
+        """Yield a frame of these columns as c0, c1, ...: the source's own, or of Parquet files."""
+        with self._prepared(source) as (session, scratch):
+            if isinstance(source, SparkSource):
                 yield source.frame.select(*_renamed(columns))
+                return
+            files = _parquet_files(source) or [_written(source, columns, scratch)]
+            patterns = [re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}") for file in files]
+            yield session.read.parquet(*patterns).select(*_renamed(columns))
+
+    @contextmanager
+    def _rows(self, source: Source, columns: list[str], numbered: bool) -> Iterator[tuple[Any, Any, int]]:
+        """Yield what the first step runs over, that step, and the number of records.
+
+        Records of a frame whose place does not matter; else the row groups of Parquet files.
+        """
+        with self._prepared(source) as (session, scratch):
+            if isinstance(source, SparkSource) and not numbered:
+                frame = source.frame.select(*_renamed(columns))
+                with _explained("frame"):
+                    yield frame, tasks.perturb, frame.count() if source.num_rows is None else source.num_rows
                 return
             files = _parquet_files(source)
             if files is None and isinstance(source, SparkSource):
                 with _explained("frame"):
-                    source.frame.select(*map(_column, columns)).write.parquet(f"file://{made}/frame")
-                files = sorted(Path(made, "frame").glob("*.parquet"))
+                    source.frame.select(*map(_column, columns)).write.parquet(f"file://{scratch}/frame")
+                files = sorted(Path(scratch, "frame").glob("*.parquet"))
             elif files is None:
-                files = [Path(made, "records.parquet")]
-                schema = pa.schema([source.schema.field(name) for name in columns])
-                with formats.open_writer(files[0], schema) as writer:
-                    for batch in source.batches(columns):
-                        writer.write(batch)
-            yield _of_files(session, files, columns, numbered)
+                files = [_written(source, columns, scratch)]
+            groups, total = [], 0
+            for file in files:
+                with reading(file, "Parquet"):
+                    metadata = pq.read_metadata(file)
+                for number in range(metadata.num_row_groups):
+                    groups.append((str(file.absolute()), number, total))
+                    total += metadata.row_group(number).num_rows
+            context = session.sparkContext
+            slices = max(1, min(len(groups), 4 * context.defaultParallelism))
+            rows = context.parallelize(groups, slices)
+            schema = "path string, row_group int, position long"
+            yield session.createDataFrame(rows, schema), tasks.perturb_files, total
+
+    @contextmanager
+    def _prepared(self, source: Source) -> Iterator[tuple[Any, Path]]:
+        """Yield a configured session, and a folder that is removed again."""
+        session = self.session or (source.frame.sparkSession if isinstance(source, SparkSource) else local_session())
+        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, _configured(session):
+            yield session, Path(made)
 
 
 def local_session(master: str = "local[*]", **conf: str) -> Any:
@@ -245,12 +272,12 @@ def _library() -> Any:
     return pyspark, SparkSession
 
 
-def _carry_out(work: tasks.Work, frame: Any) -> int:
+def _carry_out(work: tasks.Work, frame: Any, step: Any) -> int:
     """Run both steps, and return the number of records; raises what a task met, and DataError for equal keys."""
     with _explained("perturb"):
         rows = _quietly(
             lambda: (
-                frame.mapInArrow(partial(tasks.perturb, work), "part int, records binary, problem string")
+                frame.mapInArrow(partial(step, work), "part int, records binary, problem string")
                 .repartitionById(work.parts, "part")
                 .mapInArrow(partial(tasks.write, work), "part int, records long, repeated long, problem string")
                 .collect()
@@ -269,26 +296,14 @@ def _parquet_files(source: Source) -> list[Path] | None:
     return files if len(files) == len(parts) else None
 
 
-def _of_files(session: Any, files: list[Path], columns: list[str], numbered: bool) -> Any:
-    """Return the frame of Parquet files, with positions: records of the files before, and the row within its file."""
-    from pyspark.sql import functions as F
-
-    patterns = [re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}") for file in files]
-    frame = session.read.parquet(*patterns)
-    chosen = _renamed(columns)
-    if not numbered:
-        return frame.select(*chosen)
-    row = F.col("_metadata.row_index")
-    if len(files) == 1:
-        return frame.select(*chosen, row.alias("position"))
-    before = list(accumulate((formats.read(file).num_rows or 0 for file in files), initial=0))
-    first = {str(file.absolute()): rows for file, rows in zip(files, before, strict=False)}
-    paths = [urllib.parse.urlparse(uri).path for uri in frame.inputFiles()]
-    # Of the two columns that name a file, one says file:/// and the other file:/.
-    starts = [(f"file:{path}", first[urllib.parse.unquote(path)]) for path in paths]
-    numbered_rows = frame.select(*chosen, row.alias("row"), F.col("_metadata.file_path").alias("uri"))
-    joined = numbered_rows.join(F.broadcast(session.createDataFrame(starts, "uri string, first long")), "uri")
-    return joined.select(*(f"c{n}" for n in range(len(columns))), (F.col("first") + F.col("row")).alias("position"))
+def _written(source: Source, columns: list[str], folder: Path) -> Path:
+    """Write the records of a source that executors cannot read themselves."""
+    path = folder / "records.parquet"
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    with formats.open_writer(path, schema) as writer:
+        for batch in source.batches(columns):
+            writer.write(batch)
+    return path
 
 
 @contextmanager

@@ -16,17 +16,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from postrand import coding, errors, formats
 from postrand.engines.order import WORDS, in_order
 from postrand.engines.records import Perturber
 from postrand.formats._parts import PART_NAME
-from postrand.formats.base import cast
+from postrand.formats.base import cast, reading
 from postrand.randomness import record_keys
 
 PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), ("problem", pa.string())])
 RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), ("problem", pa.string())])
+BATCH_ROWS = 1 << 16
 PIECE_ROWS = 1 << 20
 """Records that one task cuts into pieces at a time."""
 
@@ -67,6 +69,11 @@ def perturb(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         yield pa.RecordBatch.from_pylist([{"part": 0, "problem": _problem(error)}], PIECES)
 
 
+def perturb_files(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the same for the row groups that rows name, (path, row_group, position): read here, not row by row in Java."""
+    return perturb(work, _read(work.inputs, batches))
+
+
 def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sort the pieces of one part, write its file, and yield one row of ``RESULTS``."""
     rows = [row for batch in batches for row in batch.to_pylist()]
@@ -94,9 +101,24 @@ def raise_problem(text: str) -> None:
     raise getattr(errors, data["kind"])(data["problems"])
 
 
+def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of row groups, each with its position in the whole source as the last column."""
+    text = [f.name for f in inputs if coding.is_text(f.type) and not pa.types.is_dictionary(f.type)]
+    # Dots in a name mean nesting to the reader: then it reads all columns.
+    wanted = None if any("." in name for name in inputs.names) else inputs.names
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        path, position = Path(row["path"]), row["position"]
+        with reading(path, "Parquet"), pq.ParquetFile(path, read_dictionary=text, pre_buffer=True) as file:
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=[row["row_group"]], columns=wanted):
+                places = coding.from_numpy(np.arange(position, position + batch.num_rows))
+                columns = [*batch.select(inputs.names).columns, places]
+                yield pa.RecordBatch.from_arrays(columns, names=[*inputs.names, "position"])
+                position += batch.num_rows
+
+
 def _released(work: Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return released codes and values, with the two words of their order."""
-    inputs = [cast(batch.column(n), coding.value_type(field.type)) for n, field in enumerate(work.inputs)]
+    inputs = [_typed(batch.column(n), field) for n, field in enumerate(work.inputs)]
     typed = pa.RecordBatch.from_arrays(inputs, names=work.inputs.names)
     by_row = work.record_key is None or not (work.shuffle or work.keys_only)
     position = coding.to_numpy(batch.column(len(inputs))).astype(np.uint64) if by_row else np.zeros(0, dtype=np.uint64)
@@ -106,6 +128,10 @@ def _released(work: Work, batch: pa.RecordBatch) -> pa.RecordBatch:
     words = work.perturber.order(keys) if by_word else np.stack([position, np.zeros_like(position)], axis=1)
     columns = [*released.columns, *(coding.from_numpy(column) for column in words.T)]
     return pa.RecordBatch.from_arrays(columns, names=[*released.schema.names, *WORDS])
+
+
+def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
+    return column if pa.types.is_dictionary(column.type) else cast(column, coding.value_type(field.type))
 
 
 def _pieces(work: Work, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
