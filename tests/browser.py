@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -85,7 +86,13 @@ def workbench(*arguments: str | Path) -> Iterator[str]:
         "--no-browser",
         *map(str, arguments),
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        tempfile.TemporaryDirectory() as made,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": made}
+        ) as process,
+    ):
+        folder = Path(made)
         assert process.stdout is not None
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", process.stdout.readline())
@@ -96,4 +103,6 @@ def workbench(*arguments: str | Path) -> Iterator[str]:
         finally:
             process.terminate()
             errors = process.stderr.read()
+            process.wait(20)
         assert "Traceback" not in errors, errors
+        assert list(folder.iterdir()) == [], "working files were left behind"

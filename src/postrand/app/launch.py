@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -55,6 +56,11 @@ class Late:
                 store = Store(self.folder, Start(self.file))
                 self._parts = store, make_server(store)
             return self._parts
+
+    def stop(self) -> None:
+        """Ask every run that still goes on to stop."""
+        for slot in self._parts[0].slots.values() if self._parts else ():
+            slot.stop()
 
     def serve(self, input: Any, output: Any, session: Any) -> None:
         """Serve one session."""
@@ -121,8 +127,14 @@ class Guard:
         return headers.get(b"host") in self.hosts and (origin is None or origin.partition(b"://")[2] in self.hosts)
 
 
+def _leave(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
 def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callable[[str], None] = print) -> None:
-    """Serve until interrupted; says the address, with its token, as soon as the first screen can be asked for."""
+    """Serve until interrupted; say the address, with its token, at once; remove all working files in the end."""
+    for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would stay
+        signal.signal(getattr(signal, name), _leave)
     folder = Path(tempfile.mkdtemp(prefix="postrand-"))
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -138,5 +150,8 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
             webbrowser.open(address)
         try:
             uvicorn.Server(config).run(sockets=[listener])
+        except KeyboardInterrupt:  # the usual way to end it
+            pass
         finally:
+            late.stop()
             shutil.rmtree(folder, ignore_errors=True)

@@ -54,10 +54,7 @@ def _listen(input: Inputs, slot: Callable[[], Slot]) -> None:
             if free:
                 here.start(here.protect())
         elif action == "cancel":
-            with reactive.isolate():
-                watch = here.watch()
-            if watch is not None:
-                watch.stop = True
+            here.stop()
         else:
             here.bench.set(benches.act(here.bench_now, action, key, value))
 

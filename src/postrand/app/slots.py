@@ -49,6 +49,7 @@ class Slot:
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Bench] | None] = reactive.Value(None)
         self.counted: dict[Any, Any] = {}
+        self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,10 +104,14 @@ class Slot:
                 opened = dataclasses.replace(opened, path=path.replace(kept))
             return open_bench(opened, None, before)
 
+        self._opens += 1
+        turn = self._opens
         await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
         found = await guarded(work)
         if name and path is not None:
             path.unlink(missing_ok=True)
+        if turn != self._opens:  # another file was chosen meanwhile: the last choice counts
+            return
         async with reactive.lock():
             if isinstance(found, Problem):
                 self.opening.set(found)
@@ -137,6 +142,13 @@ class Slot:
             else:
                 self.made.set((found, bench))
             await reactive.flush()
+
+    def stop(self) -> None:
+        """Ask the run to stop, where there is one."""
+        with reactive.isolate():
+            watch = self.watch()
+        if watch is not None:
+            watch.stop = True
 
     @property
     def bench_now(self) -> Bench:
