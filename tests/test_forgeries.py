@@ -211,7 +211,7 @@ def a_weight_beyond_int64(root: Path) -> None:
     rehash(root)
 
 
-@forgery("derived")
+@forgery("mechanism")
 def a_false_among_the_weights(root: Path) -> None:
     """``false`` counts as 0 to a careless reader."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError
-from postrand.matrix import randomised_response
+from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
 
 BOOK = Codebook(
@@ -106,3 +106,66 @@ def test_a_mechanism_without_codebook_says_so():
     assert Mechanism({"sex": M2}).bind(BOOK).require_codebook() == BOOK
     with pytest.raises(SpecificationError, match="no block perturbs 'sec'"):
         make()["sec"]
+
+
+def diagonal_law(size):
+    """Return a law whose rows are constant off the diagonal, and not all alike."""
+    rng = np.random.default_rng(size)
+    weights = np.repeat(rng.integers(1, 2**53 // (2 * size), size)[:, None], size, axis=1)
+    np.fill_diagonal(weights, 0)
+    np.fill_diagonal(weights, 2**53 - weights.sum(axis=1))
+    return TransitionMatrix(weights)
+
+
+@pytest.mark.parametrize("cells", [None, tuple((k,) for k in range(100))])
+def test_rows_constant_off_the_diagonal_are_written_as_two_lists(cells):
+    law = diagonal_law(100)
+    data = json.loads(json.dumps(Mechanism([Block(("v",), law, cells)]).to_dict()))
+    written = data["blocks"][0]["weights"]
+    assert set(written) == {"diagonal", "off"}
+    assert written["diagonal"] == [int(law.weights[k, k]) for k in range(100)]
+    assert written["off"] == [int(law.weights[k, k - 1]) for k in range(100)]
+    assert Mechanism.from_dict(data).blocks[0].matrix == law
+    small = Mechanism([Block(("v",), diagonal_law(63))]).to_dict()["blocks"][0]["weights"]
+    assert small == diagonal_law(63).weights.tolist()
+
+
+def test_one_entry_off_the_rule_is_written_in_full():
+    weights = diagonal_law(64).weights.copy()
+    weights[5, 5] -= 1
+    weights[5, 60] += 1
+    mechanism = Mechanism([Block(("v",), TransitionMatrix(weights))])
+    assert mechanism.to_dict()["blocks"][0]["weights"] == weights.tolist()
+    assert Mechanism.from_dict(mechanism.to_dict()) == mechanism
+
+
+def other_forms(law):
+    """Yield weights that say the same law in another form, or nearly."""
+    off, diagonal = law.weights[:, 0].copy(), law.weights.diagonal()
+    off[0] = law.weights[0, 1]
+    good = {"diagonal": diagonal.tolist(), "off": off.tolist()}
+    yield law.weights.tolist()
+    yield {
+        "usual": off.tolist(),
+        "columns": [[k] for k in range(law.size)],
+        "weights": [[w] for w in diagonal.tolist()],
+    }
+    yield {"off": good["off"], "diagonal": good["diagonal"]}
+    yield {**good, "note": 1}
+    yield {**good, "off": [float(w) for w in good["off"]]}
+    yield {**good, "diagonal": [float(w) for w in good["diagonal"]]}
+    yield {**good, "off": good["off"][:-1]}
+    yield {**good, "diagonal": good["diagonal"][:-1]}
+    yield {**good, "diagonal": [*good["diagonal"][:-1], good["diagonal"][-1] + 1]}
+    yield {"off": good["off"]}
+
+
+def test_every_other_form_of_a_law_is_refused():
+    law = diagonal_law(70)
+    for cells in (None, tuple((k,) for k in range(70))):
+        data = Mechanism([Block(("v",), law, cells)]).to_dict()
+        assert Mechanism.from_dict(data).blocks[0].matrix == law
+        for other in other_forms(law):
+            forged = {**data, "blocks": [{**data["blocks"][0], "weights": other}]}
+            with pytest.raises(SpecificationError):
+                Mechanism.from_dict(forged)

@@ -169,7 +169,13 @@ class Mechanism:
         return self.codebook
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: blocks with integer weights, and the categories that they act on."""
+        """Return plain data for JSON: blocks with integer weights, and the categories that they act on.
+
+        Each law has one form, and :meth:`from_dict` refuses any other. Weights are rows, except for blocks of 64
+        categories or more whose rows are constant off the diagonal: ``{"diagonal": [...], "off": [...]}``; and else for
+        those on listed cells where at most half of the entries differ from the row's most frequent one (the smallest of
+        several): ``{"usual": [...], "columns": [[...], ...], "weights": [[...], ...]}``.
+        """
         data: dict[str, Any] = {
             "schema": f"postrand/mechanism/{SCHEMA_VERSION}",
             "unit": "2^-53",
@@ -297,10 +303,23 @@ def _block_to_dict(block: Block) -> dict[str, Any]:
     return data
 
 
+def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
+    """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
+    data = _weights_to_data(block)
+    return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
+
+
 def _weights_to_data(block: Block) -> Any:
-    """Return the rows; of a large block on listed cells only where they differ from the row's most frequent weight."""
+    """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
     weights = block.matrix.weights
-    if block.cells is None or len(weights) < _COMPACT_SIZE:
+    if len(weights) < _COMPACT_SIZE:
+        return weights.tolist()
+    off = weights[np.arange(len(weights)), (np.arange(len(weights)) + 1) % len(weights)]
+    differs = weights != off[:, None]
+    np.fill_diagonal(differs, False)
+    if not differs.any():
+        return {"diagonal": weights.diagonal().tolist(), "off": off.tolist()}
+    if block.cells is None:
         return weights.tolist()
     usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
     columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
@@ -316,7 +335,13 @@ def _weights_to_data(block: Block) -> Any:
 def _weights_from_data(data: Any) -> NDArray[Any]:
     if not isinstance(data, Mapping):
         return np.array(data)
-    weights = np.repeat(np.array(data["usual"])[:, None], len(data["usual"]), axis=1)
+    filled = np.array(data["off" if "off" in data else "usual"])
+    if not np.issubdtype(filled.dtype, np.integer):
+        raise TypeError("weights are not integers")
+    weights = np.repeat(filled[:, None], len(filled), axis=1)
+    if "off" in data:
+        np.fill_diagonal(weights, np.array(data["diagonal"], dtype=np.int64))
+        return weights
     for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
         row[np.array(columns, dtype=np.int64)] = values
     return weights
@@ -324,7 +349,7 @@ def _weights_from_data(data: Any) -> NDArray[Any]:
 
 def _block_from_dict(entry: Mapping[str, Any]) -> Block:
     cells = entry.get("cells")
-    return Block(
+    block = Block(
         variables=tuple(entry["variables"]),
         matrix=TransitionMatrix(_weights_from_data(entry["weights"])),
         cells=None if cells is None else tuple(tuple(row) for row in cells),
@@ -332,6 +357,9 @@ def _block_from_dict(entry: Mapping[str, Any]) -> Block:
         given=tuple(entry.get("given", ())),
         prior_epsilon=entry.get("prior_epsilon", 0.0),
     )
+    if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
+        raise ValueError("the weights are not in the one form that their law is written in")
+    return block
 
 
 def _law_of_variable(codebook: Codebook, name: str) -> dict[str, Any]:

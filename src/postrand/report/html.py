@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from postrand import options
 from postrand.certificate import Certificate
 from postrand.exact import format_upper
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, weights_form
 from postrand.report import svg, text
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.summary import Summary
@@ -201,11 +201,29 @@ def _r(mechanism: Mechanism, data_name: str) -> str:
         'folder <- "path/to/release"',
         'law <- jsonlite::fromJSON(file.path(folder, "mechanism.json"), simplifyVector = FALSE)',
         f"weights <- law$blocks[[{number}]]$weights  # {text.cut(text.one_line(block.name), MAX_TEXT)}",
-        "M <- do.call(rbind, lapply(weights, unlist)) / 2^53  # rows true, columns released",
+        *_r_matrix(block),
     ]
     if len(block.variables) == 1 and block.cells is None:
         lines += _r_estimate(mechanism, block, data_name)
     return "\n".join(lines)
+
+
+def _r_matrix(block: Block) -> Iterable[str]:
+    """Yield R code for M, in the form that the block's law is written in."""
+    said = "  # rows true, columns released"
+    kind = weights_form(block)
+    if kind == "rows":
+        yield f"M <- do.call(rbind, lapply(weights, unlist)) / 2^53{said}"
+        return
+    filled = "off" if kind == "diagonal" else "usual"
+    yield f"n <- length(weights${filled})"
+    yield f"M <- matrix(unlist(weights${filled}), n, n){said}"
+    if kind == "diagonal":
+        yield "diag(M) <- unlist(weights$diagonal)"
+    else:
+        yield "numbers <- function(x) as.numeric(unlist(x))"
+        yield "for (i in seq_len(n)) M[i, numbers(weights$columns[[i]]) + 1] <- numbers(weights$weights[[i]])"
+    yield "M <- M / 2^53"
 
 
 def _r_estimate(mechanism: Mechanism, block: Block, data_name: str) -> Iterable[str]:
