@@ -19,7 +19,7 @@ env: $(VENV)/.dev  ## install the locked development environment (no-op when up 
 test: env services  ## run all tests and doctests
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-services:  ## install Java and PostgreSQL from the system's packages, if they are missing and this is allowed
+services:  ## install Java, PostgreSQL and Chromium from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
 
 bench: env services  ## time everything, and compare the ratios with benchmarks/baseline.json
@@ -39,10 +39,6 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) pyproject.toml $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file locks/dev.txt
 	$(LOCK) pyproject.toml --constraints locks/dev.txt --extra demo --output-file locks/demo.txt
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
-
-browser:  ## install Chromium for the browser tests where it is missing (Debian and Ubuntu; needs root)
-	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
-	 (apt-get update -q && apt-get install -q -y --no-install-recommends chromium)
 
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

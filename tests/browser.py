@@ -26,7 +26,7 @@ def chromium() -> str:
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        say("no Chromium on this machine: run 'make browser'")
+        say("no Chromium on this machine: run 'make services'")
     return str(found)
 
 
