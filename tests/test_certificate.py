@@ -29,7 +29,7 @@ def test_blocks_add_up_and_each_claim_names_its_variables():
 
 def test_without_claims_the_attained_level_is_certified():
     mechanism = Mechanism({"a": randomised_response(3, 1.0)})
-    assert certify(mechanism).claims[0].privacy.epsilon == mechanism["a"].matrix.epsilon
+    assert certify(mechanism).claims[0].privacy == DP(mechanism["a"].matrix.epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 20.0])

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+from typing import Any
 
 from postrand.design import OBJECTIVES, STRUCTURES
 from postrand.design.budget import Share
@@ -40,7 +41,8 @@ def test_links_lead_to_files():
 
 def test_the_guide_names_models_that_exist():
     guide = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
-    known = {member.name for member in (*MODELS, *OBJECTIVES, *STRUCTURES, Share)}
+    families: tuple[Any, ...] = (*MODELS, *OBJECTIVES, *STRUCTURES, Share)
+    known = {member.name for member in families}
     named = set(re.findall(r"^\|[^|]*\| `([a-z0-9-]+)`", guide, re.MULTILINE)) | set(
         re.findall(r"^\| `([a-z0-9-]+)`", guide, re.MULTILINE)
     )
