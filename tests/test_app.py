@@ -154,15 +154,15 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_pat
     (tmp_path / "codebook.toml").write_text(documents.codebook_toml(chosen), "utf-8")
     (tmp_path / "plan.toml").write_text(documents.plan_toml(chosen, tmp_path), "utf-8")
     plan = load_plan(tmp_path / "plan.toml")
-    assert plan.source == chosen.opened.path  # type: ignore[union-attr]
-    assert [(b.variables, b.privacy.epsilon, b.prior) for b in plan.blocks] == [  # type: ignore[union-attr]
+    assert plan.source == chosen.opened.path
+    assert [(b.variables, b.privacy.epsilon, b.prior) for b in plan.blocks] == [
         (("sex",), 0.7, "file"),
         (("area",), 0.7, "file"),
     ]
     assert plan.privacy.epsilon == pytest.approx(1.4)  # type: ignore[attr-defined]
     assert plan.release.format == "csv"
     assert plan.codebook["weight"].role == "weight"
-    beside = documents.plan_data(chosen, chosen.opened.path.parent)  # type: ignore[union-attr]
+    beside = documents.plan_data(chosen, chosen.opened.path.parent)
     assert beside["source"]["file"] == "survey.parquet"
 
 

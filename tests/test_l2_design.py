@@ -350,7 +350,7 @@ def test_what_is_refused():
     with pytest.raises(DesignError, match="min_diagonal is not a probability"):
         LeastLoss(min_diagonal=1.0)
     with pytest.raises(DesignError, match="unknown reach"):
-        LeastLoss(reach="some")  # type: ignore[arg-type]
+        LeastLoss(reach="some")
     with pytest.raises(DesignError, match=r"the start is singular.*mix it with the identity"):
         LeastLoss(start=((0.5, 0.5), (0.5, 0.5)))
     with pytest.raises(DesignError, match="the start is not a transition matrix"):

@@ -102,7 +102,7 @@ def test_options_of_objectives_are_checked():
     with pytest.raises(DesignError, match="do not fit the prior"):
         EstimatorVariance(queries=((1, 2),)).value(np.eye(3), np.full(3, 1 / 3))
     with pytest.raises(DesignError, match="not a function"):
-        CustomObjective(3)  # type: ignore[arg-type]
+        CustomObjective(3)
     bad: tuple = (lambda M, p: "much", lambda M, p: math.nan)
     for function in bad:
         with pytest.raises(DesignError, match="did not return a number"):

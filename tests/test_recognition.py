@@ -252,6 +252,6 @@ def test_together_is_the_conjunction():
         assert both.check([law]).holds == holds
         assert (both.constraints(2).excess(law.array) <= 0) == holds
     with pytest.raises(PrivacyError, match="not a privacy model"):
-        Together((0.1,))  # type: ignore[arg-type]
+        Together((0.1,))
     with pytest.raises(PrivacyError, match="no privacy model"):
         Together(())

@@ -119,7 +119,7 @@ def test_bad_input_is_explained():
     with pytest.raises(UsageError, match=r"wanted \(0, 1\]"):
         assess(data, KEYS, sampling_fraction=1.5)
     with pytest.raises(UsageError, match=r"wanted \(0, 1\]"):
-        assess(data, KEYS, sampling_fraction="0.1")  # type: ignore[arg-type]
+        assess(data, KEYS, sampling_fraction="0.1")
     with pytest.raises(UsageError, match="both"):
         assess(data, KEYS, sampling_fraction=0.5, weight="w")
     with pytest.raises(DataError, match="did you mean 'age'"):
@@ -131,7 +131,7 @@ def test_bad_input_is_explained():
     with pytest.raises(UsageError, match="dataframe"):
         assess(3, KEYS)
     with pytest.raises(UsageError, match="unknown rule"):
-        assess(data, KEYS, missing="drop")  # type: ignore[arg-type]
+        assess(data, KEYS, missing="drop")
     data["w"][:2] = [np.nan, 0.5]
     with pytest.raises(DataError, match="missing") as error:
         assess(data, KEYS, weight="w")

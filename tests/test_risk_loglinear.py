@@ -113,7 +113,7 @@ def test_models_are_checked():
     with pytest.raises(UsageError, match="did you mean 'two-way'"):
         margins_of("twoway", ["a"])
     with pytest.raises(UsageError, match="not a list of margins"):
-        margins_of(3, ["a"])  # type: ignore[arg-type]
+        margins_of(3, ["a"])
     with pytest.raises(UsageError, match="no key variable 'agee'") as error:
         margins_of([("agee", "sex"), "rce"], ["age", "sex", "race"])
     assert len(error.value.problems) == 2
