@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 
 from postrand import estimate, release, report
 from postrand.account import record_account
-from postrand.certificate import Certificate, Facts, certify
+from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
+from postrand.distances import coordinates, ranks, shortest_paths
 from postrand.exact import format_upper
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.privacy import MetricPrivacy
 from postrand.report import svg, text
+from postrand.report.distances import MAX_BANDS, moves
 from postrand.report.values import values
 from postrand.summary import Summary, summarise
 from tests.release_case import CLAIMS, LAW, RECORDS, make, writer_of
@@ -240,6 +243,55 @@ def test_a_block_without_epsilon_makes_the_total_infinite() -> None:
     assert f"x {format_upper(spent.blocks[0])} – Total, at most {format_upper(math.inf)}" in words
 
 
+def brute_moves(matrix: np.ndarray, distance: np.ndarray, ends: tuple[float, ...]) -> list[list[float]]:
+    """Add up, by the definition, what each category sends to each band of distance."""
+    found = []
+    for i in range(len(matrix)):
+        row = [0.0] * len(ends)
+        for j in range(len(matrix)):
+            row[next(b for b, end in enumerate(ends) if distance[i, j] <= end + 1e-9)] += matrix[i, j]
+        found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moves_are_those_of_the_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = 12
+    matrix = rng.dirichlet(np.full(size, 0.3), size=size)
+    edges = ranks(size) if seed == 0 else coordinates(rng.random((size, 2)))
+    distance = shortest_paths(edges, size)
+    found = moves(matrix, edges)
+    assert found.ends[-1] == pytest.approx(distance.max(), rel=1e-12)
+    assert len(found.ends) <= MAX_BANDS
+    np.testing.assert_allclose(found.shares, brute_moves(matrix, distance, found.ends), atol=1e-12)
+    np.testing.assert_allclose(found.expected, [row @ d for row, d in zip(matrix, distance, strict=True)])
+    for row, d, reach in zip(matrix, distance, found.reach, strict=True):
+        assert row[d <= reach + 1e-9].sum() >= 0.95 - 1e-9
+        assert row[d < reach - 1e-9].sum() < 0.95
+
+
+@pytest.mark.parametrize("size", [5, 40])
+def test_a_metric_block_shows_how_far_values_move(size: int) -> None:
+    gap = np.abs(np.arange(size)[:, None] - np.arange(size))
+    array = np.exp(-gap / 2)
+    law = one(TransitionMatrix.from_array(array / array.sum(axis=1, keepdims=True)))
+    certificate = certify(law, [MetricPrivacy(1.1, ranks(size))])
+    page = page_of(law, summary_of(law), certificate)
+    found = moves(law.blocks[0].matrix.array, ranks(size))
+    shown = values(law, summary_of(law)).blocks[0].shown
+    words = Page(page).text
+    assert "How far the released value is from the true one" in words
+    assert "Colours of the matrices" in words
+    for k in shown:
+        cells = [text.cell(p) for p in found.shares[k]]
+        row = [f"c{k}", *cells, text.decimal(found.expected[k]), text.decimal(found.reach[k])]
+        assert " ".join(row) in words
+    assert (f"the largest {text.decimal(found.expected.max())}" in words) is (size > len(shown))
+    assert ("edges = a list of 39, in certificate.json" in words) is (size == 40)
+    assert "How far" not in Page(page_of(law, summary_of(law))).text  # no claim, no map
+
+
 def test_certainty_is_not_called_doubt() -> None:
     """The identity settles every true value: the page must not say that none is settled."""
     law = one(TransitionMatrix.identity(3))
@@ -275,9 +327,11 @@ def test_the_page_stays_under_2_mb(variables: int, size: int) -> None:
         )
     )
     law = Mechanism([Block((v.name,), matrix) for v in book.variables], book)
-    page = page_of(law, summary_of(law))
-    assert len(page.encode()) < 2_000_000
-    assert Page(page).open == []
+    summary = summary_of(law)
+    claims = [Claim(MetricPrivacy(20.0, ranks(size)), (v.name,)) for v in book.variables]
+    for page in (page_of(law, summary), page_of(law, summary, certify(law, claims))):
+        assert len(page.encode()) < 2_000_000
+        assert Page(page).open == []
 
 
 def test_the_internal_page_is_marked_and_adds_tables(written: release.Release) -> None:

@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 
 from postrand import options
 from postrand.certificate import Certificate
+from postrand.distances import Edge
 from postrand.exact import format_upper
 from postrand.mechanism import Block, Mechanism, weights_form
 from postrand.report import svg, text
+from postrand.report.distances import edges_of, moves
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.summary import Summary
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000
+MAX_LISTED = 10
+MAX_MAPS = 20
+"""Blocks after these show no distances, so that the page stays under 2 MB."""
 PRIORS = {
     "public": ("public", "chosen from public figures, or from none"),
     "dp": ("differentially private", "tuned on frequencies that were themselves released with a guarantee"),
@@ -82,7 +87,10 @@ def _page(
             not_covered=certificate.not_covered,
             variables=found.variables[:VARIABLE_BUDGET],
             perturbed=len(found.variables),
-            blocks=[_block(b) for b in found.blocks],
+            blocks=[
+                _block(view, edges_of(block, certificate) if k < MAX_MAPS else ())
+                for k, (view, block) in enumerate(zip(found.blocks, mechanism.blocks, strict=False))
+            ],
             left_out=len(mechanism.blocks) - len(found.blocks),
             table=found.table,
             uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
@@ -145,10 +153,12 @@ def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
 
 
 def _option(value: object) -> str:
+    if isinstance(value, (list, tuple)) and len(value) > MAX_LISTED:
+        return f"a list of {len(value):,}, in certificate.json"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _block(view: BlockView) -> dict[str, Any]:
+def _block(view: BlockView, edges: Sequence[Edge]) -> dict[str, Any]:
     found, shown = view.corrected, list(view.shown)
     rows = [{"label": view.labels[k], "kept": view.diagonal[k], "released": view.released[k]} for k in shown]
     ends, largest = (0.0, 1.0), None
@@ -166,6 +176,19 @@ def _block(view: BlockView) -> dict[str, Any]:
         "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
         "spread": _spread(view.diagonal),
         "largest": largest,
+        "moves": _moves(view, edges) if edges else {},
+    }
+
+
+def _moves(view: BlockView, edges: Sequence[Edge]) -> dict[str, Any]:
+    """Return the rows of the picture of distances: one for each category shown."""
+    found = moves(view.matrix, edges)
+    columns = (found.shares.tolist(), found.expected.tolist(), found.reach.tolist())
+    return {
+        "heads": ["none", *(f"to {text.decimal(end)}" for end in found.ends[1:])],
+        "rows": [(view.labels[k], *(column[k] for column in columns)) for k in view.shown],
+        "largest": float(found.expected.max()),
+        "mean": float(found.expected.mean()),
     }
 
 
