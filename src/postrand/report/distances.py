@@ -42,7 +42,8 @@ def edges_of(block: Block, certificate: Certificate) -> Sequence[Edge]:
 def moves(matrix: NDArray[np.float64], edges: Sequence[Edge]) -> Moves:
     """Return how far a law (S, S) moves values on a connected map.
 
-    Bands end at 0, at the median distance to the nearest other value, and at its doubles; the last takes what lies beyond.
+    Bands end at 0, at the median distance to the nearest other value, and at its doubles; the last takes what
+    lies beyond.
 
     >>> from postrand.distances import ranks
     >>> found = moves(np.full((4, 4), 0.25), ranks(4))
