@@ -9,7 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
+from postrand import (
+    Block,
+    DifferentialPrivacy,
+    Mechanism,
+    blocks,
+    certify,
+    estimate,
+    load_plan,
+    read_release,
+    run,
+    verify,
+)
 from postrand.cli import main
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
 from postrand.matrix import randomised_response
@@ -183,6 +194,16 @@ def test_a_least_share_reaches_the_law(folder):
         shutil.rmtree(folder / "out")
     with pytest.raises(DesignError, match="the least shares exceed the budget"):
         protect(folder, HEAD + both.replace("LEAST", "2.5"))
+
+
+def test_blocks_beyond_memory_are_refused(folder, monkeypatch):
+    text = HEAD + '[[blocks]]\nvariables = ["age", "job"]\n'
+    monkeypatch.setattr(blocks, "MAX_CELLS", 6)  # one fewer than are feasible
+    with pytest.raises(DesignError, match="too many combinations; got 7; wanted at most 6"):
+        protect(folder, text)
+    assert not (folder / "out").exists()
+    monkeypatch.setattr(blocks, "MAX_CELLS", 7)
+    assert protect(folder, text).mechanism.blocks[0].matrix.size == 7
 
 
 def test_only_rare_records_are_perturbed(folder):

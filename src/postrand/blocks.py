@@ -32,6 +32,9 @@ from postrand.rules import check_records
 from postrand.shapes import Shape, select
 from postrand.table import ContingencyTable
 
+MAX_CELLS = 1 << 13
+"""Of a designed block: its matrix and its table for drawing then take 0.5 GB each, and a run three times their sum."""
+
 _MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
 
 
@@ -118,6 +121,11 @@ def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
 
 
 def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source | None) -> _Task:
+    size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
+    if size > MAX_CELLS:
+        where, fix = f"block {'*'.join(block.variables)!r}", "perturb fewer variables jointly, or group categories"
+        wanted = f"at most {MAX_CELLS:,}"
+        raise DesignError(sentence("a block has too many combinations", where=where, got=size, wanted=wanted, fix=fix))
     if block.matrix is not None or source is None or not block.reads_file:
         return _Task(block, shape, None if shape is None else Weights.uniform(shape))
     names = block.variables if shape is None else shape.variables
