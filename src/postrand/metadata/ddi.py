@@ -115,6 +115,9 @@ def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism) -> None
         joint = f", jointly with {', '.join(n for n in block.variables if n != variable.name)}"
         said = "Perturbed by post-randomisation" + (joint if len(block.variables) > 1 else "")
         _put(ET.SubElement(var, "derivation"), "drvdesc", f"{said}; see mechanism.json.")
+    for column in mechanism.numerical:
+        if column.variable == variable.name:
+            _put(ET.SubElement(var, "derivation"), "drvdesc", f"{column.done}; see mechanism.json.")
     held = value_type(arrow_type(variable.type))
     number = pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_boolean(held)
     ET.SubElement(var, "varFormat", {"type": "numeric" if number else "character"})

@@ -74,6 +74,11 @@ class RankedColumn:
         return text + f"; each value is shared by at least {self.law.shared} records" * (self.law.shared > 1)
 
     @property
+    def done(self) -> str:
+        """What was done, in words."""
+        return "Permuted among neighbours in rank" if self.form == "permute" else "Averaged over neighbours in rank"
+
+    @property
     def limit(self) -> str:
         """What does not follow from the release, or is not covered, in words."""
         if self.form == "permute":

@@ -85,6 +85,7 @@ def _page(
             claims=[_claim(c, f, mechanism) for c, f in zip(certificate.claims, certificate.findings, strict=True)],
             account=_account(mechanism, certificate),
             not_covered=certificate.not_covered,
+            numerical=certificate.numerical,
             variables=found.variables[:VARIABLE_BUDGET],
             perturbed=len(found.variables),
             blocks=[
@@ -121,6 +122,7 @@ def _environment() -> Environment:
         "cell": text.cell,
         "upper": format_upper,
         "short": lambda value: text.cut(str(value), MAX_TEXT),
+        "options": options.describe,
         "long": lambda value: text.cut(str(value), MAX_SENTENCE),
         "shade": svg.shade,
         "bar": svg.bar,
