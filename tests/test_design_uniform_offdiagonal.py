@@ -192,7 +192,7 @@ def test_bad_priors_are_explained(prior, text):
 
 def test_prior_reports_every_problem_at_once():
     with pytest.raises(DesignError) as caught:
-        Prior(np.array([0.9, -0.2]), provenance="publik")  # type: ignore[arg-type]
+        Prior(np.array([0.9, -0.2]), provenance="publik")
     assert len(caught.value.problems) == 3
     assert "did you mean 'public'" in str(caught.value)
 
@@ -238,5 +238,5 @@ def test_objectives_without_an_algorithm_are_refused():
     with pytest.raises(DesignError, match="has no algorithm for 'custom'"):
         design(SCENARIO_I, DifferentialPrivacy(1.0), CustomObjective(lambda M, p: 0.0), UniformOffDiagonal())
     with pytest.raises(DesignError, match="not a Structure"):
-        design(SCENARIO_I, DifferentialPrivacy(1.0), structure=UniformOffDiagonal)  # type: ignore[arg-type]
+        design(SCENARIO_I, DifferentialPrivacy(1.0), structure=UniformOffDiagonal)
     assert issubclass(DesignWarning, UserWarning)
