@@ -37,3 +37,10 @@ def test_the_file_is_real_and_risky():
 def test_an_existing_folder_is_refused(demo):
     with pytest.raises(UsageError, match="demo folder exists"):
         run_demo(demo[0])
+
+
+def test_the_internal_report_draws_the_curve_of_each_small_variable(demo):
+    page = (demo[0] / "dossier" / "dossier.html").read_text(encoding="utf-8")
+    assert "Privacy and utility: workstat" in page
+    assert page.count("Information and estimator variance against epsilon") == 7
+    assert "Privacy and utility" not in (demo[0] / "release" / "report.html").read_text(encoding="utf-8")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from postrand import formats, report, risk
 from postrand.certificate import Certificate
 from postrand.codebook import Codebook
+from postrand.design.curve import Comparison, Point, compare
 from postrand.engines import Engine
 from postrand.errors import PostrandError
 from postrand.formats import Source
@@ -21,6 +25,8 @@ from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.summary import Summary
 
 MAX_COMBINATION = 3
+MAX_CURVE_SIZE, MAX_CURVES = 12, 12
+CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_SUBSETS = 400
 """Search combinations of keys only while there are at most so many of them."""
 
@@ -50,7 +56,18 @@ class Dossier:
             "Designs": [_design(entry) for entry in self.data["designs"]],
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
-        return report.internal_report(mechanism, certificate, summary, data_path.name, sections)
+        curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
+        tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
+        pictures = {title: curve.svg() for title, curve in curves.items()}
+        return report.internal_report(mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures)
+
+    def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
+        """Yield the privacy-utility curve of each small variable that is perturbed alone, at its own frequencies."""
+        alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
+        for block in alone[:MAX_CURVES]:
+            counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
+            if counts.size == block.matrix.size and counts.any():
+                yield block.name, compare(counts / counts.sum(), CURVE_EPSILONS)
 
 
 def collect(
@@ -147,6 +164,16 @@ MEASURES: Sequence[tuple[str, Any]] = (
 
 def _combination(found: RiskyCombination) -> dict[str, object]:
     return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
+
+
+def _point(point: Point) -> dict[str, object]:
+    return {
+        "Structure": point.structure,
+        "ε": point.epsilon,
+        "Information, nats": point.information,
+        "Proven bound": point.bound,
+        "Estimator variance × n": point.variance if math.isfinite(point.variance) else "not estimable",
+    }
 
 
 def _design(entry: Mapping[str, Any]) -> dict[str, object]:

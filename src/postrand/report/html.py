@@ -52,14 +52,22 @@ def public_report(mechanism: Mechanism, certificate: Certificate, summary: Summa
 
     It is a function of the other files of the release, so that ``verify`` makes it again and compares.
     """
-    return _page(mechanism, certificate, summary, data_name, {}, internal=False)
+    return _page(mechanism, certificate, summary, data_name, {}, {}, internal=False)
 
 
 def internal_report(
-    mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str, sections: Sections
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    data_name: str,
+    sections: Sections,
+    pictures: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the same page, marked as internal, with further tables such as risk values for entitled staff."""
-    return _page(mechanism, certificate, summary, data_name, sections, internal=True)
+    """Return the same page, marked as internal, with further tables such as risk values for entitled staff.
+
+    ``pictures`` are SVG texts by the title of the section whose table they draw; they are not escaped.
+    """
+    return _page(mechanism, certificate, summary, data_name, sections, pictures or {}, internal=True)
 
 
 def _page(
@@ -68,6 +76,7 @@ def _page(
     summary: Summary,
     data_name: str,
     sections: Sections,
+    pictures: Mapping[str, str],
     *,
     internal: bool,
 ) -> str:
@@ -78,6 +87,7 @@ def _page(
         .render(
             internal=internal,
             sections=sections,
+            pictures=pictures,
             key_is_private=certificate.facts.key_is_private,
             data_name=data_name,
             records=summary.records,
