@@ -79,28 +79,66 @@ def test_large_problems_are_proven(shape, epsilon):
     assert oracles.information(p[:, None] * found.channel(epsilon)) == pytest.approx(found.value, rel=1e-9)
 
 
-@given(seed=st.integers(0, 2**32 - 1), epsilon=st.floats(0.1, 4))
-def test_exact_pricing_equals_pricing_every_set(seed, epsilon):
+def _pricing_case(seed, epsilon, divisible):
     generator = np.random.default_rng(seed)
-    p = generator.dirichlet(np.full(9, 0.5))
+    p = generator.dirichlet(np.full(15, generator.choice([0.5, 300.0])))
     p[:2] = [0, p[3]]  # a category without mass, and two of equal mass
-    cost = generator.normal(size=9) * p.mean() + 0.3 * p
-    gain = Gain(epsilon, information_bound(epsilon))
-    _, value = price_all(gain, p, cost, 1)
-    sets, bound = price_exactly(gain, p, cost, -np.inf, -np.inf, 100_000)
-    assert bound == pytest.approx(value[0], rel=1e-9, abs=1e-12)
-    best = sets[-1]
-    assert float(gain(np.array([best @ p]))[0] - best @ cost) == pytest.approx(value[0], rel=1e-9, abs=1e-12)
+    cost = generator.normal(size=15) * p.mean() * generator.choice([0.01, 1.0]) + generator.uniform(0.2, 1) * p
+    return p, cost, Gain(epsilon, information_bound(epsilon), divisible, float(generator.uniform(0.1, 1.0)))
 
 
-def test_a_pricing_that_stops_early_still_bounds():
-    generator = np.random.default_rng(1)
-    p = generator.dirichlet(np.full(14, 0.5))
-    cost = 0.4 * p * generator.lognormal(size=14)
-    gain = Gain(2.0, information_bound(2.0))
-    exact = price_all(gain, p, cost, 1)[1][0]
-    for nodes in (1, 5, 50, 5000):
-        assert price_exactly(gain, p, cost, -np.inf, -np.inf, nodes)[1] >= exact - 1e-12
+@given(seed=st.integers(0, 2**32 - 1), epsilon=st.floats(0.1, 6), divisible=st.sampled_from([0.0, 0.01, 0.2]))
+def test_exact_pricing_equals_pricing_every_set(seed, epsilon, divisible):
+    p, cost, gain = _pricing_case(seed, epsilon, divisible)
+    best = price_all(gain, p, cost, 1)[1][0]
+    sets, bound = price_exactly(gain, p, cost, best - 1e-9, 0.0, 0.0, 10**6)
+    assert -1e-15 <= bound - 1e-9 <= 1e-9
+    found = (gain(sets @ p) - sets @ cost).max(initial=-np.inf)
+    nothing = float(gain(np.zeros(1))[0]) - cost[p == 0].clip(max=0).sum()
+    assert max(found, nothing) == pytest.approx(best, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("divisible", [0.0, 0.1])
+def test_a_pricing_that_stops_early_still_bounds(divisible):
+    for seed in range(6):
+        p, cost, gain = _pricing_case(seed, 2.0, divisible)
+        exact = price_all(gain, p, cost, 1)[1][0]
+        for budget in (1, 20, 1000):
+            assert price_exactly(gain, p, cost, exact - 0.1, 0.0, 0.0, budget)[1] >= 0.1
+
+
+def test_a_divisible_rest_is_the_limit_of_ever_finer_categories():
+    plain, p = Gain(1.5, information_bound(1.5)), np.full(4000, 0.25 / 4000)
+    whole = Gain(1.5, plain.unit, 0.25, 0.7)
+    for mass in (0.0, 0.1, 0.3, 0.7):
+        filled = np.concatenate([[0.0], np.cumsum(p)])
+        best = (plain(mass + filled) - 0.7 * filled).max()
+        assert float(whole(np.array([mass]))[0]) == pytest.approx(best, rel=1e-7)
+        step = (whole(np.array([mass + 1e-6])) - whole(np.array([mass])))[0] / 1e-6
+        assert float(whole.slope(np.array([mass]))[0]) == pytest.approx(step, rel=1e-4)
+
+
+HARD = [
+    ("near uniform", 64, 1.0, 4.0),
+    ("near uniform", 30, 0.3, 3.0),
+    ("skewed", 64, 1.0, 3.0),
+    ("zipf", 300, 1.0, 3.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "size", "spread", "epsilon"), HARD)
+def test_priors_that_do_not_attain_the_closed_bound_are_proven(kind, size, spread, epsilon):
+    generator = np.random.default_rng(4)
+    p = {
+        "near uniform": generator.dirichlet(np.full(size, 100 / spread**2)),
+        "skewed": generator.dirichlet(np.full(size, 0.1)),
+        "zipf": 1 / np.arange(1, size + 1) / (1 / np.arange(1, size + 1)).sum(),
+    }[kind]
+    found = best_staircase(p, epsilon, 5e-7)
+    assert found.value < information_bound(epsilon) * (1 - 1e-5)
+    assert found.value <= found.bound <= found.value * (1 + 1e-6)
+    assert len(found.theta) <= size
+    assert oracles.information(p[:, None] * found.channel(epsilon)) == pytest.approx(found.value, rel=1e-8)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
