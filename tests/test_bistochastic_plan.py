@@ -86,3 +86,16 @@ def test_a_beta_that_means_nothing_is_refused_where_it_stands(folder):
     code, answered = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
     assert code == 3
     assert "beta is not a number from 0 to 1" in json.dumps(answered)
+
+
+def test_a_given_matrix_is_rounded_in_rows_and_columns(folder):
+    plan = folder / "plan.toml"
+    third = [[1 / 3] * 3] * 3
+    given = PLAN.replace('variables = ["area"]', f'variables = ["area"]\nmatrix = {third}')
+    plan.write_text(given.replace("beta = 0.62", "beta = 0.99"))
+    shown = CliRunner().invoke(main, ["design", "--plan", str(plan)])
+    assert shown.exit_code == 0, shown.output
+    assert "β >= 0.9999" in shown.output or "β >= 1" in shown.output
+    code, made = answer("protect", "--plan", plan, "--out", folder / "out")
+    assert code == 0, made
+    assert answer("verify", folder / "out")[0] == 0

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand import formats
+from postrand.bistochastic import round_bistochastic
 from postrand.codebook import Codebook
 from postrand.design.budget import Curve, Share, allocate, floors, information_curve
 from postrand.design.problem import Design, Prior
@@ -26,7 +27,7 @@ from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
 from postrand.objectives import L2Loss
 from postrand.plan import BlockPlan, Plan
-from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
+from postrand.privacy import Bistochastic, DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
 from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records
 from postrand.shapes import Shape, select
@@ -80,6 +81,7 @@ class DesignedBlock:
         low, high = (float(f(self.matrix.array.diagonal())) for f in (np.min, np.max))
         text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
         text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
+        text += f", β >= {self.matrix.beta:.4g}" if self.matrix.is_bistochastic and self.matrix.size > 1 else ""
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
         if self.design is not None:
@@ -183,7 +185,8 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
     assert not isinstance(privacy, Share)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
-        return DesignedBlock(block, TransitionMatrix.from_array(np.array(block.matrix)), None, task.shape)
+        exact = round_bistochastic if isinstance(privacy, Bistochastic) else TransitionMatrix.from_array
+        return DesignedBlock(block, exact(np.array(block.matrix)), None, task.shape)
     with _naming(block):
         if task.shape is None or task.weights is None:
             made = solve(_prior(task, codebook), privacy, block.objective, block.structure)
