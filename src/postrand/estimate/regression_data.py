@@ -68,7 +68,7 @@ def read(
     for column in mechanism.numerical:
         if column.variable in asked:
             what = f"variable {column.variable!r} was released by a law on ranks, which no model is corrected for"
-            raise EstimationError(sentence(what, fix="leave it out; its own mean is right as released"))
+            raise EstimationError(sentence(what, fix="leave it out; its own unweighted mean is right as released"))
     extra = [] if weights is None else [weights]
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
