@@ -2,8 +2,11 @@
 
 from itertools import combinations, product
 
+import mpmath
 import numpy as np
+from scipy.linalg import qr
 from scipy.optimize import linprog
+from scipy.special import xlogy
 
 
 def information(joint):
@@ -48,14 +51,59 @@ def sign_patterns(size, epsilon):
 
 def best_of_family(p, diagonals):
     """The largest information over the given diagonals of ABC (8)."""
-    p = np.asarray(p, dtype=float)
+    return float(_information_of_family(np.asarray(p, dtype=float), diagonals).max())
+
+
+def best_of_family_exactly(p, epsilon, diagonals, digits=40):
+    """The largest information over vertices of ABC (11), each solved anew and evaluated with ``digits`` digits.
+
+    The diagonals carry some 12 decimals: they tell which constraints are tight, and which few can be best.
+    """
+    with mpmath.workdps(digits):
+        p = [mpmath.mpf(x) for x in p]
+        p = [x / sum(p) for x in p]
+        values = _information_of_family(np.array(p, dtype=float), diagonals)
+        near = diagonals[values >= values.max() - 2e-11]
+        return float(max(_exact_information(p, _exact_vertex(q, mpmath.exp(epsilon))) for q in near))
+
+
+def _exact_vertex(q, grown):
+    """Solve ``M[i,j] = M[k,j]`` or ``e^ε M[k,j]`` for the entries of M that the float diagonal makes tight."""
+    size, rows, right = len(q), [], []
+    off = (1 - q) / (size - 1)
+    # An entry of column j is (row, constant, factor of q): q_j itself, or (1 - q_i)/(S-1) for another row i.
+    for j in range(size):
+        column = [(i, 0, 1) if i == j else (i, 1, -1) for i in range(size)]
+        level = [q[i] if i == j else off[i] for i in range(size)]
+        for a in range(size):
+            for b in range(size):
+                if a != b and abs(level[a] - float(grown) * level[b]) < 1e-8:
+                    row, constant = [mpmath.mpf(0)] * size, mpmath.mpf(0)
+                    for (i, free, slope), factor in ((column[a], mpmath.mpf(1)), (column[b], -grown)):
+                        scale = factor / (1 if free == 0 else size - 1)
+                        row[i] += slope * scale
+                        constant += free * scale
+                    rows.append(row)
+                    right.append(-constant)
+    pivots = qr(np.array(rows, dtype=float).T, mode="r", pivoting=True)[1][:size]  # linearly independent rows
+    return list(mpmath.lu_solve(mpmath.matrix([rows[k] for k in pivots]), mpmath.matrix([right[k] for k in pivots])))
+
+
+def _information_of_family(p, diagonals):
     off = (1 - diagonals) / (p.size - 1)
-    rows = np.where(diagonals > 0, diagonals * np.log(np.maximum(diagonals, 1e-300)), 0) + (p.size - 1) * np.where(
-        off > 0, off * np.log(np.maximum(off, 1e-300)), 0
-    )
     marginal = (off @ p)[:, None] + p * (diagonals - off)
-    entropy = np.where(marginal > 0, marginal * np.log(np.maximum(marginal, 1e-300)), 0).sum(axis=1)
-    return float((rows @ p - entropy).max())
+    return (xlogy(diagonals, diagonals) + (p.size - 1) * xlogy(off, off)) @ p - xlogy(marginal, marginal).sum(axis=1)
+
+
+def _exact_information(p, q):
+    def plogp(x):
+        return x * mpmath.log(x) if x > 0 else mpmath.mpf(0)
+
+    size = len(p)
+    off = [(1 - x) / (size - 1) for x in q]
+    common = sum(x * o for x, o in zip(p, off, strict=True))
+    rows = sum(x * (plogp(d) + (size - 1) * plogp(o)) for x, d, o in zip(p, q, off, strict=True))
+    return rows - sum(plogp(common + x * (d - o)) for x, d, o in zip(p, q, off, strict=True))
 
 
 def staircase(p, epsilon):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrand.design import DesignWarning, General, design
+from postrand.design import Circulant, DesignWarning, General, UniformOffDiagonal, design
 from postrand.design.general import to_categories
 from postrand.design.pricing import Gain, price_all, price_exactly
 from postrand.design.staircase import best_staircase
 from postrand.errors import DesignError
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation
+from postrand.objectives import CustomObjective, EstimatorVariance, ExpectedChanges, MutualInformation
 from postrand.objectives.information import information_bound
 from postrand.privacy import DifferentialPrivacy
 from tests import oracles
@@ -207,4 +207,15 @@ def test_too_many_categories_and_other_objectives_are_refused_with_a_way_out():
     with pytest.raises(DesignError, match="use structure UniformOffDiagonal or Circulant"):
         design(np.full(700, 1 / 700), DifferentialPrivacy(1.0), MutualInformation(), General())
     with pytest.raises(DesignError, match="Symmetric or Circulant"):
-        design(np.full(3, 1 / 3), DifferentialPrivacy(1.0), EstimatorVariance(), General())
+        design(np.full(3, 1 / 3), DifferentialPrivacy(1.0), CustomObjective(lambda M, p: 0.0), General())
+
+
+def test_least_variance_takes_the_best_structure_and_is_bounded_over_all_matrices():
+    p = np.full(7, 1 / 7)  # the quadratic residues modulo 7 attain the bound where their size is the best one
+    found = design(p, DifferentialPrivacy(0.3), EstimatorVariance(), General())
+    assert found.status == "optimal"
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    found = design(p, DifferentialPrivacy(1.0), EstimatorVariance(), General())
+    assert 0 < found.bound <= found.value
+    for structure in (Circulant(), UniformOffDiagonal()):
+        assert found.value <= design(p, DifferentialPrivacy(1.0), EstimatorVariance(), structure).value * (1 + 1e-9)

@@ -11,7 +11,7 @@ from postrand.design import DesignWarning, FeasibleSet, Prior, UniformOffDiagona
 from postrand.design.sign_patterns import best_pattern
 from postrand.errors import DesignError, PrivacyError
 from postrand.matrix import UNIT, TransitionMatrix
-from postrand.objectives import CustomObjective, ExpectedChanges
+from postrand.objectives import CustomObjective, EstimatorVariance, ExpectedChanges
 from postrand.objectives.information import information_bound
 from postrand.privacy import DifferentialPrivacy
 from tests import oracles
@@ -119,6 +119,20 @@ def test_optimum_equals_enumeration_up_to_twelve_categories(size, shape):
         found = best_pattern(p, epsilon)
         assert found.value == pytest.approx(best, rel=1e-11, abs=1e-12)
         assert found.bound >= best * (1 - 1e-13)
+
+
+CASES = [(size, shape, eps) for size in (3, 4, 5, 7, 9) for shape in (0.1, 1.0, 50.0) for eps in (0.1, 1.0, 3.0)]
+
+
+@pytest.mark.parametrize(("size", "shape", "epsilon"), [*CASES, (12, 0.1, 1.0), (12, 1.0, 3.0)])
+def test_optimum_equals_complete_enumeration_in_high_precision(size, shape, epsilon):
+    """On both sides of Proposition 2; an absolute 3e-16 for priors so concentrated that the value is below 1e-8."""
+    p = _prior(size, size, shape, 0)
+    listed = FeasibleSet(size, epsilon).vertices()
+    best = oracles.best_of_family_exactly(p, epsilon, listed)
+    found = best_pattern(p, epsilon)
+    assert found.value == pytest.approx(best, rel=1e-12, abs=3e-16)
+    assert best <= found.bound <= best * (1 + 3e-12) + 2e-14
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
@@ -234,9 +248,33 @@ def test_fewest_changes_equals_the_linear_programme_over_the_feasible_set():
     assert design([0.9, 0.1], DifferentialPrivacy(1.0), ExpectedChanges()).value == pytest.approx(0.1)
 
 
-def test_objectives_without_an_algorithm_are_refused():
-    with pytest.raises(DesignError, match="has no algorithm for 'custom'"):
-        design(SCENARIO_I, DifferentialPrivacy(1.0), CustomObjective(lambda M, p: 0.0), UniformOffDiagonal())
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_searched_objectives_are_no_worse_than_a_grid_of_the_feasible_set(size, epsilon):
+    p = _prior(size, 9, 1.0, 0)
+    family, generator = FeasibleSet(size, epsilon), np.random.default_rng(0)
+    grid = generator.dirichlet(np.full(len(family.vertices()), 0.1), size=300) @ family.vertices()
+    for objective in (EstimatorVariance(), CustomObjective(lambda M, p: float(p @ np.diag(M) ** 2))):
+        sign = 1 if objective.maximise else -1
+        found = design(p, DifferentialPrivacy(epsilon), objective, UniformOffDiagonal())
+        best = max(sign * objective.value(oracles.uniform_offdiagonal(q), p) for q in grid)
+        assert sign * found.value >= best - 1e-8 * abs(best)
+        assert DifferentialPrivacy(epsilon).check([found.matrix]).holds
+        assert found.status == ("local" if objective.maximise else "bounded")
+
+
+def test_a_smooth_objective_is_followed_to_its_optimum_inside():
+    target = np.array([0.4, 0.3, 0.35, 0.3])
+    aim = CustomObjective(lambda M, p: float(((np.diag(M) - target) ** 2).sum()), maximise=False)
+    found = design(np.full(4, 0.25), DifferentialPrivacy(2.0), aim, UniformOffDiagonal())
+    assert found.matrix.array.diagonal() == pytest.approx(target, abs=1e-5)
+
+
+def test_what_cannot_be_searched_is_refused():
+    with pytest.raises(DesignError, match="too many categories to search"):
+        design(np.full(50, 0.02), DifferentialPrivacy(1.0), EstimatorVariance(), UniformOffDiagonal())
+    with pytest.raises(DesignError, match="not finite anywhere"):
+        design(SCENARIO_I, DifferentialPrivacy(1.0), CustomObjective(lambda M, p: math.inf), UniformOffDiagonal())
     with pytest.raises(DesignError, match="not a Structure"):
         design(SCENARIO_I, DifferentialPrivacy(1.0), structure=UniformOffDiagonal)
     assert issubclass(DesignWarning, UserWarning)

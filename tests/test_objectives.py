@@ -72,6 +72,37 @@ def test_variance_is_the_trace_and_the_quadratic_form_of_the_covariance(seed, si
     assert weighted.value(matrix, p) == pytest.approx(3 * np.array(query) @ covariance @ query, rel=1e-8, abs=1e-9)
 
 
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(2, 6))
+def test_gradient_of_the_variance_is_its_finite_difference(seed, size):
+    matrix, p = channel(seed, size)
+    matrix = 0.6 * np.eye(size) + 0.4 * matrix
+    cost = EstimatorVariance(queries=((1,) + (0,) * (size - 1), tuple(range(size))), weights=(1, 2))
+    slope, step = cost.gradient(matrix, p), 1e-6
+    for i in range(size):
+        for j in range(size):
+            moved = [matrix.copy(), matrix.copy()]
+            moved[0][i, j] += step
+            moved[1][i, j] -= step
+            # Off the row sums the squared means move too; the gradient holds them at (C p)².
+            second = [((p @ M) @ np.linalg.solve(M, cost.matrix(size).T) ** 2).sum() for M in moved]
+            assert slope[i, j] == pytest.approx((second[0] - second[1]) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(2, 6), epsilon=st.floats(0.1, 5))
+def test_no_private_matrix_has_less_variance_than_the_bound(seed, size, epsilon):
+    generator = np.random.default_rng(seed)
+    p = generator.dirichlet(np.full(size, generator.choice([0.3, 3.0])))
+    matrix, parts = np.zeros((size, size)), generator.dirichlet(np.full(3, 0.3))
+    for part in parts:  # mixtures of circulant designs with their columns relabelled: every ratio stays within e^ε
+        row = np.where(np.arange(size) < generator.integers(1, size), 1.0, math.exp(-epsilon))
+        circulant = np.array([np.roll(row, i) for i in range(size)])
+        matrix += part * circulant[:, generator.permutation(size)] / row.sum()
+    if np.linalg.cond(matrix) > 1e8:
+        return
+    for cost in (EstimatorVariance(), EstimatorVariance(queries=(tuple(range(size)), (1,) + (0,) * (size - 1)))):
+        assert cost.value(matrix, p) >= cost.least(p, epsilon)
+
+
 @pytest.mark.statistical
 def test_variance_matches_simulated_estimates():
     """n = 400 records, 4,000 files; alpha = 1e-6 two-sided for a mean of squares; a trace off by 15 % is rejected."""

@@ -56,6 +56,12 @@ class FeasibleSet:
             bounds += [1.0, 1.0, 0.0, 0.0]
         return np.array(rows), np.array(bounds)
 
+    def matrix(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the matrix (S, S) of the diagonal q (ABC (8))."""
+        array = np.repeat(((1 - q) / (self.size - 1))[:, None], self.size, axis=1)
+        np.fill_diagonal(array, q)
+        return array
+
     def contains(self, q: NDArray[np.float64], tolerance: float = 0.0) -> bool:
         """Tell whether every ratio of (10) is at most ``e^ε (1 + tolerance)``, in O(S) (float arithmetic)."""
         q = np.asarray(q, dtype=np.float64)

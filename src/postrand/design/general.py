@@ -13,12 +13,14 @@ from scipy.optimize import linear_sum_assignment
 
 from postrand.design.agreement import most_agreement
 from postrand.design.circulant import Circulant
+from postrand.design.polytope import MAX_SEARCHED
 from postrand.design.problem import DesignWarning, Solution, Structure, refuse
 from postrand.design.staircase import EXACT_SIZE, best_staircase
+from postrand.design.symmetric import Symmetric
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
 from postrand.errors import DesignError, sentence
 from postrand.matrix import TransitionMatrix
-from postrand.objectives import ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 MAX_SIZE = 600
@@ -32,7 +34,8 @@ class General:
 
     Information: the staircase optimum, exact to rounding for S <= 16, with a proven gap beyond. Its released symbols
     are matched to the categories so that values agree as often as possible; categories left over are never released.
-    Expected changes: an exact linear programme.
+    Expected changes: an exact linear programme. Estimator variance is not convex: the best circulant or uniform
+    off-diagonal matrix, with a lower bound over all ε-DP matrices. A user's objective is refused.
 
     ``details`` has ``rank``, ``condition`` (2-norm) and ``distinct_columns``. A singular or ill-conditioned matrix
     warns (:class:`DesignWarning`) and names the most informative invertible alternative.
@@ -57,8 +60,10 @@ class General:
         if isinstance(objective, ExpectedChanges):
             array, bound = most_agreement(prior, privacy.epsilon)
             return Solution(array, bound, describe(array))
+        if isinstance(objective, EstimatorVariance):
+            return _least_variance(prior, privacy, objective)
         if not isinstance(objective, MutualInformation):
-            raise refuse(self, objective, "use structure Symmetric or Circulant")
+            raise refuse(self, objective, "use structure UniformOffDiagonal, Symmetric or Circulant")
         # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
         tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
         found = best_staircase(prior, privacy.epsilon, tolerance)
@@ -69,6 +74,23 @@ class General:
             warnings.warn(text, DesignWarning, stacklevel=3)
             details["notes"] = (text,)
         return Solution(array, found.bound * (1 + 1e-13), details)
+
+
+def _least_variance(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: EstimatorVariance) -> Solution:
+    """Return the best of the structured matrices, bounded over all matrices."""
+    members: list[Structure] = [Circulant(), Symmetric()]
+    if prior.size <= MAX_SEARCHED:
+        members.append(UniformOffDiagonal())
+    found = {member.name: as_array(member.solve(prior, privacy, objective)) for member in members}
+    name = min(found, key=lambda name: objective.value(found[name], prior))
+    note = f"It is of structure {name!r}; the bound holds for every matrix."
+    bound = objective.least(prior, privacy.epsilon)
+    return Solution(found[name], bound, {**describe(found[name]), "notes": (note,)})
+
+
+def as_array(solution: Solution) -> NDArray[np.float64]:
+    """Return the solution's matrix as floats."""
+    return solution.array.array if isinstance(solution.array, TransitionMatrix) else solution.array
 
 
 def to_categories(channel: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -110,8 +132,7 @@ def _warning_of(
     alternatives: list[Structure] = [UniformOffDiagonal(), Circulant()]
     kept = {}
     for structure in alternatives:
-        found = structure.solve(prior, privacy, objective).array
-        array = found.array if isinstance(found, TransitionMatrix) else found
+        array = as_array(structure.solve(prior, privacy, objective))
         if describe(array)["condition"] <= ILL_CONDITIONED:
             kept[structure.name] = objective.value(array, prior)
     name = max(kept, key=lambda k: kept[k])

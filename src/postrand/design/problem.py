@@ -18,7 +18,8 @@ from postrand.privacy import PrivacyModel
 
 SUM_TOLERANCE = 1e-9
 OPTIMAL_GAP = 1e-9
-"""A relative gap at or below this is called optimal."""
+"""A relative gap at or below this is called optimal: a definition, the precision asked of the exact methods. What is
+proven is always ``bound`` itself; rounding to units of 2^-53 alone moves the last digits of every value."""
 
 Status = Literal["optimal", "bounded", "local"]
 """``optimal``: proven, relative gap <= 1e-9. ``bounded``: proven up to ``gap``. ``local``: nothing is proven."""

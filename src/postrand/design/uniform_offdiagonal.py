@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.design.feasible import FeasibleSet, corner_values
+from postrand.design.polytope import best_local
 from postrand.design.problem import Solution, refuse
 from postrand.design.rounding import mixing_weights
 from postrand.design.sign_patterns import best_pattern
 from postrand.errors import DesignError, sentence
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.objectives import ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 
@@ -25,6 +26,8 @@ class UniformOffDiagonal:
     """Search ``M[k,k] = q_k``, other entries ``(1-q_k)/(S-1)``, one free ``q_k`` a category (ABC (8)).
 
     Information is maximised globally, for every S >= 2, ε > 0 and prior: ABC's own optimiser stopped at local optima.
+    Expected changes are minimised exactly. Any other objective is searched from several starts, for S <= 24: a local
+    optimum, no worse than randomised response; of the estimator's variance with a lower bound over all ε-DP matrices.
 
     Examples
     --------
@@ -43,7 +46,7 @@ class UniformOffDiagonal:
         if isinstance(objective, ExpectedChanges):
             return _fewest_changes(prior, privacy)
         if not isinstance(objective, MutualInformation):
-            raise refuse(self, objective, "use structure Symmetric or Circulant")
+            return _searched(prior, privacy, objective)
         if prior.size == 2:
             return _binary(prior, privacy, objective)
         pattern = best_pattern(prior, privacy.epsilon)
@@ -62,6 +65,15 @@ def _binary(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective:
     ideal = objective.value(np.array([[high, 1 - high], [1 - high, high]]), prior)
     law = randomised_response(2, privacy.epsilon)
     return Solution(law, ideal * (1 + 1e-14), {"nodes": 0, "pattern": describe(law)})
+
+
+def _searched(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
+    """Return the best local optimum found, or randomised response where rounding has cost more than the search won."""
+    found = round_family((1 - best_local(prior, privacy.epsilon, objective)) / (prior.size - 1), privacy)
+    response, sign = randomised_response(prior.size, privacy.epsilon), 1 if objective.maximise else -1
+    law = max((found, response), key=lambda law: sign * objective.value(law.array, prior))
+    bound = objective.least(prior, privacy.epsilon) if isinstance(objective, EstimatorVariance) else sign * math.inf
+    return Solution(law, bound, {"pattern": describe(law)})
 
 
 def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy) -> Solution:

@@ -62,6 +62,31 @@ class EstimatorVariance:
         mean = released @ answers
         return float(((released @ answers**2) - mean**2).sum())
 
+    def gradient(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``∂ value / ∂ M`` (S, S) with every entry of ``M`` free, for an invertible ``M``.
+
+        With ``A = M^-1 Cᵀ`` (C the weighted queries), ``λ = pᵀM``, ``s_z = Σ_q A[z,q]²``:
+        ``p sᵀ - 2 M^-ᵀ diag(λ) A Aᵀ``; the squared means ``(pᵀCᵀ)²`` do not depend on ``M``.
+        """
+        answers = np.linalg.solve(array, self.matrix(prior.size).T)
+        weighted = (prior @ array)[:, None] * answers
+        slope: NDArray[np.float64] = np.outer(prior, (answers**2).sum(axis=1))
+        return slope - 2 * np.linalg.solve(array.T, weighted) @ answers.T
+
+    def least(self, prior: NDArray[np.float64], epsilon: float) -> float:
+        """Return a proven lower bound of the value over all ε-DP matrices, of any structure.
+
+        By Cramér and Rao, ``value >= tr(W J^-1) >= (tr W^½)² / tr J`` with W the queries and J the Fisher information
+        on the vectors that sum to 0. ``tr J = Σ_z |Π M_z|² / λ_z`` is convex in the columns, so largest where they take
+        two values: at most the largest ``(e^ε-1)² k (S-k)/S / (1 + (e^ε-1) P_k)²``, P_k the mass of the k rarest.
+        """
+        size, extra = prior.size, math.expm1(epsilon)
+        k, rarest = np.arange(1, size), np.cumsum(np.sort(prior))[:-1]
+        most = (extra**2 * k * (size - k) / size / (1 + extra * rarest) ** 2).max()
+        centred = self.matrix(size) - self.matrix(size).mean(axis=1, keepdims=True)
+        roots = np.linalg.svd(centred, compute_uv=False)
+        return float(roots.sum() ** 2 / most) * (1 - 1e-12)
+
     def matrix(self, size: int) -> NDArray[np.float64]:
         """Return the queries as rows (Q, S), scaled by the square roots of their weights.
 
