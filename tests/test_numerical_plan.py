@@ -1,0 +1,368 @@
+"""Numerical columns from a plan to a verified release, through the command line."""
+
+import csv
+import dataclasses
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand import formats
+from postrand.cli import main
+from postrand.engines import LocalEngine
+from postrand.errors import DataError, EstimationError, SpecificationError
+from postrand.numerical import RankBlocks, permutation_model
+from postrand.numerical.column import RankedColumn
+from postrand.numerical.released import check_released
+from postrand.plan import load_plan
+from postrand.randomness import ReleaseKey
+from postrand.run import run
+from tests.release_case import edit, rehash
+
+KEY = ReleaseKey.from_seed(11)
+RECORDS = 400
+CODEBOOK = """
+variables = [
+  { name = "id", role = "record_key", type = "int64" },
+  { name = "sex", role = "key", categories = ["F", "M"] },
+  { name = "pay", role = "sensitive", missing = "keep" },
+  { name = "hours", role = "sensitive", type = "int64" },
+  { name = "town", role = "other" },
+]
+"""
+PLAN = """
+[source]
+file = "survey.csv"
+codebook = "codebook.toml"
+
+[privacy]
+model = "differential"
+epsilon = 1.0
+
+[release]
+shuffle = false
+release_ids = true
+
+[[blocks]]
+variables = ["sex"]
+privacy = { model = "differential", epsilon = 1.0 }
+
+[[numerical]]
+variables = ["pay"]
+method = { model = "rank-blocks", k = 10 }
+
+[[numerical]]
+variables = ["hours"]
+method = { model = "rank-blocks", k = 8 }
+form = "average"
+"""
+
+
+def survey_rows():
+    rng = np.random.default_rng(8)
+    pay = [
+        f"{x:.2f}" if keep else "" for x, keep in zip(rng.normal(9, 2, RECORDS), rng.random(RECORDS) > 0.1, strict=True)
+    ]
+    hours = rng.integers(10, 40, RECORDS)  # many ties
+    return [[str(7 * i), str(rng.choice(["F", "M"])), pay[i], str(hours[i]), f"town {i % 3}"] for i in range(RECORDS)]
+
+
+def write_survey(path, rows):
+    lines = ["id,sex,pay,hours,town", *(",".join(row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_survey(tmp_path / "survey.csv", survey_rows())
+    (tmp_path / "codebook.toml").write_text(CODEBOOK)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path
+
+
+def protect(folder, out="out"):
+    key = folder / "key"
+    key.write_text(KEY.secret.hex())
+    return answer("protect", "--plan", folder / "plan.toml", "--out", folder / out, "--key-file", key)
+
+
+def answer(*arguments):
+    result = CliRunner().invoke(main, [*map(str, arguments), "--json"])
+    return result.exit_code, json.loads(result.stdout)
+
+
+def released(folder, out="out"):
+    with (folder / out / "data.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {row["id"]: row for row in rows}
+
+
+def test_values_are_permuted_or_averaged_in_place_of_the_clear_ones(folder):
+    code, made = protect(folder)
+    assert code == 0, made
+    before = {row[0]: row for row in survey_rows()}
+    after = released(folder)
+    pay = [(before[i][2], after[i]["pay"]) for i in before]
+    assert Counter(x for x, _ in pay) == Counter(y for _, y in pay)  # text as it was written, missing included
+    assert all((x == "") == (y == "") for x, y in pay)
+    held = np.array([(float(x), float(y)) for x, y in pay if x])
+    assert (held[:, 0] != held[:, 1]).mean() > 0.7
+    assert permutation_model(*held.T).distances.max() < 20
+    hours = np.array([(float(before[i][3]), float(after[i]["hours"])) for i in before])
+    assert hours[:, 1].mean() == pytest.approx(hours[:, 0].mean(), rel=1e-12)
+    assert np.unique(hours[:, 1], return_counts=True)[1].min() >= 8
+    assert [after[i]["town"] for i in before] == [row[4] for row in before.values()]
+    code, verified = answer("verify", folder / "out")
+    assert (code, verified["ok"]) == (0, True)
+
+
+def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
+    _, made = protect(folder)
+    n = sum(1 for row in survey_rows() if row[2])
+    assert made["claims"][1].startswith("pay: bistochastic privacy holds with β >= 0.3")
+    assert made["claims"][1].endswith(f"of {np.log2(n):.6g} bits.")
+    assert made["claims"][2].endswith("each value is shared by at least 8 records.")
+    certificate = json.loads((folder / "out" / "certificate.json").read_text())
+    limits = certificate["not_covered"]
+    assert "Released unchanged, with no guarantee: town." in limits
+    assert "Which records have a missing value is disclosed for: pay." in limits
+    assert any(text.startswith("No ε holds for pay, hours") for text in limits)
+    assert sum("a fact of the run" in text for text in limits) == 2
+    law = json.loads((folder / "out" / "mechanism.json").read_text())["numerical"]
+    method = {"model": "rank-blocks", "k": 10}
+    assert law[0] == {"variable": "pay", "method": method, "form": "permute", "records": n}
+    report = (folder / "out" / "report.html").read_text()
+    assert "rank-blocks (k = 10)" in report
+    assert "β &gt;= 0.3" in report
+
+
+def test_design_shows_the_claims_before_anything_is_written(folder):
+    code, made = answer("design", "--plan", folder / "plan.toml")
+    assert code == 0
+    assert [claim.partition(":")[0] for claim in made["claims"]] == ["sex", "pay", "hours"]
+
+
+def test_the_same_key_gives_the_same_bytes_whatever_the_batches(folder):
+    plan = load_plan(folder / "plan.toml")
+    for out, engine in (("a", LocalEngine(batch_rows=7, threads=2)), ("b", LocalEngine())):
+        run(plan, folder / out, release_key=KEY, engine=engine)
+    assert all((folder / "a" / p.name).read_bytes() == p.read_bytes() for p in (folder / "b").iterdir())
+    run(plan, folder / "c", release_key=ReleaseKey.from_seed(12))
+    assert (folder / "c" / "data.csv").read_bytes() != (folder / "a" / "data.csv").read_bytes()
+
+
+def test_a_record_s_value_follows_its_key_and_not_its_place_ties_included(folder):
+    protect(folder)
+    first = released(folder)
+    rows = survey_rows()
+    np.random.default_rng(1).shuffle(rows)
+    write_survey(folder / "survey.csv", rows)
+    protect(folder, "again")
+    assert released(folder, "again") == first
+
+
+def test_the_draw_is_bound_to_the_whole_mechanism(folder):
+    protect(folder)
+    (folder / "plan.toml").write_text(PLAN.replace("epsilon = 1.0 }", "epsilon = 0.9 }"))
+    protect(folder, "other")
+    one, two = ([row["pay"] for row in released(folder, out).values()] for out in ("out", "other"))
+    assert one != two
+
+
+def test_types_of_a_parquet_file_survive_and_averages_are_floating_point(folder):
+    rng = np.random.default_rng(2)
+    table = pa.table(
+        {
+            "id": np.arange(RECORDS),
+            "sex": rng.choice(["F", "M"], RECORDS),
+            "pay": pa.array(rng.integers(0, 2**60, RECORDS), mask=rng.random(RECORDS) < 0.2),
+            "hours": rng.integers(10, 40, RECORDS),
+            "town": ["t"] * RECORDS,
+        }
+    )
+    pq.write_table(table, folder / "survey.parquet")
+    (folder / "codebook.toml").write_text(
+        CODEBOOK.replace('"pay", role = "sensitive"', '"pay", role = "sensitive", type = "int64"')
+    )
+    (folder / "plan.toml").write_text(PLAN.replace("survey.csv", "survey.parquet"))
+    code, made = protect(folder)
+    assert code == 0, made
+    after = pq.read_table(folder / "out" / "data.parquet")
+    assert (after.schema.field("pay").type, after.schema.field("hours").type) == (pa.int64(), pa.float64())
+    assert Counter(after["pay"].to_pylist()) == Counter(table["pay"].to_pylist())  # beyond 2^53, exactly
+    release = pr.read_release(folder / "out")
+    assert release.codebook["hours"].type == "double"
+    assert release.frame().num_rows == RECORDS
+    with pytest.raises(EstimationError, match="'pay' was released by a law on ranks"):
+        pr.estimate.regression("pay ~ sex", release.frame(), release.mechanism, family="gaussian")
+
+
+def forge(root, name, change):
+    edit(root / name, change)
+    rehash(root)
+
+
+def set_data(root, change):
+    text = (root / "data.csv").read_text().splitlines(keepends=True)
+    (root / "data.csv").write_text("".join(change(text)))
+    rehash(root)
+
+
+def one_average_of_its_own(lines):
+    fields = lines[1].rstrip("\n").split(",")
+    return [lines[0], ",".join([*fields[:3], "12.5", fields[4]]) + "\n", *lines[2:]]
+
+
+def one_value_less(lines):
+    at = next(i for i, line in enumerate(lines[1:], 1) if line.split(",")[2])
+    fields = lines[at].split(",")
+    return [*lines[:at], ",".join([*fields[:2], "", *fields[3:]]), *lines[at + 1 :]]
+
+
+def no_number(lines):
+    at = next(i for i, line in enumerate(lines[1:], 1) if line.split(",")[2])
+    fields = lines[at].split(",")
+    return [*lines[:at], ",".join([*fields[:2], '"much"', *fields[3:]]), *lines[at + 1 :]]
+
+
+FORGERIES = {
+    "a larger k": (lambda root: forge(root, "mechanism.json", lambda m: m["numerical"][0]["method"].update(k=20)), ""),
+    "more records": (lambda root: forge(root, "mechanism.json", lambda m: m["numerical"][0].update(records=399)), ""),
+    "a larger beta": (
+        lambda root: forge(root, "certificate.json", lambda c: c["numerical"][0].update(beta=0.9)),
+        "certificate",
+    ),
+    "no claim": (lambda root: forge(root, "certificate.json", lambda c: c.pop("numerical")), "certificate"),
+    "the other form": (
+        lambda root: forge(root, "mechanism.json", lambda m: m["numerical"][0].update(form="average")),
+        "mechanism",
+    ),
+    "an unknown form": (
+        lambda root: forge(root, "mechanism.json", lambda m: m["numerical"][0].update(form="swap")),
+        "mechanism",
+    ),
+    "a column twice": (
+        lambda root: forge(root, "mechanism.json", lambda m: m["numerical"].append(m["numerical"][0])),
+        "mechanism",
+    ),
+    "one average of its own": (lambda root: set_data(root, one_average_of_its_own), "data"),
+    "one value less": (lambda root: set_data(root, one_value_less), "data"),
+    "no number": (lambda root: set_data(root, no_number), "data"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_releases_are_refused(folder, name):
+    protect(folder)
+    change, check = FORGERIES[name]
+    change(folder / "out")
+    found = pr.verify(folder / "out", raise_if_failed=False)
+    failed = [c.name for c in found.checks if not c.ok]
+    assert failed
+    assert failed[0] == (check or "certificate")  # the digest of the law, and its claims, no longer fit
+
+
+BAD = """
+[[numerical]]
+variables = ["sex", "pey", "id"]
+method = { model = "rank-blocks", k = 10 }
+
+[[numerical]]
+variables = ["pay", "pay"]
+method = { model = "rank-blok", k = 10 }
+
+[[numerical]]
+variables = ["hours"]
+method = { model = "rank-band", width = 1 }
+form = "averages"
+beta = 0.3
+
+[[numerical]]
+variables = []
+method = { model = "rank-blocks", k = 0 }
+"""
+
+
+def test_every_problem_of_a_plan_is_told_at_once(folder):
+    (folder / "plan.toml").write_text(PLAN.partition("[[numerical]]")[0] + BAD)
+    code, answered = protect(folder)
+    told = " ".join(answered["problems"])
+    assert code == 3
+    for part in (
+        "'sex' is in two places",
+        "'sex' has categories",
+        "no variable 'pey'",
+        "'id' has role 'record_key'",
+        "unknown model 'rank-blok' (did you mean 'rank-blocks'?)",
+        "runs of one rank protect nothing",
+        "unknown form 'averages'",
+        "unknown option 'beta'",
+        "'variables' is not a list of names",
+        "k is not a positive whole number",
+    ):
+        assert part in told, part
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (lambda plan, rows: (plan.replace("k = 10", "k = 1000"), rows), 3, "needs more records with a value"),
+        (lambda plan, rows: (plan, [[*rows[0][:2], "inf", *rows[0][3:]], *rows[1:]]), 4, "not finite numbers"),
+        (
+            lambda plan, rows: (plan.replace('"pay"', '"town"'), rows),
+            4,
+            "'town' has values that are not finite numbers",
+        ),
+        (lambda plan, rows: (plan, [[*row[:3], "", row[4]] for row in rows]), 4, "'hours' has missing values"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused_and_nothing_is_left(folder, change, code, message):
+    plan, rows = change(PLAN, survey_rows())
+    (folder / "plan.toml").write_text(plan)
+    write_survey(folder / "survey.csv", rows)
+    found, answered = protect(folder)
+    assert (found, message in " ".join(answered["problems"])) == (code, True), answered
+    assert not (folder / "out").exists()
+
+
+def test_a_column_s_law_is_checked_when_made():
+    with pytest.raises(SpecificationError, match="unknown form"):
+        RankedColumn("pay", RankBlocks(2), "swap", 10)
+    with pytest.raises(SpecificationError, match="needs more records"):
+        RankedColumn("pay", RankBlocks(20), "permute", 10)
+    with pytest.raises(SpecificationError, match="no number of records"):
+        RankedColumn("pay", RankBlocks(2), "permute", True)
+    column = RankedColumn("pay", RankBlocks(3), "permute", 10)
+    assert RankedColumn.from_dict(column.to_dict()) == column
+    with pytest.raises(SpecificationError, match="not well formed"):
+        RankedColumn.from_dict({"variable": "pay"})
+
+
+def test_averages_of_smaller_blocks_than_claimed_are_found(folder):
+    protect(folder)
+    release = pr.read_release(folder / "out")
+    source = formats.read(release.data_path, release.codebook)
+    (honest,) = [column for column in release.mechanism.numerical if column.form == "average"]
+    check_released(source, [honest])
+    claimed = dataclasses.replace(honest, law=RankBlocks(16))
+    with pytest.raises(DataError, match="shared by fewer records"):
+        check_released(source, [claimed])
+
+
+def test_entropy_in_closed_form_is_that_of_the_block_sizes():
+    for k, n in ((2, 7), (3, 11), (4, 16), (10, 1999)):
+        sizes = np.diff(RankBlocks(k).starts(n, 0), append=n)
+        assert sizes.min() >= k
+        assert RankBlocks(k).entropy_lower(n) == pytest.approx((sizes * np.log(sizes)).sum() / n, rel=1e-11)
+
+
+def test_reading_the_release_again_gives_what_was_written(folder):
+    protect(folder)
+    source = formats.read(folder / "out" / "data.csv", pr.read_release(folder / "out").codebook)
+    assert sum(batch.num_rows for batch in source.batches()) == RECORDS
