@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from postrand.bistochastic import allocate
 from postrand.cli import main
+from postrand.release import read
 
 CODEBOOK = """
 [[variables]]
@@ -99,3 +101,102 @@ def test_a_given_matrix_is_rounded_in_rows_and_columns(folder):
     code, made = answer("protect", "--plan", plan, "--out", folder / "out")
     assert code == 0, made
     assert answer("verify", folder / "out")[0] == 0
+
+
+SHARED = """
+[source]
+file = "survey.csv"
+codebook = "codebook.toml"
+
+[privacy]
+model = "bistochastic"
+beta = 0.6
+
+[design]
+structure = "bistochastic"
+objective = "changes"
+prior = "file"
+
+[[blocks]]
+variables = ["sex"]
+
+[[blocks]]
+variables = ["area"]
+"""
+
+
+def blocks_of(folder):
+    code, made = answer("design", "--plan", folder / "plan.toml")
+    assert code == 0, made
+    return made
+
+
+def betas(folder):
+    answered = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    assert answered[0] == 0, answered
+    return [block.matrix.beta for block in read(folder / "out").mechanism.blocks]
+
+
+def test_blocks_share_the_record_s_beta_as_the_most_truthful_laws_do(folder):
+    (folder / "plan.toml").write_text(SHARED)
+    made = blocks_of(folder)
+    assert made["claims"][0].startswith("sex, area: bistochastic privacy holds with β >= 0.6")
+    rows = [line.split(",") for line in (folder / "survey.csv").read_text().split()[1:]]
+    priors = [np.unique([row[k] for row in rows], return_counts=True)[1] / 500 for k in (0, 1)]
+    best = allocate(priors, 0.6)
+    found = betas(folder)
+    assert found == pytest.approx([law.beta for law in best.matrices], abs=1e-8)
+    assert np.dot(found, np.log([2, 3])) / np.log(6) == pytest.approx(0.6, abs=1e-9)
+    text = CliRunner().invoke(main, ["design", "--plan", str(folder / "plan.toml")]).stdout
+    assert f"β >= {found[0]:.4f}"[:9] in text
+
+
+def test_a_block_with_a_beta_of_its_own_leaves_the_rest_to_the_others(folder):
+    (folder / "plan.toml").write_text(
+        SHARED.replace('["sex"]', '["sex"]\nprivacy = { model = "bistochastic", beta = 0.9 }')
+    )
+    sex, area = betas(folder)
+    assert sex == pytest.approx(0.9, abs=1e-8)
+    assert area == pytest.approx((0.6 * np.log(6) - 0.9 * np.log(2)) / np.log(3), abs=1e-8)
+
+
+def test_a_given_matrix_counts_with_the_bits_it_has_and_is_rounded_to_an_exact_law(folder):
+    rows = "[[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7]]"
+    (folder / "plan.toml").write_text(SHARED.replace('["area"]', f'["area"]\nmatrix = {rows}'))
+    sex, area = betas(folder)
+    h = -sum(p * np.log(p) for p in (0.7, 0.2, 0.1))
+    assert area == pytest.approx(h / np.log(3), abs=1e-12)
+    assert sex == pytest.approx((0.6 * np.log(6) - h) / np.log(2), abs=1e-8)
+
+
+def test_a_weight_moves_bits_away_from_the_block_that_is_worth_more(folder):
+    weighted = SHARED.replace('["sex"]', '["sex"]\nprivacy = { model = "share", weight = 3.0 }')
+    (folder / "plan.toml").write_text(SHARED)
+    even = blocks_of(folder)["blocks"][0]["unchanged"]
+    (folder / "plan.toml").write_text(weighted)
+    assert min(blocks_of(folder)["blocks"][0]["unchanged"]) > max(even)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('["sex"]', '["sex"]\nprivacy = { model = "bistochastic", beta = 0.0 }'), None),
+        (("beta = 0.6", "beta = 0.99"), None),
+        (('["sex"]', '["sex"]\nprivacy = { model = "share", least = 0.1 }'), "'least' is an epsilon"),
+    ],
+)
+def test_shares_that_cannot_be_had_are_refused_and_others_are_kept(folder, change, message):
+    (folder / "plan.toml").write_text(SHARED.replace(*change))
+    code, made = answer("design", "--plan", folder / "plan.toml")
+    if message is None:
+        assert (code, made["claims"][0].startswith("sex, area: bistochastic")) == (0, True)
+    else:
+        assert (code, message in made["problems"][0]) == (6, True)
+
+
+def test_too_few_bits_of_one_block_s_own_are_named(folder):
+    text = SHARED.replace('["sex"]', '["sex"]\nprivacy = { model = "bistochastic", beta = 0.1 }')
+    (folder / "plan.toml").write_text(text.replace("beta = 0.6", "beta = 0.8"))
+    code, made = answer("design", "--plan", folder / "plan.toml")
+    assert code == 6
+    assert "leave more bits to the others" in made["problems"][0]

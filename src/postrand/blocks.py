@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand import formats
-from postrand.bistochastic import round_bistochastic
+from postrand.bistochastic import round_bistochastic, shares
 from postrand.codebook import Codebook
 from postrand.design.budget import Curve, Share, allocate, floors, information_curve
 from postrand.design.problem import Design, Prior
 from postrand.design.shaped import Weights, design_shape
 from postrand.design.solve import design as solve
 from postrand.engines import Engine, LocalEngine
+from postrand.entropy import entropy_rate_lower, format_lower
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.exact import format_upper
 from postrand.formats import Source
@@ -81,7 +82,9 @@ class DesignedBlock:
         low, high = (float(f(self.matrix.array.diagonal())) for f in (np.min, np.max))
         text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
         text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
-        text += f", β >= {self.matrix.beta:.4g}" if self.matrix.is_bistochastic and self.matrix.size > 1 else ""
+        text += (
+            f", β >= {format_lower(self.matrix.beta)}" if self.matrix.is_bistochastic and self.matrix.size > 1 else ""
+        )
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
         if self.design is not None:
@@ -185,7 +188,8 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
     assert not isinstance(privacy, Share)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
-        exact = round_bistochastic if isinstance(privacy, Bistochastic) else TransitionMatrix.from_array
+        bistochastic = any(isinstance(model, Bistochastic) for model in models_of(privacy))
+        exact = round_bistochastic if bistochastic else TransitionMatrix.from_array
         return DesignedBlock(block, exact(np.array(block.matrix)), None, task.shape)
     with _naming(block):
         if task.shape is None or task.weights is None:
@@ -207,13 +211,15 @@ def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
     return names
 
 
-def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, DifferentialPrivacy]:
+def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     """Return the budget of each block that shares what the record's claim leaves to it."""
     sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if isinstance(task.plan.privacy, Share)}
     if not sharing:
         return {}
+    if isinstance(plan.privacy, Bistochastic):
+        return _bits(plan.privacy.beta, sharing, tasks, plan.codebook)
     if not isinstance(plan.privacy, DifferentialPrivacy):
-        fix = "set [privacy] model = 'differential', or give each block its own privacy"
+        fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
     models = [model for t in tasks for model in models_of(t.plan.privacy)]
     spent = [model.epsilon for model in models if isinstance(model, DifferentialPrivacy)]
@@ -223,14 +229,36 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, DifferentialPrivac
         what = "nothing of the record's epsilon is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
     curves = [_curve(tasks[b], plan.codebook) for b in sharing]
-    shares = list(sharing.values())
-    found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in shares], _least(shares, left))
+    asked = list(sharing.values())
+    found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
     return {b: DifferentialPrivacy(e) for b, e in zip(sharing, found.epsilons, strict=True)}
 
 
-def _least(shares: Sequence[Share], left: float) -> list[float]:
+def _bits(
+    beta: float, sharing: dict[int, Share], tasks: Sequence[_Task], codebook: Codebook
+) -> dict[int, PrivacyModel]:
+    """Return the β of each block that shares the record's; of other models' blocks no bits are counted."""
+    if any(share.least for share in sharing.values()):
+        raise DesignError(sentence("'least' is an epsilon, and the record's claim is a beta", fix="remove it"))
+    designed = [b for b in sharing if tasks[b].plan.matrix is None]
+    others = []
+    for b, task in enumerate(tasks):
+        size = _prior(task, codebook).p.size
+        own = [model.beta for model in models_of(task.plan.privacy) if isinstance(model, Bistochastic)]
+        if task.plan.matrix is not None:
+            with _naming(task.plan):
+                others.append((entropy_rate_lower(round_bistochastic(np.array(task.plan.matrix)).weights), size))
+        elif b not in sharing:
+            others.append((max(own, default=0.0) * math.log(size), size))
+    priors = [_prior(tasks[b], codebook).p for b in designed]
+    found = shares(beta, priors, [sharing[b].weight for b in designed], others=others)
+    betas = dict(zip(designed, found, strict=True))
+    return {b: Bistochastic(betas.get(b, 0.0)) for b in sharing}
+
+
+def _least(asked: Sequence[Share], left: float) -> list[float]:
     """Return the least share of each; those that ask for all that is left, to the last digit, bear the margin."""
-    least = floors(shares, left)
+    least = floors(asked, left)
     fits = left * (1 - _MARGIN) < math.fsum(least) <= left
     return [e * (1 - 2 * _MARGIN) for e in least] if fits else least
 

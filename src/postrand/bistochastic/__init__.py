@@ -4,6 +4,7 @@ from postrand.bistochastic.birkhoff import Birkhoff, birkhoff
 from postrand.bistochastic.majorisation import is_diagonally_dominant, majorises, transfer_matrix
 from postrand.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
 from postrand.bistochastic.rounding import round_bistochastic
+from postrand.bistochastic.sharing import shares
 from postrand.bistochastic.truthfulness import TruthfulDesign, allocate, truthful
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "majorises",
     "reach_beta",
     "round_bistochastic",
+    "shares",
     "transfer_matrix",
     "tridiagonal",
     "truthful",
