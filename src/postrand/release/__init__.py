@@ -1,7 +1,8 @@
 """The public bundle: written whole or not at all, read, and verified from its bytes alone."""
 
+from postrand.release.audit import Check, Verification
 from postrand.release.bundle import Inspect, Release, check_targets, dossier, released_codebook, write
-from postrand.release.verification import Check, Verification, read, rebuild_report, verify
+from postrand.release.verification import read, rebuild_report, verify
 
 read_release = read
 """The name under which :func:`read` is public at the top of the package."""

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from postrand import __version__, formats, options
 from postrand.certificate import Certificate, Claim, certify, claims_from_dict, recertify
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
-from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import needs_file
 from postrand.release import canonical
+from postrand.release.audit import (
+    Audit,
+    Verification,
+    check_schema,
+    load,
+    plain_files,
+    published,
+    same_files,
+)
 from postrand.release.bundle import (
     CERTIFICATE,
     CODEBOOK,
@@ -36,51 +42,7 @@ from postrand.release.bundle import (
 from postrand.summary import Summary, summarise
 from postrand.tie import tie
 
-T = TypeVar("T")
 FORGED = "it is not the file that the other files of the release give"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at: its name, whether it holds, and a sentence that says what was found.
-
-    ``ok`` is None for what the release states and nobody can recompute from it: neither verified nor a failure.
-    """
-
-    name: str
-    ok: bool | None
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The outcome of :func:`verify`, check by check."""
-
-    path: Path
-    checks: tuple[Check, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether no check fails; claims that rest on the file are then still only stated, see :attr:`stated`."""
-        return all(check.ok is not False for check in self.checks)
-
-    @property
-    def stated(self) -> tuple[str, ...]:
-        """What the release states and does not suffice to recompute."""
-        return tuple(check.sentence for check in self.checks if check.ok is None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        checks = [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in self.checks]
-        return {"release": str(self.path), "ok": self.ok, "checks": checks}
-
-    def __str__(self) -> str:
-        marks = {True: "ok  ", False: "FAIL", None: "said"}
-        lines = [f"{marks[c.ok]}  {c.name:<12} {c.sentence}" for c in self.checks]
-        verdict = "The release is what it claims to be." if self.ok else "THE RELEASE DOES NOT VERIFY."
-        if self.ok and self.stated:
-            verdict = "The release is what it claims to be; what is only said rests on the curator's word."
-        return "\n".join([*lines, verdict])
 
 
 def read(directory: str | Path) -> Release:
@@ -96,10 +58,10 @@ def read(directory: str | Path) -> Release:
         If the codebook or the mechanism is not well formed.
     """
     root = Path(directory)
-    _plain_files(root)
+    plain_files(root)
     manifest = _manifest(root)
     codebook = _codebook(root)
-    return Release(root, codebook, _mechanism(root, codebook), _load(root, CERTIFICATE), manifest)
+    return Release(root, codebook, _mechanism(root, codebook), load(root, CERTIFICATE), manifest)
 
 
 def verify(
@@ -125,11 +87,11 @@ def verify(
     ReleaseError
         With every check that fails, unless ``raise_if_failed`` is false.
     """
-    root, audit = Path(directory), _Audit()
-    names = audit.attempt("files", _plain_files, "every entry is a plain file", root)
+    root, audit = Path(directory), Audit()
+    names = audit.attempt("files", plain_files, "every entry is a plain file", root)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
     if manifest_sha256 is not None:
-        audit.attempt("published", _published, "the manifest is the published one", root, manifest_sha256)
+        audit.attempt("published", published, "the manifest is the published one", root, manifest_sha256)
     audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
     book = audit.attempt("codebook", _codebook, "well formed", root, needs=[names])
     law = audit.attempt("mechanism", _mechanism, "every row sums to exactly 2^53", root, book, needs=[book])
@@ -145,11 +107,10 @@ def verify(
         audit.attempt("file", _with_file, text, Path(file), law, proof, found, needs=needs)
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_text, proof, found)
-    verification = Verification(root, tuple(audit.checks))
-    if raise_if_failed:
-        failed = (c for c in verification.checks if c.ok is False)
-        raise_all(ReleaseError, (f"{root.name}, {c.name}: {c.sentence}" for c in failed))
-    return verification
+    if proof is not None and proof.numerical:
+        done = ", ".join(f"{column.variable}: {column.form}" for column in proof.numerical)
+        audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; counts and claims fit")
+    return audit.outcome(root, raise_if_failed)
 
 
 def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path:
@@ -164,7 +125,7 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
         package wrote the release, and would give another page.
     """
     root = Path(directory)
-    _plain_files(root)
+    plain_files(root)
     manifest = _manifest(root)
     mechanism = _mechanism(root, _codebook(root))
     certificate = _certificate(root, mechanism)
@@ -182,69 +143,9 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
     return target
 
 
-class _Audit:
-    """Run checks in order; one that stands on a failed one fails too. Local to :func:`verify`."""
-
-    def __init__(self) -> None:
-        self.checks: list[Check] = []
-
-    def attempt(
-        self,
-        name: str,
-        function: Callable[..., T],
-        holds: str | Callable[[T], str],
-        *arguments: Any,
-        needs: list[Any] | None = None,
-    ) -> T | None:
-        if any(value is None for value in needs or ()):
-            self.checks.append(Check(name, False, "could not be checked, since an earlier check failed"))
-            return None
-        try:
-            value = function(*arguments)
-        except PostrandError as error:
-            self.checks.append(Check(name, False, " ".join(error.problems)))
-        except Exception as error:  # the bytes may be hostile: whatever they raise is a failed check
-            self.checks.append(Check(name, False, sentence("not well formed", got=type(error).__name__)))
-        else:
-            ok = None if name == "stated" else True
-            self.checks.append(Check(name, ok, holds if isinstance(holds, str) else holds(value)))
-            return value
-        return None
-
-
-def _plain_files(root: Path) -> tuple[str, ...]:
-    """Return the names of the files; links, and folders but that of the data, are refused: nothing outside is read."""
-    try:
-        found = _entries(root)
-        if stat.S_ISDIR(dict(found).get(DATA, 0)):
-            parts = [(f"{DATA}/{name}", mode) for name, mode in _entries(root / DATA)]
-            found = [entry for entry in found if entry[0] != DATA] + (parts or [(DATA, 0)])
-    except OSError as error:
-        raise ReleaseError(sentence("no such release", where=str(root), got=error.strerror)) from None
-    raise_all(
-        ReleaseError,
-        (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
-    )
-    return tuple(name for name, _ in found)
-
-
-def _entries(folder: Path) -> list[tuple[str, int]]:
-    """Return the names in a folder, sorted, with what they are, links not followed."""
-    with os.scandir(folder) as entries:
-        return sorted((e.name, e.stat(follow_symlinks=False).st_mode) for e in entries)
-
-
-def _load(root: Path, name: str) -> dict[str, Any]:
-    try:
-        data = (root / name).read_bytes()
-    except OSError:
-        raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
-    return canonical.parse(data, name)
-
-
 def _manifest(root: Path) -> dict[str, Any]:
-    manifest = _load(root, MANIFEST)
-    _check_schema(manifest, SCHEMA, MANIFEST)
+    manifest = load(root, MANIFEST)
+    check_schema(manifest, SCHEMA, MANIFEST)
     files, data = manifest.get("files"), manifest.get("data")
     if not isinstance(files, dict) or not isinstance(data, str):
         raise ReleaseError(sentence("'files' or 'data' is missing", where=MANIFEST))
@@ -261,49 +162,23 @@ def _manifest(root: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
-    if data.get("schema") != wanted:
-        raise ReleaseError(
-            sentence("unknown schema", where=where, got=data.get("schema"), wanted=wanted, fix="use a newer postrand")
-        )
-
-
-def _published(root: Path, wanted: str) -> bool:
-    found = hashlib.sha256((root / MANIFEST).read_bytes()).hexdigest()
-    if found != wanted.strip().lower():
-        raise ReleaseError(sentence("the manifest is not the published one", got=found, wanted=wanted))
-    return True
-
-
 def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
-    found = manifest_of(root, manifest["data"], manifest["package"]["version"])
-    listed, present = manifest["files"], found["files"]
-    problems = [sentence(f"{name!r} is listed, and missing") for name in listed if name not in present]
-    problems += [sentence(f"{name!r} is not listed in the manifest") for name in present if name not in listed]
-    problems += [
-        sentence(f"{name!r} is not the file that was released")
-        for name in listed
-        if name in present and listed[name] != present[name]
-    ]
-    if not problems and canonical.dump(found) != canonical.dump(manifest):
-        problems = [sentence("the manifest says more than it may", got=canonical.first_difference(manifest, found))]
-    raise_all(ReleaseError, problems)
-    return True
+    return same_files(manifest, manifest_of(root, manifest["data"], manifest["package"]["version"]))
 
 
 def _codebook(root: Path) -> Codebook:
-    data = _load(root, CODEBOOK)
-    _check_schema(data, CODEBOOK_SCHEMA, CODEBOOK)
+    data = load(root, CODEBOOK)
+    check_schema(data, CODEBOOK_SCHEMA, CODEBOOK)
     return Codebook.from_dict(data, CODEBOOK)
 
 
 def _mechanism(root: Path, codebook: Codebook) -> Mechanism:
-    return Mechanism.from_dict(_load(root, MECHANISM), codebook)
+    return Mechanism.from_dict(load(root, MECHANISM), codebook)
 
 
 def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
     """Certify the law anew, for the claims that the certificate makes."""
-    stated = _load(root, CERTIFICATE)
+    stated = load(root, CERTIFICATE)
     claims, facts = claims_from_dict(stated)
     if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
         raise ReleaseError(sentence("a fact is neither true nor false", where=CERTIFICATE))
