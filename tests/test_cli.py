@@ -252,3 +252,15 @@ def test_every_command_has_help(name):
     assert result.exit_code == 0
     assert "--json" in result.output
     assert len(result.output.splitlines()) > 6
+
+
+def test_what_the_file_says_of_its_columns_beyond_their_labels_stays_behind(survey):
+    table = pq.read_table(survey)
+    said = table.schema.field("sex").with_metadata({"label": "sex", "note": "COUNT-F=1501"})
+    pq.write_table(table.cast(table.schema.set(table.schema.get_field_index("sex"), said)), survey)
+    folder = survey.parent
+    call("init", survey, "--out", folder, "--key", "sex,area", "--drop", "*")
+    assert call("protect", "--plan", folder / "plan.toml", "--out", folder / "out").exit_code == 0
+    metadata = pq.read_schema(folder / "out" / "data.parquet").field("sex").metadata or {}
+    assert metadata.get(b"label") == b"sex"
+    assert b"note" not in metadata

@@ -156,3 +156,10 @@ def test_selected_records_are_perturbed_and_the_others_are_said_to_be_unprotecte
 
 def test_nothing_perturbed_has_no_finite_epsilon():
     assert Block(("sex",), TransitionMatrix.identity(2)).epsilon == math.inf
+
+
+def test_a_law_that_changes_nothing_meets_no_claim_within_classes():
+    idle = Mechanism({"a": randomised_response(2, 1.0), "b": TransitionMatrix.identity(3)})
+    with pytest.raises(PrivacyError, match="does not meet"):
+        certify(idle, [Claim(DifferentialPrivacy(30.0), within=True)])
+    assert record_account(idle.blocks).total == math.inf

@@ -49,8 +49,10 @@ def record_account(blocks: Sequence[Block]) -> Account:
     ratios = [law.ratio for law in worst]
     known = [ratio for ratio in ratios if ratio is not None]
     spent = log_upper(math.prod(known, start=Fraction(1))) if len(known) == len(ratios) else math.inf
-    priors = tuple(block.prior_epsilon for block in blocks)
-    return Account(tuple(block.epsilon for block in blocks), priors, add_upper(spent, *priors))
+    priors, each = tuple(block.prior_epsilon for block in blocks), tuple(block.epsilon for block in blocks)
+    # A block that changes nothing has no ratio to multiply, and tells everything.
+    spent = math.inf if math.inf in each else spent
+    return Account(each, priors, add_upper(spent, *priors))
 
 
 def add_upper(*terms: float) -> float:

@@ -226,6 +226,9 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
     """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
     if claim.within and not isinstance(claim.privacy, DifferentialPrivacy):
         raise _not_within(claim)
+    idle = [b for b, block in enumerate(blocks) if math.isinf(block.epsilon)] if claim.within else []
+    if idle:  # alone in its class, every value is released as it is: a claim within classes would be empty
+        return Finding(False, math.inf, "a block changes no value: no finite ε holds", idle[0], "every column")
     laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
     finding = claim.privacy.check(laws)
     priors = [block.prior_epsilon for block in blocks]

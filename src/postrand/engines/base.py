@@ -39,6 +39,11 @@ class FolderSink:
         return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
 
 
+PUBLIC_METADATA = frozenset(
+    (b"label", b"value_labels", b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
+)
+"""What a column's own metadata may carry into a release: the labels that the codebook publishes too."""
+
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 
 
@@ -110,8 +115,14 @@ def released_names(codebook: Codebook) -> tuple[str, ...]:
 
 
 def released_schema(source: Source, columns: Sequence[str]) -> pa.Schema:
-    """Return the source's fields of these columns; what the file says of itself as a whole is left behind."""
-    return pa.schema([source.schema.field(name) for name in columns])
+    """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind."""
+    return pa.schema([_public_field(source.schema.field(name)) for name in columns])
+
+
+def _public_field(field: pa.Field) -> pa.Field:
+    """Keep of a field's metadata what a release may say: the confidential file may have written anything there."""
+    kept = {key: text for key, text in (field.metadata or {}).items() if key in PUBLIC_METADATA}
+    return field.remove_metadata().with_metadata(kept) if kept else field.remove_metadata()
 
 
 def check_columns(
