@@ -1,6 +1,7 @@
 """Numerical columns and Anatomy from file to folder, as a library and from the command line."""
 
 import collections
+import hashlib
 import json
 
 import numpy as np
@@ -11,10 +12,12 @@ from click.testing import CliRunner
 
 from postrand import formats
 from postrand.cli import main
-from postrand.errors import DataError, UsageError
+from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.files import anatomise_file, permute_columns
 from postrand.numerical import RankBand, RankBlocks, permutation_model
 from postrand.randomness import ReleaseKey
+from postrand.release import verify
+from tests.release_case import edit, rehash
 
 KEY = ReleaseKey.from_seed(9)
 
@@ -47,7 +50,8 @@ def test_columns_are_permuted_within_their_band_and_nothing_else_changes(survey,
         assert permutation_model(*np.array(held).T).distances.max() < 15
     assert certificate == json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert "bits" in certificate["claims"][0]["sentence"]
-    assert "missing value is disclosed" in certificate["claims"][1]["sentence"]
+    assert "Which records have a missing value is disclosed for: pay." in certificate["not_covered"]
+    assert "Released unchanged, with no guarantee: area." in certificate["not_covered"]
     assert "NOT PRIVATE" in certificate["not_covered"][0]
 
 
@@ -69,7 +73,7 @@ def test_the_two_tables_of_anatomy(survey, tmp_path):
     assert others.column_names == ["anatomy_class", "pay"]
     assert min(collections.Counter(keys["anatomy_class"].to_pylist()).values()) >= 4
     assert "4-anonymity" in certificate["claims"][0]["sentence"]
-    assert certificate["distinct_diversity"]["pay"] >= 1
+    assert certificate["details"]["distinct_diversity"]["pay"] >= 1
 
 
 def test_numbers_in_text_are_near_as_numbers(tmp_path):
@@ -95,8 +99,110 @@ def test_bad_requests_leave_nothing_behind(survey, tmp_path, columns, law, messa
 
 
 def test_text_is_not_ranked(survey, tmp_path):
-    with pytest.raises(DataError, match="'area' has values that are not numbers"):
+    with pytest.raises(DataError, match="'area' has values that are not finite numbers"):
         permute_columns(survey, tmp_path / "out", ["area"], RankBlocks(2), KEY)
+
+
+def test_a_column_named_twice_is_refused(survey, tmp_path):
+    with pytest.raises(UsageError, match="'age' is named twice"):
+        permute_columns(survey, tmp_path / "out", ["age", "age"], RankBlocks(2), KEY)
+
+
+def permuted(survey, out):
+    permute_columns(survey, out, ["age", "pay"], RankBlocks(5), KEY)
+
+
+def anatomised(survey, out):
+    anatomise_file(survey, out, ["age", "area"], 4, KEY)
+
+
+@pytest.mark.parametrize("make", [permuted, anatomised])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_folders_verify_from_their_bytes_alone(survey, tmp_path, make, suffix):
+    source = tmp_path / f"again{suffix}"
+    with formats.open_writer(source, pq.read_schema(survey)) as writer:
+        for batch in pq.read_table(survey).to_batches():
+            writer.write(batch)
+    make(source, tmp_path / "out")
+    make(source, tmp_path / "same")
+    assert all((tmp_path / "same" / p.name).read_bytes() == p.read_bytes() for p in (tmp_path / "out").iterdir())
+    code, found = call("verify", tmp_path / "out")
+    assert (code, found["ok"]) == (0, True), found
+    assert [check["name"] for check in found["checks"]] == ["files", "manifest", "digests", "certificate", "drawn"]
+    digest = hashlib.sha256((tmp_path / "out" / "manifest.json").read_bytes()).hexdigest()
+    assert verify(tmp_path / "out", manifest_sha256=digest).ok
+    with pytest.raises(ReleaseError, match="published"):
+        verify(tmp_path / "out", manifest_sha256="0" * 64)
+
+
+def certified(**changes):
+    return lambda root: edit(root / "certificate.json", lambda value: value.update(changes))
+
+
+def claimed(**changes):
+    return lambda root: edit(root / "certificate.json", lambda value: value["claims"][0].update(changes))
+
+
+def in_table(name, column, value):
+    def change(root):
+        table = pq.read_table(root / name)
+        values = pa.array([value, *table[column].to_pylist()[1:]], table.schema.field(column).type)
+        pq.write_table(table.set_column(table.column_names.index(column), column, values), root / name)
+
+    return change
+
+
+FORGERIES = {
+    "a larger beta": (permuted, claimed(beta=0.99)),
+    "a better sentence": (permuted, claimed(sentence="age: nobody can be found.")),
+    "a larger k": (permuted, certified(method={"model": "rank-blocks", "k": 50})),
+    "another law": (permuted, certified(method={"model": "rank-swap", "k": 5})),
+    "fewer columns": (permuted, certified(columns=["age"])),
+    "a column twice": (permuted, certified(columns=["age", "age"])),
+    "an unknown column": (permuted, certified(columns=["age", "wage"])),
+    "no limits": (permuted, certified(not_covered=[])),
+    "one limit less": (permuted, lambda root: edit(root / "certificate.json", lambda v: v["not_covered"].pop())),
+    "a private key": (permuted, certified(facts={"key_is_private": True})),
+    "a fact that is a number": (permuted, certified(facts={"key_is_private": 1})),
+    "a value less": (permuted, in_table("data.parquet", "pay", None)),
+    "another kind": (permuted, certified(method={"model": "anatomy", "k": 4})),
+    "a field more": (permuted, certified(thanks="x")),
+    "classes of five": (anatomised, certified(method={"model": "anatomy", "k": 5})),
+    "k of one": (anatomised, certified(method={"model": "anatomy", "k": 1})),
+    "a record in another class": (anatomised, in_table("keys.parquet", "anatomy_class", 1)),
+    "a class that is not": (anatomised, in_table("others.parquet", "anatomy_class", 10**6)),
+    "one more key combination": (anatomised, in_table("keys.parquet", "age", 17)),
+    "other keys": (anatomised, certified(columns=["age"])),
+    "more diversity": (
+        anatomised,
+        lambda root: edit(root / "certificate.json", lambda v: v["details"]["distinct_diversity"].update(pay=100)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_folders_are_refused(survey, tmp_path, name):
+    make, forge = FORGERIES[name]
+    make(survey, tmp_path / "out")
+    forge(tmp_path / "out")
+    first = verify(tmp_path / "out", raise_if_failed=False)
+    assert "digests" in [c.name for c in first.checks if c.ok is False]
+    rehash(tmp_path / "out")
+    found = verify(tmp_path / "out", raise_if_failed=False)
+    assert [c.name for c in found.checks if c.ok is False] == ["certificate"]
+
+
+def test_what_is_added_to_a_folder_or_taken_away_is_found(survey, tmp_path):
+    permuted(survey, tmp_path / "out")
+    (tmp_path / "out" / "more.parquet").write_bytes(survey.read_bytes())
+    assert not verify(tmp_path / "out", raise_if_failed=False).ok
+    rehash(tmp_path / "out")
+    with pytest.raises(ReleaseError, match="not those of the method"):
+        verify(tmp_path / "out")
+    (tmp_path / "out" / "more.parquet").unlink()
+    (tmp_path / "out" / "data.parquet").unlink()
+    with pytest.raises(ReleaseError, match="missing"):
+        verify(tmp_path / "out")
 
 
 def call(*arguments):

@@ -76,22 +76,39 @@ def anatomise(
     labels = classes_by_proximity(positions, k)
     key = derive(as_release_key(release_key), f"anatomy {k} {list(key_variables)!r}").order
     random = words(key, np.arange(table.num_rows, dtype=np.uint64), 0)
+    return describe_tables(
+        _released(table.select(list(key_variables)), labels, random[:, 0]),
+        _released(table.select(others), labels, random[:, 1]),
+    )
+
+
+def describe_tables(keys: pa.Table, others: pa.Table) -> Anatomy:
+    """Return what two released tables guarantee, from their values alone; each starts with the column of classes.
+
+    Raises
+    ------
+    DataError
+        If they are not two tables of the same classes, or a key variable has missing values.
+    """
+    labels, own = _labels(keys), _labels(others)
     sizes = np.bincount(labels)
-    combinations = np.unique(np.column_stack([labels, positions]), axis=0)
+    if not np.array_equal(sizes, np.bincount(own)) or not sizes.all():
+        raise DataError(sentence("the two tables do not have the same classes", wanted="numbers 0, 1, ... in both"))
+    names = keys.column_names[1:]
+    positions = [_positions(keys[name], name) for name in names]
+    combinations = np.unique(np.column_stack([labels, *positions]), axis=0)
     entropy, most = _block_entropy(np.bincount(combinations[:, 0].astype(np.int64)))
-    distinct, diversity = {}, {}
-    for name in others:
-        distinct[name], diversity[name] = _diversity(labels, _codes(table[name]))
+    diversity = {name: _diversity(own, _codes(others[name])) for name in others.column_names[1:]}
     return Anatomy(
-        keys=_released(table.select(list(key_variables)), labels, random[:, 0]),
-        others=_released(table.select(others), labels, random[:, 1]),
+        keys=keys,
+        others=others,
         smallest_class=int(sizes.min()),
         classes=int(sizes.size),
         beta=entropy / most * (1 - _ERROR) if most else 1.0,
         bits=entropy / math.log(2) * (1 - _ERROR),
         most_bits=most / math.log(2),
-        distinct_diversity=distinct,
-        entropy_diversity=diversity,
+        distinct_diversity={name: found[0] for name, found in diversity.items()},
+        entropy_diversity={name: found[1] for name, found in diversity.items()},
     )
 
 
@@ -135,6 +152,22 @@ def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: ob
     elif k > table.num_rows:
         problems.append(sentence("k is larger than the number of records", got=k, fix="choose a smaller k"))
     return problems
+
+
+def _labels(table: pa.Table) -> NDArray[np.int64]:
+    """Return the class of each record, from whole numbers or their text."""
+    if table.column_names[:1] != [CLASS_COLUMN] or table.num_columns < 2:
+        raise DataError(sentence(f"the first column of a table is not {CLASS_COLUMN!r}"))
+    column = table[CLASS_COLUMN]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        labels = np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
+    except (pa.ArrowException, ValueError):
+        labels = np.array([-1])
+    if column.null_count or not labels.size or labels.min() < 0 or labels.max() >= labels.size:
+        raise DataError(sentence("a class is not the number of one", where=f"column {CLASS_COLUMN!r}"))
+    return labels
 
 
 def _positions(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
@@ -181,7 +214,9 @@ def _block_entropy(sizes: NDArray[np.int64]) -> tuple[float, float]:
 def _diversity(labels: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[int, float]:
     """Return the least number of distinct values in a class, and the least ``e^entropy`` (rounded down)."""
     pairs, counts = np.unique(np.column_stack([labels, codes]), axis=0, return_counts=True)
-    classes = pairs[:, 0]
+    # Sums must not depend on how values are coded, which a file's text decides.
+    order = np.lexsort((counts, pairs[:, 0]))
+    classes, counts = pairs[order, 0], counts[order]
     sizes = np.bincount(classes, weights=counts)
     share = counts / sizes[classes]
     entropy = np.bincount(classes, weights=-share * np.log(share))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from postrand import formats
 from postrand.anatomy import anatomise
-from postrand.errors import DataError, UsageError, sentence
+from postrand.errors import UsageError, raise_all, sentence
 from postrand.numerical import RankLaw, permutation
-from postrand.numerical.laws import beta_lower, describe
+from postrand.numerical.released import numbers
 from postrand.randomness import ReleaseKey, as_release_key
+from postrand.release import columns as proofs
 from postrand.release.atomic import appearing
-
-SCHEMA = "postrand/columns/1"
+from postrand.release.bundle import CERTIFICATE
 
 
 def permute_columns(
@@ -28,32 +28,25 @@ def permute_columns(
     """Write FILE with numerical columns permuted among neighbours in rank, and what is guaranteed, to a new folder.
 
     Values are carried as they are written, numbers in CSV text included; missing ones stay where they are. All
-    other columns are released unchanged.
+    other columns are released unchanged. :func:`postrand.verify` recomputes what is guaranteed.
 
     Raises
     ------
     UsageError
-        If a column is unknown, or has fewer values than the law's smallest run.
+        If a column is unknown or named twice, or has fewer values than the law's smallest run.
     DataError
         If a value is not a finite number.
     """
     file, out, key = Path(file), Path(out), as_release_key(release_key)
-    table = _read(file)
-    claims = []
+    table = proofs.read_table(file)
+    raise_all(UsageError, _problems(columns, table.column_names, file.name))
     for name in columns:
-        if name not in table.column_names:
-            raise UsageError(sentence(f"no column {name!r}", where=file.name, wanted=", ".join(table.column_names)))
         column = table[name]
         present = np.flatnonzero(pc.is_valid(column).to_numpy())
         positions = np.arange(table.num_rows)
-        positions[present] = present[permutation(_numbers(column, name)[present], law, key, name=name)]
+        positions[present] = present[permutation(numbers(column, name), law, key, name=name)]
         table = table.set_column(table.column_names.index(name), table.field(name), column.take(positions))
-        text = describe(law, present.size)
-        if present.size < table.num_rows:
-            text += "; which records have a missing value is disclosed"
-        claims.append({"column": name, "beta": beta_lower(law, present.size), "sentence": f"{name}: {text}."})
-    facts = {"law": law.name, "claims": claims, "unchanged": [n for n in table.column_names if n not in columns]}
-    return _write(out, {f"data{file.suffix.lower()}": table}, facts, key)
+    return _write(out, [table], file.suffix.lower(), proofs.law_method(law), columns, key)
 
 
 def anatomise_file(
@@ -61,44 +54,32 @@ def anatomise_file(
 ) -> dict[str, Any]:
     """Write the two tables of FILE's Anatomy release, and what is guaranteed, to a new folder; raises as anatomise."""
     file, out, key = Path(file), Path(out), as_release_key(release_key)
-    release = anatomise(_read(file), key_variables, k, key)
-    facts = {
-        "law": "anatomy",
-        "claims": [{"column": list(key_variables), "beta": release.beta, "sentence": f"{release.sentence}."}],
-        "distinct_diversity": release.distinct_diversity,
-        "entropy_diversity": release.entropy_diversity,
-    }
-    suffix = file.suffix.lower()
-    return _write(out, {f"keys{suffix}": release.keys, f"others{suffix}": release.others}, facts, key)
+    release = anatomise(proofs.read_table(file), key_variables, k, key)
+    method = {"model": proofs.ANATOMY, "k": k}
+    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key)
 
 
-def _read(file: Path) -> pa.Table:
-    return pa.Table.from_batches(list(formats.read(file).batches())).unify_dictionaries().combine_chunks()
+def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
+    missing = [sentence(f"no column {n!r}", where=where, wanted=", ".join(known)) for n in columns if n not in known]
+    return missing + [
+        sentence(f"column {n!r} is named twice") for n in sorted({n for n in columns if columns.count(n) > 1})
+    ]
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the values as numbers to rank by, NaN where missing."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    except pa.ArrowException:
-        raise DataError(
-            sentence(f"column {name!r} has values that are not numbers", fix="name another column")
-        ) from None
-
-
-def _write(out: Path, tables: dict[str, pa.Table], facts: dict[str, Any], key: ReleaseKey) -> dict[str, Any]:
-    limits = ["The guarantee covers the choice of values among neighbours in rank, not the margin, which is released."]
-    if facts["law"] == "anatomy":
-        limits = ["Classes whose other values agree disclose them: see the diversity."]
-    if not key.is_private:
-        limits.insert(0, "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE.")
-    certificate = {"schema": SCHEMA, **facts, "not_covered": limits}
+def _write(
+    out: Path,
+    tables: Sequence[pa.Table],
+    suffix: str,
+    method: Mapping[str, Any],
+    columns: Sequence[str],
+    key: ReleaseKey,
+) -> dict[str, Any]:
+    """Write tables, and the proofs made of them as they are on the disk; return the certificate."""
     with appearing(out) as folder:
-        for name, table in tables.items():
+        for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
             with formats.open_writer(folder / name, table.schema) as writer:
                 for batch in table.to_batches(max_chunksize=formats.BATCH_ROWS):
                     writer.write(batch)
-        (folder / "certificate.json").write_text(json.dumps(certificate, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        proofs.write_proofs(folder, suffix, method, columns, key.is_private)
+    certificate: dict[str, Any] = json.loads((out / CERTIFICATE).read_text("utf-8"))
     return certificate

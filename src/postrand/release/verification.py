@@ -14,7 +14,7 @@ from postrand.engines import LocalEngine
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import needs_file
-from postrand.release import canonical
+from postrand.release import canonical, columns
 from postrand.release.audit import (
     Audit,
     Verification,
@@ -82,12 +82,16 @@ def verify(
     published by the agency elsewhere. Claims that rest on the confidential frequencies are reported as stated; an
     auditor who has the confidential ``file`` recomputes them too, from file and law.
 
+    A folder of permuted columns or of an Anatomy release is verified too: its claims are those of its tables.
+
     Raises
     ------
     ReleaseError
         With every check that fails, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
+    if columns.is_columns(root):
+        return columns.verify_columns(root, manifest_sha256, raise_if_failed)
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
     if manifest_sha256 is not None:
