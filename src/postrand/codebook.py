@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.plain import finite, has_controls
 from postrand.rules import Rule, rule_problems
 
 Scalar = str | int | float | bool
@@ -18,6 +19,7 @@ MissingPolicy = Literal["error", "category", "keep"]
 ROLES: tuple[str, ...] = get_args(Role)
 MISSING_POLICIES: tuple[str, ...] = get_args(MissingPolicy)
 MAX_CATEGORIES = 100_000
+_LISTS = ("categories", "labels", "missing_codes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Variable:
     Parameters
     ----------
     name
-        The column's name, compared exactly.
+        The column's name, compared exactly, blanks included; without control characters such as a line break.
     role
         ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight`` and ``household``: released in clear for
         the analyst; ``record_key``: a unique integer id, not released unless asked; ``drop``: not released.
@@ -65,8 +67,10 @@ class Variable:
     label: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("categories", "labels", "missing_codes"):
-            object.__setattr__(self, field, tuple(getattr(self, field)))
+        for field in _LISTS:
+            value = getattr(self, field)
+            if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
+                object.__setattr__(self, field, tuple(value))
         raise_all(SpecificationError, _variable_problems(self))
 
     @property
@@ -101,8 +105,12 @@ class Codebook:
     rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in ("variables", "rules"):
-            object.__setattr__(self, field, tuple(getattr(self, field)))
+        for field, kind in (("variables", Variable), ("rules", Rule)):
+            listed = getattr(self, field)
+            held = tuple(listed) if isinstance(listed, Iterable) else (listed,)
+            if not all(isinstance(one, kind) for one in held):
+                raise SpecificationError(sentence(f"the {field} of a codebook are not a list of {kind.__name__}"))
+            object.__setattr__(self, field, held)
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
 
@@ -151,19 +159,23 @@ class Codebook:
         """
         problems: list[str] = []
         variables: list[Variable] = []
-        for position, entry in enumerate(data.get("variables", ()), 1):
-            try:
-                variables.append(_variable_from_dict(entry, f"{where}, variable {position}"))
-            except SpecificationError as error:
-                problems += error.problems
+        rules: list[Rule] = []
+        for name in ("variables", "rules"):
+            entries = data.get(name, [])
+            if not isinstance(entries, list):
+                problems.append(sentence(f"the {name} are not a list of tables", where=where, fix=f"write [[{name}]]"))
+                continue
+            for position, entry in enumerate(entries, 1):
+                place = f"{where}, {name.removesuffix('s')} {position}"
+                try:
+                    if name == "rules":
+                        rules.append(_rule_from_dict(entry, place))
+                    else:
+                        variables.append(_variable_from_dict(entry, place))
+                except SpecificationError as error:
+                    problems += error.problems
         if not data.get("variables"):
             problems.append(sentence("no variables", where=where, fix="run 'postrand init FILE'"))
-        rules: list[Rule] = []
-        for number, entry in enumerate(data.get("rules", ()), 1):
-            if isinstance(entry, Mapping) and entry:
-                rules.append(Rule(entry))
-            else:
-                problems.append(sentence("a rule is not a table of categories", where=f"{where}, rule {number}"))
         if not problems:
             problems += _codebook_problems(variables)
         raise_all(SpecificationError, problems)
@@ -171,18 +183,41 @@ class Codebook:
 
 
 def _variable_problems(v: Variable) -> Iterable[str]:
-    where = f"variable {v.name!r}"
-    role: str = v.role  # what a file says may be anything
+    """Say what is wrong with a variable, whose fields may be of any type: they come from a file."""
     if not isinstance(v.name, str) or not v.name:
         yield sentence("a variable has no name")
-    if not role:
-        yield sentence("no role is given", where=where, wanted=", ".join(ROLES), fix=f"set role for {v.name!r}")
-    elif role not in ROLES:
-        yield sentence(f"unknown role {role!r}{nearest(str(role), ROLES)}", where=where, wanted=", ".join(ROLES))
+    where = f"variable {shown(v.name, repr)}"
+    if isinstance(v.name, str) and has_controls(v.name):
+        fix = "rename the column in the file"
+        yield sentence("a name holds a control character, such as a line break", where=where, fix=fix)
+    if not v.role:
+        fix = f"set role for {shown(v.name, repr)}"
+        yield sentence("no role is given", where=where, wanted=", ".join(ROLES), fix=fix)
+    elif v.role not in ROLES:
+        what = f"unknown role {shown(v.role, repr)}{nearest(shown(v.role), ROLES)}"
+        yield sentence(what, where=where, wanted=", ".join(ROLES))
     if v.missing not in MISSING_POLICIES:
-        hint = nearest(str(v.missing), MISSING_POLICIES)
-        yield sentence(f"unknown missing policy {v.missing!r}{hint}", where=where, wanted=", ".join(MISSING_POLICIES))
-    yield from _category_problems(v, where)
+        what = f"unknown missing policy {shown(v.missing, repr)}{nearest(shown(v.missing), MISSING_POLICIES)}"
+        yield sentence(what, where=where, wanted=", ".join(MISSING_POLICIES))
+    for field, value in (("type", v.type), ("label", v.label)):
+        if not isinstance(value, str):
+            yield sentence(f"{field!r} is not text", where=where, got=shown(value, repr), fix=f'set {field} = "..."')
+    if not isinstance(v.ordered, bool):
+        yield sentence("'ordered' is neither true nor false", where=where, got=shown(v.ordered, repr))
+    wrong = list(_list_problems(v, where))
+    yield from wrong or _category_problems(v, where)
+
+
+def _list_problems(v: Variable, where: str) -> Iterable[str]:
+    for field in _LISTS:
+        listed = getattr(v, field)
+        if not isinstance(listed, tuple):
+            yield sentence(f"a list is wanted for {field}", where=where, got=shown(listed, repr))
+        elif field == "labels" and not all(isinstance(text, str) for text in listed):
+            yield sentence("a label is not text", where=where, fix="quote all of them")
+        elif field != "labels" and not all(isinstance(value, Scalar) for value in listed):
+            wanted = "texts, numbers or truth values"
+            yield sentence(f"{field} holds what is no category", where=where, wanted=wanted, fix="write dates as text")
 
 
 def _category_problems(v: Variable, where: str) -> Iterable[str]:
@@ -190,9 +225,9 @@ def _category_problems(v: Variable, where: str) -> Iterable[str]:
         yield sentence("too many categories", where=where, got=len(v.categories), wanted=f"<= {MAX_CATEGORIES}")
     if len({type(c) for c in v.categories}) > 1:
         yield sentence("categories are of several types", where=where, fix="quote all of them, or none")
-    if any(isinstance(c, float) and not math.isfinite(c) for c in v.categories):
+    elif not all(isinstance(c, (str, bool)) or math.isfinite(finite(c)) for c in v.categories):
         yield sentence("a category is not a finite number", where=where, fix="leave missing values to 'missing'")
-    if len(set(v.categories)) != len(v.categories):
+    elif len(set(v.categories)) != len(v.categories):
         twice = next(c for i, c in enumerate(v.categories) if c in v.categories[:i])
         yield sentence(f"category {twice!r} is listed twice", where=where)
     if v.labels and len(v.labels) != len(v.categories):
@@ -200,8 +235,9 @@ def _category_problems(v: Variable, where: str) -> Iterable[str]:
             "labels and categories differ in number", where=where, got=len(v.labels), wanted=len(v.categories)
         )
     for code in v.missing_codes:
-        if code not in v.categories:
-            yield sentence(f"missing code {code!r} is not a category", where=where, fix="add it to categories")
+        if code not in v.categories or type(code) is not type(v.categories[0]):
+            what = f"missing code {shown(code, repr)} is not a category"
+            yield sentence(what, where=where, fix="add it to categories")
     if v.missing == "category" and not v.categories:
         yield sentence("missing = 'category' needs categories", where=where, fix="use 'keep' or 'error'")
 
@@ -239,9 +275,11 @@ def _variable_from_dict(entry: Any, where: str) -> Variable:
         variable = Variable(**{"name": where, "role": "", **known})
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None
-    except TypeError:
-        raise SpecificationError(
-            (*problems, sentence("a list is wanted for categories and labels", where=where))
-        ) from None
     raise_all(SpecificationError, problems)
     return variable
+
+
+def _rule_from_dict(entry: Any, where: str) -> Rule:
+    if not isinstance(entry, Mapping) or not entry:
+        raise SpecificationError(sentence("a rule is not a table of categories", where=where))
+    return Rule(entry)

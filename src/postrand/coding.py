@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import MAX_CATEGORIES, Variable
-from postrand.errors import DataError, SpecificationError, sentence
+from postrand.errors import DataError, SpecificationError, sentence, shown
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
@@ -154,19 +154,18 @@ def arrow_type(text: str) -> pa.DataType:
     SpecificationError
         If the text names no type of a column with single values.
     """
-    if found := _DICTIONARY.fullmatch(text):
-        return pa.dictionary(arrow_type(found[2]), arrow_type(found[1]), ordered=found[3] == "1")
-    if found := _TIMESTAMP.fullmatch(text):
-        return pa.timestamp(found[1], tz=found[2])
-    if found := _DECIMAL.fullmatch(text):
-        make = pa.decimal128 if found[1] == "128" else pa.decimal256
-        return make(int(found[2]), int(found[3]))
     try:
+        if found := _DICTIONARY.fullmatch(text):
+            return pa.dictionary(arrow_type(found[2]), arrow_type(found[1]), ordered=found[3] == "1")
+        if found := _TIMESTAMP.fullmatch(text):
+            return pa.timestamp(found[1], tz=found[2])
+        if found := _DECIMAL.fullmatch(text):
+            make = pa.decimal128 if found[1] == "128" else pa.decimal256
+            return make(int(found[2]), int(found[3]))
         return pa.type_for_alias(text)
-    except ValueError:
-        raise SpecificationError(
-            sentence(f"unknown type {text!r}", wanted="an Arrow type: string, int64, double, bool, date32[day], ...")
-        ) from None
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        wanted = "an Arrow type: string, int64, double, bool, date32[day], ..."
+        raise SpecificationError(sentence(f"unknown type {shown(text, repr)}", wanted=wanted)) from None
 
 
 def value_type(of: pa.DataType) -> pa.DataType:

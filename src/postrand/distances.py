@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.plain import finite, is_whole, real_array
 
 if TYPE_CHECKING:
     from postrand.codebook import Variable
@@ -37,7 +38,7 @@ def ranks(size: int) -> Edges:
 
 def coordinates(points: ArrayLike) -> Edges:
     """Return the edges of points (S, D) under the Euclidean distance; those that a detour replaces are left out."""
-    array = np.asarray(points, dtype=np.float64)
+    array = real_array(points, "the list of coordinates")
     if array.ndim != 2 or not np.isfinite(array).all():
         raise SpecificationError(sentence("coordinates are not a list of points", wanted="one list for each category"))
     return from_matrix(np.sqrt(((array[:, None] - array[None]) ** 2).sum(axis=2)))
@@ -51,7 +52,7 @@ def from_matrix(distances: ArrayLike) -> Edges:
     SpecificationError
         Naming each rule of a metric that it breaks, with the categories' positions.
     """
-    d = np.asarray(distances, dtype=np.float64)
+    d = real_array(distances, "the distance matrix")
     raise_all(SpecificationError, metric_problems(d))
     size, edges = len(d), []
     for i in range(size):
@@ -85,6 +86,27 @@ def metric_problems(d: NDArray[np.float64]) -> Iterable[str]:
             what = "the triangle inequality fails: a way round is shorter"
             yield sentence(what, where=f"categories {i} and {k}", fix="use the shortest path, kind = 'adjacency'")
             return
+
+
+def as_edges(edges: object) -> Edges:
+    """Return edges ``(code, code, length)``, whole codes from 0 and finite lengths, as plain numbers.
+
+    Raises
+    ------
+    SpecificationError
+        If they are anything else.
+
+    Examples
+    --------
+    >>> as_edges([[0, 1, 2]])
+    ((0, 1, 2.0),)
+    """
+    listed = list(edges) if isinstance(edges, Iterable) else [edges]
+    held = [tuple(edge) if isinstance(edge, (list, tuple)) else () for edge in listed]
+    if not all(len(e) == 3 and is_whole(e[0]) and is_whole(e[1]) and math.isfinite(finite(e[2])) for e in held):
+        wanted = "lists of two codes and a length"
+        raise SpecificationError(sentence("edges are not well formed", got=shown(edges, repr), wanted=wanted))
+    return tuple((int(i), int(k), float(length)) for i, k, length in held)
 
 
 def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
@@ -145,8 +167,8 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
         )
     try:
         edges = _edges(kind, data, variable)
-    except (TypeError, ValueError, KeyError) as error:
-        raise SpecificationError(sentence("the distance is not well formed", where=where, got=str(error))) from None
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
+        raise SpecificationError(sentence("the distance is not well formed", where=where, got=shown(error))) from None
     raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size)])
     return edges
 
@@ -156,7 +178,7 @@ def _edges(kind: str, data: Mapping[str, Any], variable: Variable) -> Edges:
     if kind == "ranks":
         return ranks(variable.size)
     if kind == "matrix":
-        rows = np.array(data["rows"], dtype=np.float64)
+        rows = real_array(data["rows"], "the distance matrix")
         if rows.shape != (variable.size, variable.size):
             raise SpecificationError(
                 sentence("the matrix does not fit the categories", got=rows.shape, wanted=variable.size)

@@ -18,7 +18,10 @@ categories (which the codebook publishes) and positions of rows in a *file that 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+_LONGEST = 400
+"""Characters of a value that a message shows."""
 
 
 class PostrandError(Exception):
@@ -81,11 +84,24 @@ def sentence(what: str, *, where: str = "", got: object = None, wanted: object =
     """
     text = f"{where}: {what}" if where else what
     if got is not None:
-        text += f"; got {got}"
+        text += f"; got {shown(got)}"
     if wanted is not None:
         text += f"; wanted {wanted}"
     text = text if text.endswith(".") else text + "."
     return f"{text} Next: {fix.rstrip('.')}." if fix else text
+
+
+def shown(value: object, form: Callable[[object], str] = str) -> str:
+    """Return a value as text of bounded length: what was given in place of a number may be anything.
+
+    >>> shown(0.5), shown("a", repr), len(shown([1] * 1000))
+    ('0.5', "'a'", 400)
+    """
+    try:
+        text = form(value)
+    except (ValueError, RecursionError):  # more digits than Python prints, lists in lists in lists
+        return f"an endless {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

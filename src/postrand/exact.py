@@ -11,15 +11,26 @@ from fractions import Fraction
 
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
+_LARGEST = 2_000_000
+"""Close to the largest exponent whose power ``decimal`` holds; the largest ratio of 50,000 blocks is below it."""
 
 
 def exp_lower(epsilon: float | Fraction) -> Fraction:
-    """Return a rational at or below ``e^epsilon``, within 1e-58 relative.
+    """Return a rational at or below ``e^epsilon``, within 1e-58 relative (beyond ε = 2,000,000: at or below only).
 
     >>> float(exp_lower(1.0)) == math.e and exp_lower(1.0) < exp_upper(1.0)
     True
     """
-    return Fraction(_CONTEXT.next_minus(_CONTEXT.exp(_rounded(epsilon, ROUND_FLOOR))))
+    return Fraction(_CONTEXT.next_minus(_CONTEXT.exp(_rounded(min(epsilon, _LARGEST), ROUND_FLOOR))))
+
+
+def exp_float(epsilon: float) -> float:
+    """Return ``e^epsilon`` as a float; beyond ε = 700, where floats end, ``e^700``: constraints only get tighter.
+
+    >>> exp_float(1.0) == math.e, math.isfinite(exp_float(1e308))
+    (True, True)
+    """
+    return math.exp(min(epsilon, 700.0))
 
 
 def exp_upper(epsilon: float | Fraction) -> Fraction:

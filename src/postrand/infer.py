@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from postrand.coding import arrow_type, category_values, is_text, value_type
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.formats.csv import CsvSource, lossless
+from postrand.plain import has_controls, read_toml
 from postrand.rules import read_rules
 
 MAX_CATEGORIES = 100
@@ -107,13 +107,7 @@ def load_codebook(path: str | Path) -> Codebook:
         that do not fit their type.
     """
     path = Path(path)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SpecificationError(sentence("the codebook cannot be read", where=str(path), got=reason)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecificationError(sentence("the codebook is not TOML", where=path.name, got=str(error))) from None
+    data = read_toml(path, "the codebook")
     known = ("variables", "rules", "rules_file")
     problems = [
         sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
@@ -123,7 +117,7 @@ def load_codebook(path: str | Path) -> Codebook:
     try:
         codebook = Codebook.from_dict(data, where=path.name)
         if "rules_file" in data:
-            rules = read_rules(path.parent / str(data["rules_file"]), codebook)
+            rules = read_rules(path.parent / _file_name(data["rules_file"], path.name), codebook)
             codebook = Codebook(codebook.variables, codebook.rules + rules)
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None
@@ -134,6 +128,12 @@ def load_codebook(path: str | Path) -> Codebook:
             problems += error.problems
     raise_all(SpecificationError, problems)
     return codebook
+
+
+def _file_name(value: object, where: str) -> str:
+    if isinstance(value, str) and value and not has_controls(value):
+        return value
+    raise SpecificationError(sentence("'rules_file' is not the name of a file", where=where, fix='set "rules.csv"'))
 
 
 @dataclass(slots=True)

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.entropy import beta_lower, column_excess, entropy_rate_lower
-from postrand.errors import EstimationError, PrivacyError, SpecificationError, sentence
-from postrand.exact import exp_lower, log_upper
+from postrand.errors import EstimationError, PrivacyError, SpecificationError, sentence, shown
+from postrand.exact import exp_lower, log_upper, within
+from postrand.plain import finite, is_whole, real_array
 
 UNIT = 1 << 53
 """Every row of weights sums to exactly this: one unit of probability is 2^-53."""
 
+MAX_SIZE = 100_000
 ROW_SUM_TOLERANCE = 1e-9
 MAX_CONDITION = 1e12
 """Beyond this 2-norm condition number float64 solutions keep no useful digits."""
@@ -47,7 +49,10 @@ class TransitionMatrix:
     weights: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights)
+        try:
+            weights = np.array(self.weights)
+        except (ValueError, TypeError, OverflowError):
+            raise SpecificationError(sentence("weights are not an array of integers", wanted="int64")) from None
         _check_shape(weights)
         if not np.issubdtype(weights.dtype, np.integer):
             raise SpecificationError(sentence("weights are not integers", got=weights.dtype, wanted="int64"))
@@ -73,16 +78,18 @@ class TransitionMatrix:
         Raises
         ------
         SpecificationError
-            If the matrix is not square, has a non-finite or negative entry, or a row does not sum to 1.
+            If the matrix is not square, has an entry that is no number, not finite or negative, or a row does not sum
+            to 1.
         """
-        given = np.asarray(array, dtype=np.float64)
+        given = real_array(array, "the matrix")
         _check_shape(given)
         _check_probabilities(given)
         return cls(_round_rows(given))
 
     @classmethod
     def identity(cls, size: int) -> TransitionMatrix:
-        """Return the law that releases every category unchanged."""
+        """Return the law that releases every category unchanged; raises SpecificationError unless ``size >= 1``."""
+        check_size(size)
         return cls(np.eye(size, dtype=np.int64) * UNIT)
 
     @property
@@ -189,27 +196,47 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
 
     Raises
     ------
+    SpecificationError
+        If the size is not a whole number from 1 to 100,000.
     PrivacyError
-        If ε is not positive and finite, or so large that no law in units of 2^-53 holds it.
+        If ε is not positive and finite, or so large or so small that no law in units of 2^-53 holds it.
 
     Examples
     --------
     >>> randomised_response(2, 1.0).epsilon <= 1.0
     True
     """
+    check_size(size)
     check_epsilon(epsilon, size)
+    epsilon = finite(epsilon)
     grown = exp_lower(epsilon)
     # off >= 2^53 / (S-1+e) gives diagonal = 2^53 - (S-1) off <= e off: rounding up only moves inward.
     off = -(-UNIT * grown.denominator // (grown.numerator + (size - 1) * grown.denominator))
+    diagonal = UNIT - (size - 1) * off
+    if size > 1 and not within(Fraction(max(diagonal, off), min(diagonal, off)), epsilon):
+        raise PrivacyError(
+            sentence(
+                "epsilon is smaller than an exact law can hold",
+                got=f"{epsilon:g}",
+                wanted=f">= {size * size / UNIT:.2g} for {size} categories (weights are multiples of 2^-53)",
+                fix="choose a larger epsilon, or drop the variable: nothing of it would be left",
+            )
+        )
     weights = np.full((size, size), off, dtype=np.int64)
-    np.fill_diagonal(weights, UNIT - (size - 1) * off)
+    np.fill_diagonal(weights, diagonal)
     return TransitionMatrix(weights)
+
+
+def check_size(size: int) -> None:
+    """Raise SpecificationError unless the number of categories is a whole number from 1 to 100,000."""
+    if not (is_whole(size, 1) and size <= MAX_SIZE):
+        raise SpecificationError(sentence("no number of categories", got=shown(size, repr), wanted=f"1..{MAX_SIZE}"))
 
 
 def check_epsilon(epsilon: float, size: int) -> None:
     """Raise PrivacyError unless ``0 < ε <= ln(2^53 - S + 1)``, the range that exact laws of S categories hold."""
-    if not (isinstance(epsilon, (int, float, np.floating)) and math.isfinite(epsilon) and epsilon > 0):
-        raise PrivacyError(sentence("epsilon is not a positive number", got=epsilon, wanted="0 < epsilon"))
+    if not finite(epsilon) > 0:
+        raise PrivacyError(sentence("epsilon is not a positive number", got=shown(epsilon, repr), wanted="0 < epsilon"))
     limit = math.log(UNIT - size + 1)
     if epsilon > limit:
         raise PrivacyError(

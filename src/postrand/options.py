@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
+from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 
 
 def to_dict(value: Any) -> dict[str, Any]:
@@ -47,17 +47,20 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
     DifferentialPrivacy(epsilon=2.0)
     """
     members = {member.name: member for member in family}  # type: ignore[attr-defined]
+    if not isinstance(data, Mapping):
+        what, fix = "a name or a table with 'model' is wanted", f"set model = {min(members)!r}"
+        raise SpecificationError(sentence(what, where=where, got=shown(data, repr), fix=fix))
     model = data.get("model")
-    if model not in members:
-        hint = nearest(str(model), members)
-        raise SpecificationError(
-            sentence(f"unknown model {model!r}{hint}", where=where, wanted=" or ".join(map(repr, members)))
-        )
+    if not isinstance(model, str) or model not in members:
+        what = f"unknown model {shown(model, repr)}{nearest(shown(model), members)}"
+        raise SpecificationError(sentence(what, where=where, wanted=" or ".join(map(repr, members))))
     return build(members[model], {k: v for k, v in data.items() if k != "model"}, where)
 
 
 def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
     """Return ``kind(**values)`` for a dataclass, with every problem of the values at once."""
+    if not isinstance(values, Mapping):
+        raise SpecificationError(sentence("a table is wanted", where=where, got=shown(values, repr)))
     fields = {f.name: f for f in dataclasses.fields(kind) if f.init and not f.metadata.get("confidential")}
     problems = [sentence(f"unknown option {k!r}{nearest(k, fields)}", where=where) for k in values if k not in fields]
     for name, field in fields.items():
@@ -69,5 +72,5 @@ def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
         return kind(**values)
     except PostrandError as error:
         raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SpecificationError(sentence("an option has the wrong type", where=where, got=str(error))) from None

@@ -13,7 +13,8 @@ import tomlkit
 from postrand import formats, infer, metadata, risk
 from postrand.codebook import ROLES
 from postrand.design import MutualInformation, UniformOffDiagonal
-from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.plain import has_controls
 from postrand.privacy import DifferentialPrivacy
 
 PLAN_HEAD = """\
@@ -45,18 +46,37 @@ def initialise(
     Raises
     ------
     UsageError
-        If either file exists, a name is not a column, or a name has two roles.
+        If either file exists or cannot be written, a name is not a column, or a name has two roles.
+    DataError
+        If the file cannot be read, or a column's name holds a control character.
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
-    existing = [path for path in (book_path, plan_path) if path.exists()]
+    existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
     raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     source = formats.read(file)
+    hidden = [
+        sentence("a column's name holds a control character", got=repr(n), fix="rename the column in the file")
+        for n in source.schema.names
+        if has_controls(n)
+    ]
+    raise_all(DataError, hidden)
     drafts = infer.infer(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
     assigned = assign_roles([draft["name"] for draft in drafts], roles)
     drafts = [{**draft, "role": assigned[draft["name"]]} for draft in drafts]
-    folder.mkdir(parents=True, exist_ok=True)
-    book_path.write_text(infer.codebook_text(drafts), encoding="utf-8")
-    plan_path.write_text(plan_text(os.path.relpath(file, folder), drafts, epsilon), encoding="utf-8")
+    plan = plan_text(os.path.relpath(file, folder), drafts, epsilon)
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in ((book_path, infer.codebook_text(drafts)), (plan_path, plan)):
+            with path.open("x", encoding="utf-8") as opened:
+                written.append(path)
+                opened.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        what, fix = "codebook and plan cannot be written", "give --out a folder that can be written to"
+        got = error.strerror or type(error).__name__
+        raise UsageError(sentence(what, where=str(folder), got=got, fix=fix)) from None
     return book_path, plan_path
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from postrand.errors import PrivacyError, sentence
+from postrand.errors import PrivacyError, sentence, shown
 from postrand.matrix import UNIT, TransitionMatrix
+from postrand.plain import finite, is_whole
 
 MAX_COMBINATIONS = 2_000
 
@@ -63,8 +64,11 @@ def compose(
     (True, True)
     """
     laws = [matrices] if isinstance(matrices, TransitionMatrix) else list(matrices)
-    if not laws or times < 1:
-        raise PrivacyError(sentence("there is nothing to compose", got=f"{len(laws)} blocks, {times} times"))
+    if not laws or not is_whole(times, 1):
+        got = f"{len(laws)} blocks, {shown(times, repr)} times"
+        raise PrivacyError(sentence("there is nothing to compose", got=got))
+    if not 0 < finite(interval) < 1:
+        raise PrivacyError(sentence("the interval is not a small positive number", got=shown(interval, repr)))
     counts = Counter(laws * times)
     choices = [list(_choices(_pairs(law), number)) for law, number in counts.items()]
     total = math.prod(len(options) for options in choices)

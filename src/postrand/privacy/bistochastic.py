@@ -11,8 +11,9 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from postrand.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
-from postrand.errors import PrivacyError, sentence
+from postrand.errors import PrivacyError, sentence, shown
 from postrand.matrix import TransitionMatrix
+from postrand.plain import finite
 from postrand.privacy.base import Finding, LinearConstraints
 
 
@@ -41,9 +42,11 @@ class Bistochastic:
     beta: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.beta, (int, float)) and not isinstance(self.beta, bool)
-        if not (number and 0 <= self.beta <= 1):
-            raise PrivacyError(sentence("beta is not a number from 0 to 1", got=self.beta, wanted="0 <= beta <= 1"))
+        beta = finite(self.beta)
+        if not 0 <= beta <= 1:
+            got = shown(self.beta, repr)
+            raise PrivacyError(sentence("beta is not a number from 0 to 1", got=got, wanted="0 <= beta <= 1"))
+        object.__setattr__(self, "beta", beta)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Test column sums as integers, and compare β with a bound from below on the blocks' entropy ratio.

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.errors import PrivacyError, sentence
-from postrand.exact import format_upper, log_upper, within
+from postrand.errors import PrivacyError, sentence, shown
+from postrand.exact import exp_float, format_upper, log_upper, within
 from postrand.matrix import TransitionMatrix
+from postrand.plain import finite
 from postrand.privacy.base import Finding, LinearConstraints
 
 
@@ -40,11 +41,11 @@ class DifferentialPrivacy:
     epsilon: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.epsilon, (int, float)) and not isinstance(self.epsilon, bool)
-        if not (number and math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise PrivacyError(
-                sentence("epsilon is not a positive number", got=self.epsilon, wanted="0 < epsilon < inf")
-            )
+        epsilon = finite(self.epsilon)
+        if not epsilon > 0:
+            got = shown(self.epsilon, repr)
+            raise PrivacyError(sentence("epsilon is not a positive number", got=got, wanted="0 < epsilon < inf"))
+        object.__setattr__(self, "epsilon", epsilon)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the product of exact ratios with a directed-rounded ``e^ε``; ``level`` is rounded up."""
@@ -68,7 +69,7 @@ class DifferentialPrivacy:
         i, k, j = (a.ravel() for a in np.indices((size, size, size)))
         i, k, j = (a[i != k] for a in (i, k, j))
         rows = np.arange(i.size)
-        values = np.concatenate([np.ones(i.size), np.full(i.size, -math.exp(self.epsilon))])
+        values = np.concatenate([np.ones(i.size), np.full(i.size, -exp_float(self.epsilon))])
         places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
         return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.zeros(i.size))
 

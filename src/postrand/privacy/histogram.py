@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import PrivacyError, UsageError, sentence
+from postrand.errors import PrivacyError, UsageError, sentence, shown
+from postrand.plain import finite
 
 CHANGED = 2
 """One record that changes its cell moves two counts by one: the sum of changes (the L1 sensitivity)."""
@@ -26,8 +27,10 @@ def noisy_counts(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]
     UsageError
         If OpenDP is not installed.
     """
-    if not (isinstance(epsilon, (int, float)) and math.isfinite(epsilon) and epsilon > 0):
-        raise PrivacyError(sentence("the epsilon of a prior is not a positive number", got=epsilon, wanted="> 0"))
+    if not finite(epsilon) > 0:
+        what = "the epsilon of a prior is not a positive number"
+        raise PrivacyError(sentence(what, got=shown(epsilon, repr), wanted="> 0"))
+    epsilon = finite(epsilon)
     try:
         import opendp.prelude as dp
     except ImportError:

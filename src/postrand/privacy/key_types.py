@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from postrand.errors import PrivacyError, nearest, raise_all, sentence
+from postrand.errors import PrivacyError, nearest, raise_all, sentence, shown
+from postrand.plain import is_names, real_array
 from postrand.table import ContingencyTable
 
 
@@ -40,9 +42,11 @@ class KeyTypes:
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not (is_names(self.variables) and is_names(self.given)):
+            raise PrivacyError(sentence("key variables are not a list of names", got=shown(self.variables, repr)))
         object.__setattr__(self, "variables", tuple(self.variables))
         object.__setattr__(self, "given", tuple(self.given))
-        codes, counts = np.array(self.codes), np.array(self.counts)
+        codes, counts = (real_array(a, "the table of types", PrivacyError) for a in (self.codes, self.counts))
         raise_all(PrivacyError, _problems(self.variables, codes, counts))
         for name, array in (("codes", codes), ("counts", counts)):
             array = array.astype(np.int64)
@@ -52,7 +56,7 @@ class KeyTypes:
     @classmethod
     def of_counts(cls, counts: ArrayLike, variables: Sequence[str] | None = None) -> KeyTypes:
         """Return the full product domain, in C order, of an array of counts with one axis for each key variable."""
-        array = np.asarray(counts)
+        array: NDArray[Any] = real_array(counts, "the table of counts", PrivacyError)
         names = [f"key {axis}" for axis in range(array.ndim)] if variables is None else variables
         codes = np.indices(array.shape).reshape(array.ndim, -1).T
         return cls(tuple(names), codes, array.ravel())
@@ -170,6 +174,8 @@ def _problems(variables: tuple[str, ...], codes: NDArray[np.generic], counts: ND
             wanted=f"(K, {len(variables)}) and (K,)",
         )
         return
+    if not (codes == np.rint(codes.astype(float))).all():
+        yield sentence("a code of a type is no whole number")
     if len(np.unique(codes, axis=0)) != len(codes):
         yield sentence("a type is listed twice")
     whole = np.issubdtype(counts.dtype, np.integer) or bool((counts == np.rint(counts.astype(float))).all())

@@ -10,9 +10,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import PrivacyError, sentence
+from postrand.errors import PrivacyError, sentence, shown
 from postrand.exact import exp_lower
 from postrand.matrix import UNIT, TransitionMatrix
+from postrand.plain import finite
 
 _SLACK = 1e-11
 """More than the relative rounding of every sum here (S <= 10,000 terms of float64)."""
@@ -37,8 +38,9 @@ def delta(matrix: TransitionMatrix, epsilon: float) -> float:
     >>> round(delta(M, 0.5), 10), delta(M, 1.0987)  # max(0, p - e^ε q) for randomised response
     (0.3378196823, 0.0)
     """
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise PrivacyError(sentence("epsilon is not a finite number", got=epsilon, wanted=">= 0"))
+    if not finite(epsilon) >= 0:
+        raise PrivacyError(sentence("epsilon is not a finite number", got=shown(epsilon, repr), wanted=">= 0"))
+    epsilon = finite(epsilon)
     array, grown = matrix.array, math.exp(min(epsilon, 700.0))
     rough = np.array([np.maximum(array[i] - grown * array, 0).sum(axis=1) for i in range(matrix.size)])
     np.fill_diagonal(rough, -1)
@@ -66,8 +68,9 @@ def renyi(matrices: TransitionMatrix | Sequence[TransitionMatrix], order: float)
     >>> round(renyi(M, 2.0), 6) == round(math.log(0.75**2 / 0.25 + 0.25**2 / 0.75), 6)
     True
     """
-    if not (math.isfinite(order) and order > 1):
-        raise PrivacyError(sentence("the Rényi order is not above 1", got=order, wanted="1 < order < inf"))
+    if not finite(order) > 1:
+        got = shown(order, repr)
+        raise PrivacyError(sentence("the Rényi order is not above 1", got=got, wanted="1 < order < inf"))
     return sum(_renyi(matrix, order) for matrix in _as_sequence(matrices))
 
 

@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.distances import Edges
-from postrand.errors import PrivacyError, raise_all, sentence
-from postrand.exact import exp_lower, format_upper, log_upper
+from postrand.distances import Edges, as_edges
+from postrand.errors import PrivacyError, raise_all, sentence, shown
+from postrand.exact import exp_float, exp_lower, format_upper, log_upper
 from postrand.matrix import TransitionMatrix
+from postrand.plain import finite
 from postrand.privacy.base import Finding, LinearConstraints
 
 
@@ -27,6 +28,8 @@ class MetricPrivacy:
 
     Raises
     ------
+    SpecificationError
+        If the edges are not ``(code, code, length)``.
     PrivacyError
         If ε or a length is not positive, or there are no edges.
 
@@ -42,20 +45,20 @@ class MetricPrivacy:
     edges: Edges
 
     def __post_init__(self) -> None:
-        held = tuple((int(i), int(k), float(length)) for i, k, length in self.edges)
-        object.__setattr__(self, "edges", held)
+        object.__setattr__(self, "edges", as_edges(self.edges))
         raise_all(PrivacyError, self._problems())
+        object.__setattr__(self, "epsilon", finite(self.epsilon))
 
     def __repr__(self) -> str:
         return f"MetricPrivacy(epsilon={self.epsilon!r}, {len(self.edges)} edges)"
 
     def _problems(self) -> Iterable[str]:
-        number = isinstance(self.epsilon, (int, float)) and not isinstance(self.epsilon, bool)
-        if not (number and math.isfinite(self.epsilon) and self.epsilon > 0):
-            yield sentence("epsilon is not a positive number", got=self.epsilon, wanted="0 < epsilon < inf")
+        if not finite(self.epsilon) > 0:
+            got = shown(self.epsilon, repr)
+            yield sentence("epsilon is not a positive number", got=got, wanted="0 < epsilon < inf")
         if not self.edges:
             yield sentence("there are no edges", fix="give a distance: ranks, adjacency, coordinates or a matrix")
-        if any(not (math.isfinite(length) and length > 0) or i == k for i, k, length in self.edges):
+        if any(not length > 0 or i == k for i, k, length in self.edges):
             yield sentence("an edge is a loop, or its length is not positive", wanted="length > 0")
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
@@ -85,7 +88,7 @@ class MetricPrivacy:
         """Return ``M[i,j] - e^(ε length) M[k,j] <= 0`` for both directions of every edge and every j: 2ES rows."""
         both = [*self.edges, *((k, i, length) for i, k, length in self.edges)]
         i, k = (np.repeat([e[x] for e in both], size) for x in (0, 1))
-        factor = np.repeat([math.exp(self.epsilon * e[2]) for e in both], size)
+        factor = np.repeat([exp_float(self.epsilon * e[2]) for e in both], size)
         j, rows = np.tile(np.arange(size), len(both)), np.arange(len(both) * size)
         values = np.concatenate([np.ones(rows.size), -factor])
         places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))

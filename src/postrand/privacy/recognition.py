@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, kron, vstack
 
-from postrand.errors import PrivacyError, raise_all, sentence
+from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.exact import format_upper
 from postrand.matrix import TransitionMatrix
+from postrand.plain import finite, is_names, is_whole
 from postrand.privacy.base import Finding, LinearConstraints
 from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.table import ContingencyTable
@@ -77,6 +78,7 @@ class SpontaneousRecognition:
 
     def __post_init__(self) -> None:
         raise_all(PrivacyError, _option_problems(self.alpha, self.subsets))
+        object.__setattr__(self, "alpha", finite(self.alpha))
         if not isinstance(self.subsets, int):
             object.__setattr__(self, "subsets", tuple(tuple(s) for s in self.subsets))
         if self.types is not None:
@@ -232,17 +234,13 @@ class SpontaneousRecognition:
 
 
 def _option_problems(alpha: Any, subsets: Any) -> Iterator[str]:
-    number = isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
-    if not (number and 0 < alpha < 1):
-        yield sentence("alpha is not a probability", got=alpha, wanted="0 < alpha < 1")
-    if isinstance(subsets, bool) or (isinstance(subsets, int) and subsets < 1):
-        yield sentence("a set of keys has no members", got=subsets, wanted="a size >= 1, or lists of key names")
-    elif not isinstance(subsets, int):
-        listed = isinstance(subsets, (tuple, list)) and all(
-            isinstance(s, (tuple, list)) and all(isinstance(n, str) for n in s) for s in subsets
-        )
-        if not listed:
-            yield sentence("subsets is neither a size nor lists of key names", got=repr(subsets))
+    if not 0 < finite(alpha) < 1:
+        yield sentence("alpha is not a probability", got=shown(alpha, repr), wanted="0 < alpha < 1")
+    got = shown(subsets, repr)
+    if isinstance(subsets, int) and not is_whole(subsets, 1):
+        yield sentence("a set of keys has no members", got=got, wanted="a size >= 1, or lists of key names")
+    elif not isinstance(subsets, int) and not (isinstance(subsets, (tuple, list)) and all(map(is_names, subsets))):
+        yield sentence("subsets is neither a size nor lists of key names", got=got)
 
 
 def _axes_of_blocks(file: KeyTypes, matrices: Sequence[TransitionMatrix]) -> list[tuple[int, ...]]:

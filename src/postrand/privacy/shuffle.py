@@ -21,7 +21,8 @@ import math
 import numpy as np
 from scipy.stats import binom
 
-from postrand.errors import PrivacyError, sentence
+from postrand.errors import PrivacyError, sentence, shown
+from postrand.plain import finite, is_whole
 
 _TAIL = 1e-18
 _SLACK = 1e-11  # of the positive part: more than the rounding of the binomial tails
@@ -43,8 +44,8 @@ def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
     0.0
     """
     _check(local_epsilon, records)
-    if not epsilon >= 0:
-        raise PrivacyError(sentence("epsilon is negative", got=epsilon, wanted=">= 0"))
+    if not finite(epsilon) >= 0:
+        raise PrivacyError(sentence("epsilon is not a number >= 0", got=shown(epsilon, repr), wanted=">= 0"))
     if epsilon >= local_epsilon:
         return 0.0
     same = 1 / (1 + math.exp(-local_epsilon))
@@ -77,8 +78,8 @@ def shuffled_epsilon(local_epsilon: float, records: int, delta: float) -> float:
     True
     """
     _check(local_epsilon, records)
-    if not 0 < delta < 1:
-        raise PrivacyError(sentence("delta is not a probability", got=delta, wanted="0 < delta < 1"))
+    if not 0 < finite(delta) < 1:
+        raise PrivacyError(sentence("delta is not a probability", got=shown(delta, repr), wanted="0 < delta < 1"))
     low, high = 0.0, local_epsilon
     for _ in range(50):
         middle = (low + high) / 2
@@ -92,7 +93,7 @@ def shuffled_epsilon(local_epsilon: float, records: int, delta: float) -> float:
 
 
 def _check(local_epsilon: float, records: int) -> None:
-    if not (math.isfinite(local_epsilon) and local_epsilon > 0):
-        raise PrivacyError(sentence("the local epsilon is not a positive number", got=local_epsilon))
-    if records < 1:
-        raise PrivacyError(sentence("there is no record to shuffle", got=records, wanted=">= 1"))
+    if not finite(local_epsilon) > 0:
+        raise PrivacyError(sentence("the local epsilon is not a positive number", got=shown(local_epsilon, repr)))
+    if not is_whole(records, 1):
+        raise PrivacyError(sentence("there is no record to shuffle", got=shown(records, repr), wanted=">= 1"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class Together:
     models: tuple[PrivacyModel, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", tuple(self.models))
+        object.__setattr__(self, "models", tuple(self.models) if isinstance(self.models, Iterable) else (self.models,))
         wrong = [m for m in self.models if isinstance(m, type) or not isinstance(m, PrivacyModel)]
         raise_all(PrivacyError, [sentence("not a privacy model", got=repr(m)) for m in wrong])
         if not self.models:

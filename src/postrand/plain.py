@@ -1,0 +1,119 @@
+"""Plain data that people write: numbers and TOML files, which may be of any type and hold anything."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+import unicodedata
+from collections.abc import Iterator
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
+
+
+def finite(value: object) -> float:
+    """Return a finite real number as Python's own ``int`` or ``float``, and nan for everything else.
+
+    No comparison with nan is true, so ``0 < finite(x)`` refuses text, truth values, lists, infinities and integers
+    beyond float64 alike; numbers of numpy are numbers.
+
+    >>> finite(2), finite(0.5), finite(True), finite("1"), finite(10**400)
+    (2, 0.5, nan, nan, nan)
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        nearest = float(value)
+    except (OverflowError, ValueError):
+        return math.nan
+    if not math.isfinite(nearest):
+        return math.nan
+    return int(value) if isinstance(value, Integral) else nearest
+
+
+def is_whole(value: object, least: int = 0) -> bool:
+    """Whether the value is a whole number of at least ``least``; truth values and floats are none.
+
+    >>> is_whole(3), is_whole(0, 1), is_whole(True), is_whole(2.0)
+    (True, False, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def real_array(values: object, what: str, error: type[PostrandError] = SpecificationError) -> NDArray[np.float64]:
+    """Return numbers in lists, arrays or frames as float64, one that float64 cannot hold as nan.
+
+    Raises
+    ------
+    PostrandError
+        The given ``error`` if the rows differ in length, or an entry is no real number: text is never read as one.
+
+    Examples
+    --------
+    >>> real_array([[1, 2], [3, 4.5]], "the matrix").tolist()
+    [[1.0, 2.0], [3.0, 4.5]]
+    """
+    try:
+        given = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        raise error(sentence(f"{what} is not an array: its rows differ in length")) from None
+    if given.dtype.kind == "O":
+        return np.array([finite(value) for value in given.flat], dtype=np.float64).reshape(given.shape)
+    if given.dtype.kind not in "biuf":
+        raise error(sentence(f"{what} is not made of real numbers", got=given.dtype))
+    return given.astype(np.float64)
+
+
+def is_names(value: object) -> bool:
+    """Whether the value is a list or tuple of texts."""
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+
+
+def has_controls(text: str) -> bool:
+    r"""Whether the text holds a character that no one sees and programs act on: a line break, tabulator, NUL.
+
+    >>> has_controls("marital status"), has_controls("a\nb")
+    (False, True)
+    """
+    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Return the data of a TOML file; ``what`` names it in messages, for example ``the plan``.
+
+    Raises
+    ------
+    SpecificationError
+        If the file cannot be read, is not UTF-8 text or not TOML, or holds an integer that 64 bits do not.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise SpecificationError(sentence(f"{what} is not UTF-8 text", where=str(path))) from None
+    except OSError as error:
+        got = error.strerror or type(error).__name__
+        raise SpecificationError(sentence(f"{what} cannot be read", where=str(path), got=got)) from None
+    except RecursionError:
+        raise SpecificationError(sentence(f"{what} is nested too deeply", where=path.name)) from None
+    except ValueError as error:  # of TOML, of a number with too many digits, or of a path that no system has
+        raise SpecificationError(sentence(f"{what} is not TOML", where=str(path), got=str(error))) from None
+    places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in _endless(data)]
+    raise_all(SpecificationError, places)
+    return data
+
+
+def _endless(value: Any, at: str = "") -> Iterator[str]:
+    """Yield where integers stand that TOML does not allow, and that no column holds."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from _endless(entry, f"{at}.{name}" if at else name)
+    elif isinstance(value, list):
+        for position, entry in enumerate(value, 1):
+            yield from _endless(entry, f"{at}, entry {position}")
+    elif isinstance(value, int) and abs(value) >= 1 << 64:
+        yield at
