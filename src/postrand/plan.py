@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +17,12 @@ from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective
 from postrand.design.budget import Share
 from postrand.design.l2_recognition import LeastLoss
 from postrand.distances import edges_from
-from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence
+from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.infer import load_codebook
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
 from postrand.objectives import ExpectedDistance, L2Loss
+from postrand.plain import finite, has_controls, is_names, is_whole, read_toml
 from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
 from postrand.shapes import Part, Shape, advice, shapes_of
 
@@ -149,13 +149,7 @@ def load_plan(path: str | Path) -> Plan:
         known name), unknown variables, a variable in two blocks.
     """
     path = Path(path)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecificationError(sentence("the plan cannot be read", where=str(path), got=str(error))) from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecificationError(sentence("the plan is not TOML", where=str(path), got=str(error))) from None
-    return plan_from_dict(data, path.parent, where=path.name)
+    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name)
 
 
 def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -> Plan:
@@ -163,8 +157,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     check = _Check(where)
     check.names(data, _SECTIONS, "")
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
-    file = check.text(source, "file", "[source]")
-    codebook = check.attempt(load_codebook, folder / (check.text(source, "codebook", "[source]") or ""))
+    file = check.file(source, "file", "[source]")
+    codebook = check.attempt(load_codebook, folder / (check.file(source, "codebook", "[source]") or ""))
     privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
     release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
     if release is not None:
@@ -173,7 +167,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     check.design = check.choices(design, "[design]")
     if needs_file(privacy):
         check.unasked = data["privacy"]
-    entries = data.get("blocks", [])
+    entries = check.tables(data, "blocks")
     if not entries:
         check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
     planned = [check.block(entry, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
@@ -215,12 +209,22 @@ class _Check:
         self.names(part, known, f"[{name}]")
         return part
 
-    def text(self, data: Mapping[str, Any], name: str, part: str) -> str:
+    def tables(self, data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+        entries = data.get(name, [])
+        if isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries):
+            return entries
+        self.add("a list of tables is wanted", f"[[{name}]]", fix=f"write [[{name}]]")
+        return []
+
+    def file(self, data: Mapping[str, Any], name: str, part: str) -> str:
         value = data.get(name)
         if not isinstance(value, str) or not value:
             self.add(f"{name!r} is missing", part, fix=f'set {name} = "..."')
-            return ""
-        return value
+        elif has_controls(value):
+            self.add(f"{name!r} is no name of a file: it holds a control character", part)
+        else:
+            return value
+        return ""
 
     def attempt(self, function: Any, *arguments: Any) -> Any:
         try:
@@ -237,8 +241,8 @@ class _Check:
                 chosen[name] = self.attempt(_member, family, entry[name], f"{self.where} {part} {name}")
         prior = entry.get("prior")
         if prior is not None and prior not in PRIOR_SOURCES:
-            hint = nearest(str(prior), PRIOR_SOURCES)
-            self.add(f"unknown prior {prior!r}{hint}", part, wanted=" or ".join(PRIOR_SOURCES))
+            hint = nearest(shown(prior), PRIOR_SOURCES)
+            self.add(f"unknown prior {shown(prior, repr)}{hint}", part, wanted=" or ".join(PRIOR_SOURCES))
         elif prior is not None:
             chosen["prior"] = prior
         if "prior_epsilon" in entry:
@@ -261,10 +265,11 @@ class _Check:
         before = len(self.problems)
         self.names(entry, _BLOCK, part)
         variables = entry.get("variables")
-        if not (isinstance(variables, list) and variables and all(isinstance(v, str) for v in variables)):
+        if not is_names(variables) or not variables:
             self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
         asked = entry.get("privacy", self.unasked)
-        if isinstance(asked, Mapping) and "distance" in asked and isinstance(variables, list) and codebook is not None:
+            variables = []
+        if isinstance(asked, Mapping) and "distance" in asked and variables and codebook is not None:
             found = self.attempt(edges_from, asked["distance"], [codebook[v] for v in variables if v in codebook], part)
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
@@ -281,17 +286,17 @@ class _Check:
 
 
 def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where: str) -> Iterable[str]:
-    given = entry.get("given", [])
-    if not (isinstance(given, list) and all(isinstance(v, str) for v in given)):
+    if not is_names(entry.get("given", [])):
         yield sentence("'given' is not a list of names", where=where, fix='set given = ["region"]')
     rarer = entry.get("rarer_than", 0)
-    if not (isinstance(rarer, int) and not isinstance(rarer, bool) and rarer >= 0):
+    if not is_whole(rarer):
         yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
     if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
         yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
     spent = choices.get("prior_epsilon", 0.0)
-    positive = isinstance(spent, (int, float)) and not isinstance(spent, bool) and 0 < spent < math.inf
-    if choices.get("prior") == "dp" and not positive:
+    if not finite(spent) >= 0:
+        yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))
+    elif choices.get("prior") == "dp" and not spent:
         yield sentence("prior = 'dp' needs a budget", where=where, got=spent, fix="set prior_epsilon = 0.1")
 
 
@@ -308,25 +313,25 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
 def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
     if matrix is None:
         return None
-    try:
-        return tuple(tuple(float(x) for x in row) for row in matrix)
-    except (TypeError, ValueError):
-        raise SpecificationError(sentence("not a list of rows of numbers", where=where)) from None
+    if isinstance(matrix, list) and all(isinstance(row, list) for row in matrix):
+        rows = tuple(tuple(finite(x) for x in row) for row in matrix)
+        if not any(math.isnan(x) for row in rows for x in row):
+            return rows
+    raise SpecificationError(sentence("not a list of rows of numbers", where=where))
 
 
 def _member(family: Iterable[type], data: Any, where: str) -> Any:
     """Return the member of a family from its name alone, or from a table with ``model`` and options."""
     if isinstance(data, str):
         data = {"model": data}
-    if not isinstance(data, Mapping):
-        raise SpecificationError(sentence("a name or a table with 'model' is wanted", where=where))
     return options.from_dict(family, data, where)
 
 
 def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
     known = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
     if release.format not in known:
-        yield sentence(f"unknown format {release.format!r}{nearest(str(release.format), known)}", where=where)
+        hint = nearest(shown(release.format), known)
+        yield sentence(f"unknown format {shown(release.format, repr)}{hint}", where=where, wanted=", ".join(known))
     for name in ("shuffle", "release_ids"):
         if not isinstance(getattr(release, name), bool):
             yield sentence(f"{name!r} is not true or false", where=where)
