@@ -39,7 +39,7 @@ JOINT = """
 [[blocks]]
 variables = ["a", "b", "c", "d", "e"]
 """
-CHECKS = ["files", "manifest", "digests", "codebook", "mechanism", "certificate", "data", "derived"]
+CHECKS = ["files", "manifest", "digests", "codebook", "mechanism", "certificate", "data", "bytes", "derived"]
 
 
 def write_survey(folder: Path, counts):

@@ -46,6 +46,7 @@ def test_a_release_holds_its_files_and_verifies(root: Path) -> None:
         "mechanism",
         "certificate",
         "data",
+        "bytes",
         "derived",
     ]
     assert "is what it claims to be" in str(verification)

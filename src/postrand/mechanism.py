@@ -278,6 +278,10 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
     for v in variables:
         if not v.is_categorical:
             yield sentence(f"variable {v.name!r} has no categories", where=where, fix="list them in the codebook")
+        elif v.missing == "keep" and (len(variables) > 1 or block.cells is not None):
+            # A missing value is in no cell, and no law says what the other variables of such a record become.
+            what = f"variable {v.name!r} keeps missing values, and is perturbed jointly"
+            yield sentence(what, where=where, fix="set missing = 'category', or perturb it in a block of its own")
     shape = tuple(v.size for v in variables)
     if block.cells is not None:
         if any(not 0 <= c < s for row in block.cells for c, s in zip(row, shape, strict=True)):

@@ -13,7 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand import coding, formats
+from postrand.carried import carried, released_values
 from postrand.codebook import Codebook
+from postrand.engines.base import released_schema
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.numerical.released import check_released
@@ -49,7 +51,7 @@ def summarise(path: Path, mechanism: Mechanism) -> Summary:
     """
     codebook = mechanism.require_codebook()
     source = formats.read(path, codebook)
-    raise_all(DataError, _schema_problems(source.schema, codebook))
+    raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
     counter = _Counter(codebook, mechanism)
     for batch in source.batches():
         counter.add(batch)
@@ -57,6 +59,28 @@ def summarise(path: Path, mechanism: Mechanism) -> Summary:
     check_released(source, mechanism.numerical)
     pair_counts = counter.pair_counts.reshape(counter.pair_shape)
     return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts)
+
+
+def check_bytes(path: Path, mechanism: Mechanism) -> None:
+    """Check that the data files are, byte for byte, those that a release of their records gives.
+
+    Nothing can then be in them beside the records: the values of a codebook's categories, and columns as they are.
+
+    Raises
+    ------
+    DataError
+        If a file is another one, or a record does not fit the codebook.
+    """
+    codebook = mechanism.require_codebook()
+    for part in _files(formats.read(path, codebook)):
+        with formats.open_comparison(part.path, released_schema(part, part.schema.names)) as writer:
+            for batch in part.batches(codebook.names):
+                writer.write(released_values(batch, codebook))
+
+
+def _files(source: Any) -> tuple[Any, ...]:
+    """Return the sources of the single files that a source reads."""
+    return tuple(getattr(source, "parts", (source,)))
 
 
 class _Counter:
@@ -79,8 +103,8 @@ class _Counter:
             if variable.is_categorical:
                 codes[variable.name] = coding.encode(column, variable)
                 self.variables[variable.name] += _count(codes[variable.name], variable.size)
-            elif column.null_count and variable.missing == "error":
-                raise DataError(sentence("a value is missing", where=f"variable {variable.name!r}"))
+            else:
+                carried(column, variable)  # refuses missing values where none may be
         if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
             what = "a combination is released that a rule of the codebook forbids"
             raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
@@ -107,16 +131,16 @@ class _Cells:
             self.listed = listed[self.order]
 
     def positions(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """Return the cell of each record, -1 where a value is missing and kept."""
+        """Return the cell of each record; raises DataError where a combination is not feasible."""
         index = _ravel(codes, self.shape)
         if self.listed is None:
             return index
         place = np.searchsorted(self.listed, index).clip(max=self.listed.size - 1)
-        if ((self.listed[place] != index) & (index >= 0)).any():
+        if (self.listed[place] != index).any():
             raise DataError(
                 sentence("a combination is released that is not a cell of the block", where=f"block {self.name!r}")
             )
-        return np.where(index >= 0, self.order[place], -1)
+        return np.asarray(self.order[place])
 
 
 def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
@@ -145,15 +169,20 @@ def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
     return np.bincount(codes.astype(np.int64) + 1, minlength=size + 1)[1:]
 
 
-def _schema_problems(schema: pa.Schema, codebook: Codebook) -> Iterable[str]:
+def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
+    where, schema = file.path.name, file.schema
     if tuple(schema.names) != codebook.names:
-        yield sentence("the data's columns are not in the codebook's order")
+        yield sentence("the data's columns are not in the codebook's order", where=where)
     if schema.metadata:
         # Dataframe libraries note there the columns and index of the file that a frame was read from.
-        yield sentence("the data file carries metadata of its own", got=", ".join(_names(schema.metadata)))
+        yield sentence("the data file carries metadata of its own", where=where, got=", ".join(_names(schema.metadata)))
+    for field, public in zip(schema, released_schema(file, schema.names), strict=True):
+        if foreign := set(field.metadata or {}) - set(public.metadata or {}):
+            what = f"column {field.name!r} carries metadata that no release writes"
+            yield sentence(what, where=where, got=", ".join(_names(foreign)))
 
 
-def _names(metadata: Mapping[bytes, bytes]) -> list[str]:
+def _names(metadata: Iterable[bytes]) -> list[str]:
     return sorted(key.decode(errors="replace") for key in metadata)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook
-from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress
@@ -101,7 +101,7 @@ class Engine(Protocol):
         Raises
         ------
         SpecificationError
-            If the mechanism and the codebook do not fit, or a jointly perturbed variable keeps missing values.
+            If the mechanism has no codebook.
         UsageError
             If a column cannot be released: unknown, or named twice.
         DataError
@@ -145,7 +145,6 @@ def check_columns(
         what = "the records have no order of their own, and no record key: they cannot be told apart twice"
         problems.append(sentence(what, fix="name a record key, or put the query in order"))
     raise_all(UsageError, problems)
-    raise_all(SpecificationError, _joint_problems(mechanism))
     wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
     known = source.schema.names
     raise_all(
@@ -153,15 +152,3 @@ def check_columns(
         [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in sorted(wanted) if n not in known],
     )
     return names
-
-
-def _joint_problems(mechanism: Mechanism) -> Iterable[str]:
-    codebook = mechanism.require_codebook()
-    for block in mechanism.blocks:
-        for name in block.variables:
-            if (len(block.variables) > 1 or block.cells is not None) and codebook[name].missing == "keep":
-                yield sentence(
-                    f"variable {name!r} keeps missing values, and is perturbed jointly",
-                    where=f"block {block.name!r}",
-                    fix="set missing = 'category', or perturb it in a block of its own",
-                )

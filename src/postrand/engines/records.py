@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand import coding
+from postrand.carried import carried
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Block, Mechanism
@@ -68,7 +69,7 @@ class Perturber:
             if variable.is_categorical:
                 codes[name] = coding.encode(column, variable)
             else:
-                values[name] = _carried(column, variable)
+                values[name] = carried(column, variable)
         positions = [cells.positions(codes) for cells in self.cells]
         released = perturb_codes(self.tables, self.keys.draw, record_keys, positions)
         for cells, drawn in zip(self.cells, released, strict=True):
@@ -156,17 +157,3 @@ def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.
         index *= size
         index += column
     return index
-
-
-def _carried(column: pa.Array, variable: Variable) -> pa.Array:
-    """Return a column that is released as it is, its dictionary (if any) resolved."""
-    coding.check_type(column.type, variable)
-    if variable.missing == "error" and column.null_count:
-        raise DataError(
-            sentence(
-                "a value is missing, and the policy is 'error'",
-                where=f"variable {variable.name!r}",
-                fix="set missing = 'keep', or complete the records",
-            )
-        )
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

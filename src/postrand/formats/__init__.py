@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from postrand.codebook import Codebook
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
 from postrand.formats._parts import PartsSource, files_of
-from postrand.formats.base import BATCH_ROWS, Format, Source, Writer, check_schema
+from postrand.formats.base import BATCH_ROWS, Format, Source, Writer, check_schema, comparing, writing
 
 __all__ = [
     "BATCH_ROWS",
@@ -25,6 +26,8 @@ __all__ = [
     "Writer",
     "format_of",
     "formats",
+    "library_of",
+    "open_comparison",
     "open_parts",
     "open_writer",
     "read",
@@ -82,7 +85,37 @@ def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[W
         If the file exists, or cannot be written.
     """
     path = Path(path)
-    return format_of(path).open_writer(path, schema)
+    return format_of(path).open_writer(path, schema, writing)
+
+
+def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
+    """Return a context manager that takes the records of a file that is there, and checks that it holds nothing else.
+
+    Every format has its corners for what no reader shows: metadata, categories that no record has, memory under a
+    null, statistics, padding, what follows the end. So bytes are compared with those that :func:`open_writer` gives.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is not known, or a batch lacks a column.
+    DataError
+        On leaving, if the file's bytes are not these.
+    """
+    path = Path(path)
+    return format_of(path).open_writer(path, schema, comparing)
+
+
+def library_of(path: str | Path) -> str:
+    """Return name, version and build of the library that settles the bytes of a format's files.
+
+    Builds of one version differ in their compressors; where these differ, equal records may have other bytes.
+    """
+    name = format_of(path).library
+    built = f" ({pa.cpp_build_info.package_kind})" if name == "pyarrow" and pa.cpp_build_info.package_kind else ""
+    try:
+        return f"{name} {version(name)}{built}"
+    except PackageNotFoundError:
+        return name
 
 
 def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schema) -> AbstractContextManager[Writer]:
@@ -95,7 +128,8 @@ def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schem
     ReleaseError
         If the folder exists, or a file cannot be written.
     """
-    return _parts.open_parts(folder, format_of(f"x{suffix}").open_writer, suffix, sizes, schema)
+    format_of(f"x{suffix}")
+    return _parts.open_parts(folder, open_writer, suffix, sizes, schema)
 
 
 def format_of(path: str | Path) -> Format:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from postrand.codebook import Codebook
 from postrand.coding import arrow_type, is_text, value_type
 from postrand.errors import DataError, UsageError, sentence
-from postrand.formats.base import BATCH_ROWS, Writer, bounded, conform, select, writing
+from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 
 ROWS = 1 << 17
 _WHOLE = 1 << 53  # numbers are float64 in all three
@@ -82,16 +82,16 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
     return read
 
 
-def writer(program: Program) -> Callable[[Path, pa.Schema], AbstractContextManager[Writer]]:
+def writer(program: Program) -> Callable[[Path, pa.Schema, Opening], AbstractContextManager[Writer]]:
     """Return the ``open_writer`` of a format. What the program cannot hold exactly is refused, never changed."""
 
     @contextmanager
-    def open_writer(path: Path, schema: pa.Schema) -> Iterator[_Collected]:
-        with writing(path) as sink:
+    def open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_Collected]:
+        with opening(path) as sink:
             collected = _Collected(schema, [])
             yield collected
             table = pa.Table.from_batches(collected.batches, schema)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+            with tempfile.TemporaryDirectory(prefix="postrand.") as folder:
                 made = Path(folder) / path.name
                 _write(program, made, table, path)
                 with open(made, "rb") as file:

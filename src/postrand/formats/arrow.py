@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, reading, select
 
 _ROWS = 1 << 16
 _WHAT = "Arrow IPC"
@@ -70,9 +70,9 @@ class _Batches:
 
 
 @contextmanager
-def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_Batches]:
+def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_Batches]:
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    with writing(path) as sink, pa.ipc.new_file(sink, schema, options=options) as file:
+    with opening(path) as sink, pa.ipc.new_file(sink, schema, options=options) as file:
         empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
         batches = _Batches(file, schema, [empty])
         yield batches

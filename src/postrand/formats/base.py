@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -47,18 +48,24 @@ class Writer(Protocol):
         """Append the records; the batch holds the columns of the schema, in any order, dictionary-encoded or not."""
 
 
+Opening = Callable[[Path], AbstractContextManager[BinaryIO]]
+"""How a writer opens its file: :func:`writing` makes a new one, :func:`comparing` checks one that is there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """Describe one file format; each module of this package has one as ``FORMAT``.
 
-    ``read(path, codebook)`` returns a Source; ``open_writer(path, schema)`` a context manager of a Writer, whose file
-    is complete on leaving and removed on an error. Both may assume that the path has one of the suffixes.
+    ``read(path, codebook)`` returns a Source; ``open_writer(path, schema, opening)`` a context manager of a Writer,
+    whose file is complete on leaving: opened by :func:`writing`, and removed on an error, or by :func:`comparing`. Both
+    may assume that the path has one of the suffixes. ``library`` is the package that settles the bytes.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, Codebook | None], Source]
-    open_writer: Callable[[Path, pa.Schema], AbstractContextManager[Writer]]
+    open_writer: Callable[[Path, pa.Schema, Opening], AbstractContextManager[Writer]]
+    library: str = "pyarrow"
 
 
 def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> None:
@@ -175,6 +182,42 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError):
             raise _not_written(path, error) from None
         raise
+
+
+@contextmanager
+def comparing(path: Path) -> Iterator[BinaryIO]:
+    """Open for writing what compares the bytes it is given with those of a file that is there, and changes nothing.
+
+    Raises
+    ------
+    DataError
+        On leaving, if the file is not what was written.
+    """
+    with path.open("rb") as file:
+        compared = _Compared(file)
+        yield compared  # type: ignore[misc]
+        if not compared.same or file.read(1):
+            what = "the file is not, byte for byte, the one that its records give"
+            raise DataError(sentence(what, where=path.name, fix="do not use it: more may be in it than its records"))
+
+
+class _Compared(io.RawIOBase):
+    """Takes the bytes that a file should have."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.same, self.written = file, True, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.written
+
+    def write(self, data: Any) -> int:
+        wanted = memoryview(data).cast("B")
+        self.same = self.same and self.file.read(wanted.nbytes) == wanted
+        self.written += wanted.nbytes
+        return wanted.nbytes
 
 
 def repeated(names: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 from postrand.codebook import Codebook
 from postrand.coding import arrow_type, is_text
 from postrand.errors import DataError, sentence
-from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, select, writing
+from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, select
 
 _BLOCK = 1 << 23
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -152,9 +152,9 @@ class _Lines:
 
 
 @contextmanager
-def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_Lines]:
+def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_Lines]:
     plain = pa.schema([(f.name, pa.string() if is_text(f.type) else f.type) for f in schema])
-    with writing(path) as sink, pacsv.CSVWriter(sink, plain) as file:
+    with opening(path) as sink, pacsv.CSVWriter(sink, plain) as file:
         yield _Lines(file, plain)
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from postrand.codebook import Codebook
 from postrand.coding import is_text
-from postrand.formats.base import BATCH_ROWS, Format, bounded, conform, reading, select, writing
+from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, reading, select
 
 ROW_GROUP_ROWS = 1 << 18
 _WHAT = "Parquet"
@@ -72,13 +72,13 @@ class _RowGroups:
 
 
 @contextmanager
-def _open_writer(path: Path, schema: pa.Schema) -> Iterator[_RowGroups]:
+def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_RowGroups]:
     # Text goes to the encoder as dictionaries, never expanded. What a reader sees is the given schema, which is
     # therefore stored by hand, under the key that Arrow readers look for.
     text = pa.dictionary(pa.int32(), pa.string())
     encoded = pa.schema([pa.field(f.name, text if is_text(f.type) else f.type, f.nullable) for f in schema])
     stored = base64.b64encode(schema.serialize().to_pybytes())
-    with writing(path) as sink, pq.ParquetWriter(sink, encoded, compression="zstd", store_schema=False) as file:
+    with opening(path) as sink, pq.ParquetWriter(sink, encoded, compression="zstd", store_schema=False) as file:
         groups = _RowGroups(file, encoded, [])
         yield groups
         groups.flush()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
 from postrand.formats._readstat import LabelledSource, Program, reader, writer
-from postrand.formats.base import Format, Writer
+from postrand.formats.base import Format, Opening, Writer
 
 _STAMP = (rb"[0-9]{2}(JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)[0-9]{2}(:[0-9]{2}){3}", b"01JAN70:00:00:00")
 TRANSPORT = Program(
@@ -34,11 +34,11 @@ def _read(path: Path, codebook: Codebook | None) -> LabelledSource:
 
 
 @contextmanager
-def _open_writer(path: Path, schema: pa.Schema) -> Iterator[Writer]:
+def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[Writer]:
     if path.suffix.lower() != ".xpt":
         raise UsageError(sentence("SAS data sets cannot be written", where=path.name, fix="write .xpt: SAS reads it"))
-    with writer(TRANSPORT)(path, schema) as collected:
+    with writer(TRANSPORT)(path, schema, opening) as collected:
         yield collected
 
 
-FORMAT = Format("SAS", (".xpt", ".sas7bdat"), _read, _open_writer)
+FORMAT = Format("SAS", (".xpt", ".sas7bdat"), _read, _open_writer, library="pyreadstat")

@@ -13,4 +13,4 @@ SPSS = Program(
     labels_text=True,
     stamp=(rb"\A(.{92}).{17}", rb"\g<1>01 Jan 7000:00:00"),
 )
-FORMAT = Format("SPSS", (".sav", ".zsav"), reader(SPSS), writer(SPSS))
+FORMAT = Format("SPSS", (".sav", ".zsav"), reader(SPSS), writer(SPSS), library="pyreadstat")

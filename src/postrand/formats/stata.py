@@ -12,4 +12,4 @@ STATA = Program(
     keeps=("column_labels", "variable_value_labels", "missing_user_values"),
     stamp=(rb"<timestamp>\x11.{17}</timestamp>", b"<timestamp>\x1101 Jan 1970 00:00</timestamp>"),
 )
-FORMAT = Format("Stata", (".dta",), reader(STATA), writer(STATA))
+FORMAT = Format("Stata", (".dta",), reader(STATA), writer(STATA), library="pyreadstat")

@@ -60,6 +60,10 @@ class Verification:
         return "\n".join([*lines, verdict])
 
 
+class Unsettled(ReleaseError):
+    """Say that a check can tell neither that something holds nor that it does not."""
+
+
 class Audit:
     """Run checks in order; one that stands on a failed one fails too."""
 
@@ -80,6 +84,8 @@ class Audit:
             return None
         try:
             value = function(*arguments)
+        except Unsettled as error:
+            self.say(name, " ".join(error.problems))
         except PostrandError as error:
             self.checks.append(Check(name, False, " ".join(error.problems)))
         except Exception as error:  # the bytes may be hostile: whatever they raise is a failed check

@@ -19,7 +19,7 @@ from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical
-from postrand.summary import Summary, summarise
+from postrand.summary import Summary, check_bytes, summarise
 
 SCHEMA = "postrand/release/1"
 CODEBOOK_SCHEMA = "postrand/codebook/1"
@@ -128,6 +128,7 @@ def write(
     with atomic.appearing(directory) as staging:
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
+        check_bytes(staging / data_name, mechanism)
         if inspect is not None:
             inspect(staging / data_name, mechanism, certificate, summary)
         texts = {n: t.encode() for n, t in made(staging / data_name, mechanism, certificate, summary).items()}
@@ -138,7 +139,7 @@ def write(
         files = derived | texts
         for name, content in files.items():
             (staging / name).write_bytes(content)
-        manifest = manifest_of(staging, data_name, __version__)
+        manifest = manifest_of(staging, data_name, __version__, library_of(staging, data_name))
         (staging / MANIFEST).write_bytes(canonical.dump(manifest))
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
@@ -200,12 +201,19 @@ def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
     return codebook.select(v.name for v in codebook.with_role(*roles))
 
 
-def manifest_of(root: Path, data_name: str, version: str) -> dict[str, Any]:
+def library_of(root: Path, data_name: str) -> str:
+    """Return the library that settles the bytes of the data files; see :func:`postrand.formats.library_of`."""
+    data = root / data_name
+    return formats.library_of(next(data.iterdir()) if data.is_dir() else data)
+
+
+def manifest_of(root: Path, data_name: str, version: str, library: str = "") -> dict[str, Any]:
     """Return the manifest of the files that are in ``root`` and its folder of data."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return {
         "schema": SCHEMA,
         "package": {"name": "postrand", "version": version},
+        "written_with": library,
         "data": data_name,
         "files": {
             name: {"bytes": (root / name).stat().st_size, "sha256": file_digest(root / name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from postrand import __version__, formats, options
 from postrand.certificate import Certificate, Claim, certify, claims_from_dict, recertify
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
-from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.errors import DataError, ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import needs_file
 from postrand.release import canonical, columns
 from postrand.release.audit import (
     Audit,
+    Unsettled,
     Verification,
     check_schema,
     load,
@@ -35,13 +37,15 @@ from postrand.release.bundle import (
     SCHEMA,
     Release,
     derive,
+    library_of,
     manifest_of,
     name_problems,
     released_codebook,
 )
-from postrand.summary import Summary, summarise
+from postrand.summary import Summary, check_bytes, summarise
 from postrand.tie import tie
 
+_VERSION = re.compile(r"[A-Za-z0-9.+_() -]{1,80}")
 FORGED = "it is not the file that the other files of the release give"
 
 
@@ -90,18 +94,21 @@ def verify(
         With every check that fails, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
-    if columns.is_columns(root):
-        return columns.verify_columns(root, manifest_sha256, raise_if_failed)
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
+    if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
+        return columns.verify_columns(root, manifest_sha256, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
     if manifest_sha256 is not None:
-        audit.attempt("published", published, "the manifest is the published one", root, manifest_sha256)
+        text = "the manifest is the published one"
+        audit.attempt("published", published, text, root, manifest_sha256, needs=[names])
     audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
     book = audit.attempt("codebook", _codebook, "well formed", root, needs=[names])
     law = audit.attempt("mechanism", _mechanism, "every row sums to exactly 2^53", root, book, needs=[book])
     proof = audit.attempt("certificate", _certificate, _claims_text, root, law, needs=[law])
     needs: list[Any] = [manifest, law, proof]
     found = audit.attempt("data", _data, "every value fits codebook and law", root, manifest, law, needs=needs)
+    text = "nothing is in its bytes beside the records"
+    audit.attempt("bytes", _bytes, text, root, manifest, law, needs=[found])
     needs = [found, proof]
     audit.attempt(
         "derived", _derived, "each is the one the others give", root, manifest, law, proof, found, needs=needs
@@ -153,6 +160,10 @@ def _manifest(root: Path) -> dict[str, Any]:
     files, data = manifest.get("files"), manifest.get("data")
     if not isinstance(files, dict) or not isinstance(data, str):
         raise ReleaseError(sentence("'files' or 'data' is missing", where=MANIFEST))
+    package = manifest.get("package")
+    versions = (package.get("version") if isinstance(package, dict) else None, manifest.get("written_with"))
+    if not all(isinstance(text, str) and _VERSION.fullmatch(text) for text in versions):
+        raise ReleaseError(sentence("the versions that wrote the release are not told", where=MANIFEST))
     own = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT)
     parts = [name for name in files if name.startswith(f"{DATA}/")]
     listed = [*files, *([DATA] if parts else [])]
@@ -167,7 +178,9 @@ def _manifest(root: Path) -> dict[str, Any]:
 
 
 def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
-    return same_files(manifest, manifest_of(root, manifest["data"], manifest["package"]["version"]))
+    return same_files(
+        manifest, manifest_of(root, manifest["data"], manifest["package"]["version"], manifest["written_with"])
+    )
 
 
 def _codebook(root: Path) -> Codebook:
@@ -231,6 +244,19 @@ def _with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summa
 
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
     return summarise(root / manifest["data"], mechanism)
+
+
+def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> bool:
+    """Compare the data with what its records give, as far as the same library is there that wrote it."""
+    try:
+        check_bytes(root / manifest["data"], mechanism)
+    except DataError:
+        here, there = library_of(root, manifest["data"]), manifest["written_with"]
+        if here == there:
+            raise
+        fix = f"verify with {there} to see that nothing is in the bytes beside the records"
+        raise Unsettled(sentence("another library writes these records in other bytes", got=here, fix=fix)) from None
+    return True
 
 
 def _derived(
