@@ -59,7 +59,7 @@ def test_equal_shares_are_not_always_best():
 
 def test_information_of_designed_matrices_is_divided():
     priors = [np.array([0.5, 0.5]), np.array([0.4, 0.3, 0.2, 0.1])]
-    curves = [information_curve([(1.0, p)], UniformOffDiagonal()) for p in priors]
+    curves = [information_curve([(1.0, p, None)], UniformOffDiagonal()) for p in priors]
     found = allocate(curves, 3.0, least=[3.0 / 40] * 2)
     assert found.value >= grid_best(curves, 3.0, [1, 1], 40) * (1 - 2e-3)
     assert found.bound <= found.value * 1.01

@@ -28,7 +28,7 @@ from postrand.design import (
 )
 from postrand.errors import DesignError
 from postrand.matrix import randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy
 from tests import oracles
 
@@ -38,6 +38,7 @@ OBJECTIVE_VALUES = [
     EstimatorVariance(queries=((1, 0, 0, 0, 0), (1, 1, 0, 0, 0)), weights=(2, 1)),
     ExpectedChanges(),
     CustomObjective(lambda M, p: float(p @ np.diag(M) ** 2)),
+    WholeRecord(joint=np.outer([0.35, 0.3, 0.2, 0.1, 0.05], [0.6, 0.4]) + 0.03 * np.outer([1, -1, 0, 0, 0], [1, -1])),
 ]
 PRIOR = np.array([0.35, 0.3, 0.2, 0.1, 0.05])
 

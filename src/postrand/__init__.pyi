@@ -20,7 +20,7 @@ from .engines.frame import perturb
 from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
-from .objectives import KullbackLeiblerLoss, L2Loss
+from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
 from .plan import Plan, load_plan
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .randomness import ReleaseKey
@@ -58,6 +58,7 @@ __all__ = [
     "TransitionMatrix",
     "UniformOffDiagonal",
     "Variable",
+    "WholeRecord",
     "certify",
     "compare",
     "design",

@@ -26,13 +26,14 @@ from postrand.exact import format_upper
 from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
-from postrand.objectives import L2Loss
+from postrand.objectives import L2Loss, WholeRecord
 from postrand.plan import BlockPlan, Plan
 from postrand.privacy import Bistochastic, DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
 from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records
 from postrand.shapes import Shape, select
 from postrand.table import ContingencyTable
+from postrand.whole import beyond_clear
 
 MAX_CELLS = 1 << 13
 """Of a designed block: its matrix and its table for drawing then take 0.5 GB each, and a run three times their sum."""
@@ -140,6 +141,9 @@ def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: 
         block, shape = _on_file(block, shape, table)
     held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
     weights = _weights(block, held)
+    if isinstance(block.objective, WholeRecord):
+        block, frequencies = beyond_clear(block, shape, codebook, engine, source)
+        weights = Weights(frequencies, weights.provenance)
     if shape is not None and block.rarer_than:
         shape = select(shape, held >= block.rarer_than)
         weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
@@ -265,15 +269,15 @@ def _least(asked: Sequence[Share], left: float) -> list[float]:
 
 def _curve(task: _Task, codebook: Codebook) -> Curve:
     """Return the information that a block keeps as a function of its budget, mean over its classes."""
-    shape, weights = task.shape, task.weights
+    shape, weights, asked = task.shape, task.weights, task.plan.objective
+    whole = asked if isinstance(asked, WholeRecord) else None
     if shape is None or weights is None:
-        return information_curve([(1.0, _prior(task, codebook).p)], task.plan.structure)
-    total = weights.counts.sum()
-    members = [
-        [weights.counts[shape.labels == c] for c in np.flatnonzero(shape.laws == law)]
-        for law in sorted(set(shape.laws))
-    ]
-    pooled = [np.sum(counts, axis=0) for counts in members]
-    return information_curve(
-        [(float(w.sum() / total), w / w.sum()) for w in pooled if len(w) > 1 and w.sum() > 0], task.plan.structure
-    )
+        return information_curve([(1.0, _prior(task, codebook).p, whole)], task.plan.structure)
+    total, classes = weights.counts.sum(), []
+    for law in sorted(set(shape.laws)):
+        members = [np.flatnonzero(shape.labels == c) for c in np.flatnonzero(shape.laws == law)]
+        pooled = np.sum([weights.counts[rows] for rows in members], axis=0)
+        if len(pooled) > 1 and pooled.sum() > 0:
+            part = None if whole is None else whole.part(members)
+            classes.append((float(pooled.sum() / total), pooled / pooled.sum(), part))
+    return information_curve(classes, task.plan.structure)

@@ -21,7 +21,7 @@ from postrand.errors import PostrandError, SpecificationError, nearest, raise_al
 from postrand.infer import load_codebook
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
-from postrand.objectives import ExpectedDistance, L2Loss
+from postrand.objectives import ExpectedDistance, L2Loss, WholeRecord
 from postrand.plain import finite, has_controls, is_names, is_whole, read_toml
 from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
 from postrand.shapes import Part, Shape, advice, shapes_of
@@ -178,6 +178,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
     check.problems += wrong
     raise_all(SpecificationError, check.problems)
+    blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
     check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
     raise_all(SpecificationError, check.problems)
@@ -267,8 +268,8 @@ class _Check:
         variables = entry.get("variables")
         if not is_names(variables) or not variables:
             self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
-        asked = entry.get("privacy", self.unasked)
             variables = []
+        asked = entry.get("privacy", self.unasked)
         if isinstance(asked, Mapping) and "distance" in asked and variables and codebook is not None:
             found = self.attempt(edges_from, asked["distance"], [codebook[v] for v in variables if v in codebook], part)
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
@@ -293,6 +294,13 @@ def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where:
         yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
     if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
         yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
+    if (
+        isinstance(choices.get("objective"), WholeRecord)
+        and choices.get("prior") == "uniform"
+        and "matrix" not in entry
+    ):
+        fix = "set prior = 'file' or 'dp'"
+        yield sentence("the whole record needs the frequencies of its variables together", where=where, fix=fix)
     spent = choices.get("prior_epsilon", 0.0)
     if not finite(spent) >= 0:
         yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))
@@ -308,6 +316,16 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
         yield sentence(what, where=where, fix="leave 'prior' out")
     if entry.get("rarer_than"):
         yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
+
+
+def _with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], codebook: Codebook) -> BlockPlan:
+    """Name the clear variables of an objective that names none: all categorical ones released as they are."""
+    if not isinstance(block.objective, WholeRecord) or block.objective.clear:
+        return block
+    perturbed = {name for other in blocks for name in other.variables}
+    released = codebook.with_role("key", "sensitive", "other")
+    clear = tuple(v.name for v in released if v.is_categorical and v.name not in perturbed)
+    return dataclasses.replace(block, objective=WholeRecord(clear))
 
 
 def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
@@ -341,7 +359,10 @@ def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> It
     names = [name for block in blocks for name in block.variables]
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
-    names += [name for block in blocks for name in block.given]
+    clear = {n for b in blocks if isinstance(b.objective, WholeRecord) for n in b.objective.clear}
+    for name in sorted(clear.intersection(names)):
+        yield sentence(f"{name!r} is named as clear, and a block perturbs it", where=f"{where} [[blocks]] objective")
+    names += [*(name for block in blocks for name in block.given), *sorted(clear)]
     for name in dict.fromkeys(names):
         if name not in codebook:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from postrand.design.problem import DesignWarning, Structure
 from postrand.errors import DesignError, raise_all, sentence
 from postrand.matrix import TransitionMatrix
-from postrand.objectives import MutualInformation
+from postrand.objectives import MutualInformation, WholeRecord
 from postrand.privacy import DifferentialPrivacy
 
 Floats = NDArray[np.float64]
@@ -76,17 +76,21 @@ class Allocation:
     marginals: tuple[float, ...]
 
 
-def information_curve(classes: Sequence[tuple[float, Floats]], structure: Structure) -> Curve:
-    """Return ε -> information kept by the structure's best matrix, mean over ``(mass, prior)`` of the classes."""
+def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]], structure: Structure) -> Curve:
+    """Return ε -> information kept by the structure's best matrix, mean over ``(mass, prior, objective)`` of classes.
+
+    No objective: information by itself; of the whole record, what is kept beyond the clear variables.
+    """
 
     def curve(epsilon: float) -> tuple[float, float]:
         value = bound = 0.0
-        for mass, prior in classes:
+        for mass, prior, whole in classes:
+            objective = whole or MutualInformation()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DesignWarning)  # here only the curve matters, not the matrix
-                found = structure.solve(prior, DifferentialPrivacy(epsilon), MutualInformation())
+                found = structure.solve(prior, DifferentialPrivacy(epsilon), objective)
             array = found.array.array if isinstance(found.array, TransitionMatrix) else found.array
-            kept = MutualInformation().value(array, prior)
+            kept = objective.value(array, prior)
             value, bound = value + mass * kept, bound + mass * max(kept, found.bound)
         return value, bound
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from postrand.design.problem import Solution, refuse
 from postrand.errors import DesignError, sentence
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, entropy_excess, information_bound
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
@@ -159,7 +159,7 @@ class _Search:
     def bound(self) -> float:
         """Return a proven bound of the objective over all sets D, infinite where none is known."""
         size, grown = self.p.size, math.exp(self.epsilon)
-        if isinstance(self.objective, MutualInformation):
+        if isinstance(self.objective, MutualInformation | WholeRecord):
             return min(information_bound(self.epsilon), entropy(self.p)) * (1 + 1e-12)
         if isinstance(self.objective, ExpectedChanges):
             return (size - 1) / (grown + size - 1) * (1 - 1e-12)

@@ -15,12 +15,13 @@ from postrand.design.agreement import most_agreement
 from postrand.design.circulant import Circulant
 from postrand.design.polytope import MAX_SEARCHED
 from postrand.design.problem import DesignWarning, Solution, Structure, refuse
-from postrand.design.staircase import EXACT_SIZE, best_staircase
+from postrand.design.staircase import EXACT_SIZE, Staircase, best_staircase
 from postrand.design.symmetric import Symmetric
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
+from postrand.design.whole_record import best_channel
 from postrand.errors import DesignError, sentence
 from postrand.matrix import TransitionMatrix
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 MAX_SIZE = 600
@@ -34,6 +35,7 @@ class General:
 
     Information: the staircase optimum, exact to rounding for S <= 16, with a proven gap beyond. Its released symbols
     are matched to the categories so that values agree as often as possible; categories left over are never released.
+    So is that of the whole record, for S <= 16.
     Expected changes: an exact linear programme. Estimator variance is not convex: the best circulant or uniform
     off-diagonal matrix, with a lower bound over all ε-DP matrices. A user's objective is refused.
 
@@ -62,18 +64,26 @@ class General:
             return Solution(array, bound, describe(array))
         if isinstance(objective, EstimatorVariance):
             return _least_variance(prior, privacy, objective)
+        if isinstance(objective, WholeRecord):
+            return _answer(prior, privacy, objective, best_channel(*objective.classes(prior), privacy.epsilon))
         if not isinstance(objective, MutualInformation):
             raise refuse(self, objective, "use structure UniformOffDiagonal, Symmetric or Circulant")
         # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
         tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
-        found = best_staircase(prior, privacy.epsilon, tolerance)
-        array = to_categories(found.channel(privacy.epsilon), prior)
-        details = {**describe(array), "rounds": found.rounds}
-        if details["condition"] > ILL_CONDITIONED:
-            text = _warning_of(details, prior, privacy, objective)
-            warnings.warn(text, DesignWarning, stacklevel=3)
-            details["notes"] = (text,)
-        return Solution(array, found.bound * (1 + 1e-13), details)
+        return _answer(prior, privacy, objective, best_staircase(prior, privacy.epsilon, tolerance))
+
+
+def _answer(
+    prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective, found: Staircase
+) -> Solution:
+    """Return the staircase as a matrix, with a warning where the analyst could not invert it."""
+    array = to_categories(found.channel(privacy.epsilon), prior)
+    details = {**describe(array), "rounds": found.rounds}
+    if details["condition"] > ILL_CONDITIONED:
+        text = _warning_of(details, prior, privacy, objective)
+        warnings.warn(text, DesignWarning, stacklevel=4)
+        details["notes"] = (text,)
+    return Solution(array, found.bound * (1 + 1e-13), details)
 
 
 def _least_variance(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: EstimatorVariance) -> Solution:

@@ -14,7 +14,7 @@ from postrand.design.solve import design
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Provenance
-from postrand.objectives import MutualInformation, Objective
+from postrand.objectives import MutualInformation, Objective, WholeRecord
 from postrand.privacy import PrivacyModel, needs_file
 from postrand.shapes import Shape
 
@@ -68,7 +68,8 @@ def design_shape(
             prior = Prior(pooled / pooled.sum(), weights.provenance)
             try:
                 asked = privacy.part(np.concatenate(members)) if needs_file(privacy) else privacy
-                made[law] = design(prior, asked, objective, structure)
+                part = objective.part(members) if isinstance(objective, WholeRecord) else objective
+                made[law] = design(prior, asked, part, structure)
             except PostrandError as error:
                 if shape.is_simple:
                     raise
@@ -97,7 +98,7 @@ def _summary(
     mass = np.bincount(shape.labels, weights=p, minlength=len(designs))
     perturbed = [(m, d) for m, d in zip(mass, designs, strict=True) if d is not None]
     status: Status = max((d.status for _, d in perturbed), key=_ORDER.index, default="optimal")
-    if isinstance(objective, MutualInformation):
+    if isinstance(objective, MutualInformation | WholeRecord):
         value = math.fsum(m * d.value for m, d in perturbed)
         bound = math.fsum(m * d.bound for m, d in perturbed)
     else:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from postrand.design.problem import Solution, refuse
 from postrand.matrix import randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 _GRID = 101
@@ -23,10 +23,10 @@ _GRID = 101
 class Symmetric:
     """Search ``M[k,k] = q``, every other entry ``(1-q)/(S-1)``, ``e^-ε/(S-1+e^-ε) <= q <= e^ε/(S-1+e^ε)`` (ABC §3.2.3).
 
-    Information is convex in q. The variance of every linear query is ``V s² + (K - V) s - D²`` in ``s = 1/α``,
-    ``α = (Sq-1)/(S-1)``, with V, K its second moments at the uniform law and at p, ``0 <= K <= SV``: it falls in α on
-    (0, 1] and rises on the negative side. Expected changes are linear. So for all three an end of the interval is
-    best, exactly. Any other objective is searched on a grid and refined: nothing is proven.
+    Information, of the whole record too, is convex in q. The variance of every linear query is ``V s² + (K - V) s -
+    D²`` in ``s = 1/α``, ``α = (Sq-1)/(S-1)``, with V, K its second moments at the uniform law and at p, ``0 <= K <=
+    SV``: it falls in α on (0, 1] and rises on the negative side. Expected changes are linear. So for all of these an
+    end of the interval is best, exactly. Any other objective is searched on a grid and refined: nothing is proven.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Symmetric:
 
         ends = {q: score(q) for q in (high, low)}
         q = max(ends, key=lambda end: ends[end])
-        proven = isinstance(objective, MutualInformation | EstimatorVariance | ExpectedChanges)
+        proven = isinstance(objective, MutualInformation | WholeRecord | EstimatorVariance | ExpectedChanges)
         if proven:
             bound = sign * (ends[q] + 1e-12 * abs(ends[q]))
         else:

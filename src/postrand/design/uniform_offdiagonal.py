@@ -15,9 +15,10 @@ from postrand.design.polytope import best_local
 from postrand.design.problem import Solution, refuse
 from postrand.design.rounding import mixing_weights
 from postrand.design.sign_patterns import best_pattern
+from postrand.design.whole_record import best_vertex
 from postrand.errors import DesignError, sentence
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
+from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 
@@ -26,6 +27,7 @@ class UniformOffDiagonal:
     """Search ``M[k,k] = q_k``, other entries ``(1-q_k)/(S-1)``, one free ``q_k`` a category (ABC (8)).
 
     Information is maximised globally, for every S >= 2, ε > 0 and prior: ABC's own optimiser stopped at local optima.
+    So is that of the whole record where the vertices can all be tried, about 12 categories; beyond with a bound.
     Expected changes are minimised exactly. Any other objective is searched from several starts, for S <= 24: a local
     optimum, no worse than randomised response; of the estimator's variance with a lower bound over all ε-DP matrices.
 
@@ -45,10 +47,12 @@ class UniformOffDiagonal:
             raise refuse(self, privacy, "use privacy DifferentialPrivacy")
         if isinstance(objective, ExpectedChanges):
             return _fewest_changes(prior, privacy)
-        if not isinstance(objective, MutualInformation):
+        if not isinstance(objective, MutualInformation | WholeRecord):
             return _searched(prior, privacy, objective)
         if prior.size == 2:
             return _binary(prior, privacy, objective)
+        if isinstance(objective, WholeRecord):
+            return _whole_record(prior, privacy, objective)
         pattern = best_pattern(prior, privacy.epsilon)
         law = round_family(pattern.off, privacy)
         details = {"nodes": pattern.nodes, "pattern": describe(law)}
@@ -57,6 +61,15 @@ class UniformOffDiagonal:
     def feasible_set(self, size: int, epsilon: float) -> FeasibleSet:
         """Return the diagonals q that ε-DP allows: ``C q <= b`` (ABC Fact 1), vertices, a test."""
         return FeasibleSet(size, epsilon)
+
+
+def _whole_record(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: WholeRecord) -> Solution:
+    """Return the best vertex for what is kept beyond the clear variables, beside what the usual optimum keeps of it."""
+    found = best_vertex(*objective.classes(prior), prior, privacy.epsilon)
+    law = round_family(found.off, privacy)
+    note = f"The matrix that is best for information by itself would keep {found.usual:.6g} of this."
+    details = {"pattern": describe(law), "tried": found.tried, "usual": found.usual, "notes": (note,)}
+    return Solution(law, found.bound, details)
 
 
 def _binary(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:

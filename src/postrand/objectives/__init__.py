@@ -8,9 +8,11 @@ from postrand.objectives.information import MutualInformation
 from postrand.objectives.kullback_leibler import KullbackLeiblerLoss
 from postrand.objectives.l2 import L2Loss
 from postrand.objectives.variance import EstimatorVariance
+from postrand.objectives.whole_record import WholeRecord
 
 OBJECTIVES: tuple[type, ...] = (
     MutualInformation,
+    WholeRecord,
     EstimatorVariance,
     ExpectedChanges,
     ExpectedDistance,
@@ -29,4 +31,5 @@ __all__ = [
     "L2Loss",
     "MutualInformation",
     "Objective",
+    "WholeRecord",
 ]
