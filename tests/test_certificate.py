@@ -84,6 +84,19 @@ def test_limits_are_spelled_out():
     assert "NOT PRIVATE" not in " ".join(certify(mechanism).not_covered)
 
 
+@pytest.mark.parametrize("claimed", [(), ("b",), ("c", "a"), ("a", "b", "c")])
+def test_what_is_covered_is_what_is_claimed(claimed):
+    """Every perturbed variable stands in exactly one of the two sentences, whichever claims there are."""
+    law = randomised_response(2, 1.0)
+    mechanism = Mechanism({name: law for name in "abc"})
+    limits = certify(mechanism, [Claim(DP(1.0), (name,)) for name in claimed]).not_covered
+    said = {name: text for text in limits for name in ("covers only", "no claim covers") if name in text}
+    covered = claimed or ("a", "b", "c")
+    assert said["covers only"].endswith(": " + ", ".join(sorted(covered)) + ".")
+    rest = sorted({"a", "b", "c"} - set(covered))
+    assert said.get("no claim covers") == (f"Perturbed, but no claim covers: {', '.join(rest)}." if rest else None)
+
+
 def test_claims_round_trip_and_recompute_the_same_certificate():
     mechanism = Mechanism({"a": randomised_response(3, 1.0), "b": randomised_response(4, 0.5)})
     certificate = certify(mechanism, [DP(1.5), Claim(DP(0.5), ("b",))], Facts(order_is_shuffled=False))

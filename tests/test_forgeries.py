@@ -139,6 +139,23 @@ def a_limit_left_out(root: Path) -> None:
 
 
 @forgery("certificate")
+def a_variable_without_a_claim_said_to_be_covered(root: Path) -> None:
+    """The case's claims leave out one perturbed variable, and its certificate says so."""
+    old, new = "sex, region, work, hours.", "sex, region, work, hours, town."
+    limits = json.loads((root / "certificate.json").read_text())["not_covered"]
+    assert [text for text in limits if "no claim covers" in text] == ["Perturbed, but no claim covers: town."]
+
+    def cover(certificate: dict[str, Any]) -> None:
+        first, second, *rest = certificate["not_covered"]
+        assert old in first
+        assert "no claim covers" in second
+        certificate["not_covered"] = [first.replace(old, new), *rest]
+
+    edit(root / "certificate.json", cover)
+    rehash(root)
+
+
+@forgery("certificate")
 def all_claims_left_out(root: Path) -> None:
     edit(root / "certificate.json", lambda c: c.update(claims=[]))
     rehash(root)

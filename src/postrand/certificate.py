@@ -297,11 +297,16 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _limits(mechanism: Mechanism, facts: Facts, claims: Iterable[Claim]) -> Iterable[str]:
+def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iterable[str]:
     """Say what the guarantee does not cover, most serious first."""
+    claimed = {name for claim in claims for name in claim.variables}
+    covered = [name for name in mechanism.variables if name in claimed]
     if not facts.key_is_private:
         yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
-    yield "The guarantee is per record and covers only the values of: " + ", ".join(mechanism.variables) + "."
+    yield "The guarantee is per record and covers only the values of: " + ", ".join(covered) + "."
+    if len(covered) < len(mechanism.variables):
+        rest = [name for name in mechanism.variables if name not in claimed]
+        yield "Perturbed, but no claim covers: " + ", ".join(rest) + "."
     ranked = [column.variable for column in mechanism.numerical]
     if mechanism.codebook is not None:
         yield from _class_limits(mechanism)
