@@ -123,7 +123,7 @@ def test_single_changes_find_the_optimum_and_the_bounds_hold(seed, monkeypatch):
 def test_merged_classes_bound_what_all_classes_keep(monkeypatch):
     joint = table(3, 6, 400, 0.2)
     best = designed(joint, 1.0)
-    monkeypatch.setattr(algorithm, "_WORK", 200 * 6 * 32)  # enough for 32 merged classes, not for 400
+    monkeypatch.setattr(algorithm, "_WORK", 200 * 7 * 32)  # enough for 32 merged classes, not for 400
     found = designed(joint, 1.0)
     assert found.value <= best.value * (1 + 1e-11)
     assert best.value * (1 - 1e-12) <= found.bound < best.value * 1.1

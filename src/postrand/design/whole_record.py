@@ -34,7 +34,7 @@ from postrand.objectives.information import entropy_excess, information_bound
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-_WORK = 1 << 27
+_WORK = 1 << 28
 """Logarithms that an enumeration may take: some seconds."""
 _CHUNK = 1 << 20
 _MERGED = 32  # classes whose own optima enter the bound
@@ -72,15 +72,23 @@ class _Classes:
         margin: Floats = self.weights @ self.priors
         return margin
 
+    @property
+    def work(self) -> int:
+        """How many logarithms one value takes."""
+        return np.count_nonzero(self.priors) + self.weights.size
+
     def values(self, taus: Floats) -> Floats:
         """Return ``I(X; Z | C)`` of rows ``τ`` (N, S), shape (N,)."""
         size, found = self.size, np.empty(len(taus))
+        c, k = np.nonzero(self.priors)  # for all other categories of a class the term is the same
+        alike = self.weights * (size - np.bincount(c, minlength=self.weights.size))
         row = entropy_excess((1 - size) * taus) + (size - 1) * entropy_excess(taus)
-        step = max(1, _CHUNK // self.priors.size)
+        step = max(1, _CHUNK // self.work)
         for start in range(0, len(taus), step):
             part = taus[start : start + step]
-            inside = (part @ self.priors.T)[:, :, None] - size * self.priors * part[:, None, :]
-            lost = entropy_excess(inside).sum(axis=2) @ self.weights
+            theta = part @ self.priors.T
+            inside = theta[:, c] - size * self.priors[c, k] * part[:, k]
+            lost = entropy_excess(inside) @ self.weights[c] + entropy_excess(theta) @ alike
             found[start : start + step] = (row[start : start + step] @ self.margin - lost) / size
         return found
 
@@ -156,7 +164,7 @@ def _all_vertices(classes: _Classes, epsilon: float) -> tuple[Floats, float, int
     """Try every vertex: return the best, its value and how many there are; None where that would take too long."""
     families = size_taus(classes.size, epsilon)
     number = sum(_number(values, classes.size) for values in families)
-    if number * classes.priors.size > _WORK:
+    if number * classes.work > _WORK:
         return None
     best, tau = -1.0, np.zeros(classes.size)
     for values in families:
