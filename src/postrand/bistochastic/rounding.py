@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from postrand.entropy import column_excess
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.matrix import ROW_SUM_TOLERANCE, UNIT, TransitionMatrix
+from postrand.plain import real_array
 
 
 def round_bistochastic(array: ArrayLike) -> TransitionMatrix:
@@ -32,7 +33,7 @@ def round_bistochastic(array: ArrayLike) -> TransitionMatrix:
     >>> M.is_bistochastic, bool(abs(M.weights - 2**53 / 3).max() < 4)
     (True, True)
     """
-    given = np.asarray(array, dtype=np.float64)
+    given = real_array(array, "the matrix")
     raise_all(SpecificationError, problems_of(given))
     weights = np.rint(given * UNIT).astype(np.int64)
     _settle_forest(weights, _largest_forest(given))

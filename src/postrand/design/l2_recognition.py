@@ -28,10 +28,11 @@ from postrand.design.l2_programme import (
 from postrand.design.problem import Design, Prior, Solution, refuse
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
-from postrand.errors import DesignError, SpecificationError, sentence
+from postrand.errors import DesignError, SpecificationError, sentence, shown
 from postrand.matrix import MAX_CONDITION, TransitionMatrix, randomised_response
 from postrand.objectives import Objective
 from postrand.objectives.l2 import L2Loss
+from postrand.plain import finite, is_names, real_array
 from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, Together
 
 Vector = NDArray[np.float64]
@@ -94,13 +95,19 @@ class LeastLoss:
 
     def __post_init__(self) -> None:
         if self.start is not None:
-            object.__setattr__(self, "start", tuple(tuple(float(x) for x in row) for row in self.start))
-            _check_start(self.start)
+            rows = real_array(self.start, "the start", DesignError)
+            _check_start(rows)
+            object.__setattr__(self, "start", tuple(map(tuple, rows.tolist())))
+        if not (isinstance(self.invariant, (list, tuple)) and all(map(is_names, self.invariant))):
+            raise DesignError(sentence("invariant is not lists of names", got=shown(self.invariant, repr)))
         object.__setattr__(self, "invariant", tuple(tuple(s) for s in self.invariant))
-        if not (isinstance(self.min_diagonal, (int, float)) and 0 <= self.min_diagonal < 1):
-            raise DesignError(sentence("min_diagonal is not a probability", got=self.min_diagonal, wanted="0 <= γ < 1"))
+        if not 0 <= finite(self.min_diagonal) < 1:
+            got = shown(self.min_diagonal, repr)
+            raise DesignError(sentence("min_diagonal is not a probability", got=got, wanted="0 <= γ < 1"))
+        object.__setattr__(self, "min_diagonal", finite(self.min_diagonal))
         if self.reach not in ("auto", "all", "cover"):
-            raise DesignError(sentence("unknown reach", got=repr(self.reach), wanted="'auto', 'all' or 'cover'"))
+            got = shown(self.reach, repr)
+            raise DesignError(sentence("unknown reach", got=got, wanted="'auto', 'all' or 'cover'"))
 
     def solve(self, prior: Vector, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best matrix found, as an exact law; raises DesignError for another objective or no C1."""
@@ -202,10 +209,10 @@ def by_stratum(model: SpontaneousRecognition, strata: Mapping[str, KeyTypes], **
     return {name: least_loss(model.on(types), **options) for name, types in strata.items()}
 
 
-def _check_start(start: tuple[tuple[float, ...], ...] | None) -> None:
+def _check_start(start: Vector) -> None:
     try:
-        condition = TransitionMatrix.from_array(start or ()).condition
-    except (SpecificationError, ValueError) as error:
+        condition = TransitionMatrix.from_array(start).condition
+    except SpecificationError as error:
         raise DesignError(sentence("the start is not a transition matrix", got=str(error))) from None
     if not condition <= MAX_CONDITION:
         raise DesignError(

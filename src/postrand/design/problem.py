@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from postrand.errors import DesignError, nearest, raise_all, sentence
-from postrand.matrix import TransitionMatrix
+from postrand.errors import DesignError, nearest, raise_all, sentence, shown
+from postrand.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism import PROVENANCES, Provenance
 from postrand.objectives import Objective
+from postrand.plain import is_whole, real_array
 from postrand.privacy import PrivacyModel
 
 SUM_TOLERANCE = 1e-9
@@ -50,7 +51,7 @@ class Prior:
     provenance: Provenance = "unstated"
 
     def __post_init__(self) -> None:
-        p = np.array(self.p, dtype=np.float64)
+        p = real_array(self.p, "the prior", DesignError).copy()
         raise_all(DesignError, _prior_problems(p, self.provenance))
         p /= p.sum()
         p.setflags(write=False)
@@ -58,8 +59,10 @@ class Prior:
 
     @classmethod
     def uniform(cls, size: int) -> Prior:
-        """Return the uniform prior: public, since it says nothing about the data."""
-        return cls(np.full(size, 1 / max(size, 1)), provenance="public")
+        """Return the uniform prior: public, since it says nothing about the data; raises DesignError if S < 2."""
+        if not (is_whole(size, 2) and size <= MAX_SIZE):
+            raise DesignError(sentence("no number of categories", got=shown(size, repr), wanted=f"2..{MAX_SIZE}"))
+        return cls(np.full(size, 1 / size), provenance="public")
 
     @property
     def size(self) -> int:
@@ -125,7 +128,7 @@ class Structure(Protocol):
 
 def as_prior(prior: Prior | ArrayLike) -> Prior:
     """Return ``prior`` itself, or a Prior of unstated provenance from its probabilities."""
-    return prior if isinstance(prior, Prior) else Prior(np.asarray(prior, dtype=np.float64))
+    return prior if isinstance(prior, Prior) else Prior(real_array(prior, "the prior", DesignError))
 
 
 def refuse(structure: Structure, part: object, fix: str) -> DesignError:
@@ -154,8 +157,8 @@ def _prior_problems(p: NDArray[np.float64], provenance: str) -> list[str]:
         if abs(p.sum() - 1) > SUM_TOLERANCE:
             problems.append(sentence("the prior does not sum to 1", got=repr(float(p.sum())), fix="divide by its sum"))
     if provenance not in PROVENANCES:
-        hint = nearest(str(provenance), PROVENANCES)
-        problems.append(sentence(f"unknown provenance {provenance!r}{hint}", wanted=", ".join(PROVENANCES)))
+        hint = nearest(shown(provenance), PROVENANCES)
+        problems.append(sentence(f"unknown provenance {shown(provenance, repr)}{hint}", wanted=", ".join(PROVENANCES)))
     return problems
 
 

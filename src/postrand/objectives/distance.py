@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.distances import Edges, ranks, shortest_paths
+from postrand.distances import Edges, as_edges, ranks, shortest_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +16,11 @@ class ExpectedDistance:
     """Move values as little as possible: ``Σ_i p_i Σ_j M[i,j] d(i,j)``, d the shortest path along ``edges``.
 
     Without edges, neighbours in codebook order are at distance 1; a plan fills in those of the block's privacy.
+
+    Raises
+    ------
+    SpecificationError
+        If the edges are not ``(code, code, length)``.
 
     Examples
     --------
@@ -29,8 +33,7 @@ class ExpectedDistance:
     edges: Edges = ()
 
     def __post_init__(self) -> None:
-        held: Iterable[tuple[int, int, float]] = ((int(i), int(k), float(length)) for i, k, length in self.edges)
-        object.__setattr__(self, "edges", tuple(held))
+        object.__setattr__(self, "edges", as_edges(self.edges))
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the expected distance of ``array`` (S, S), rows true, at ``prior`` (S,), in the unit of the edges."""

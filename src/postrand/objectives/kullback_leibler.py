@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import DesignError, sentence
+from postrand.errors import DesignError, sentence, shown
+from postrand.plain import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class KullbackLeiblerLoss:
     Raises
     ------
     DesignError
-        If ``records`` or ``draws`` is not a positive whole number.
+        If ``records`` or ``draws`` is not a positive whole number, or ``seed`` is negative.
 
     Examples
     --------
@@ -62,10 +63,11 @@ class KullbackLeiblerLoss:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("records", "draws"):
+        for name, least in (("records", 1), ("draws", 1), ("seed", 0)):
             number = getattr(self, name)
-            if not (isinstance(number, (int, np.integer)) and number >= 1):
-                raise DesignError(sentence(f"{name} is not a positive whole number", got=number))
+            if not is_whole(number, least):
+                got = shown(number, repr)
+                raise DesignError(sentence(f"{name} is not a whole number", got=got, wanted=f">= {least}"))
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the simulated mean over finite losses (inf where none is finite, or the matrix is singular)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import DesignError, sentence
+from postrand.errors import DesignError, sentence, shown
 from postrand.matrix import MAX_CONDITION
+from postrand.plain import finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,11 @@ class L2Loss:
     records: float = 1
 
     def __post_init__(self) -> None:
-        number = isinstance(self.records, Real) and not isinstance(self.records, bool)
-        if not (number and math.isfinite(self.records) and self.records > 0):
-            raise DesignError(sentence("records is not a positive number", got=self.records, wanted="the file's n"))
+        records = finite(self.records)
+        if not records > 0:
+            got = shown(self.records, repr)
+            raise DesignError(sentence("records is not a positive number", got=got, wanted="the file's n"))
+        object.__setattr__(self, "records", records)
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the loss; infinite where the matrix cannot be inverted in float64.

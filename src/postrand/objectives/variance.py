@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence
 from postrand.matrix import MAX_CONDITION
+from postrand.plain import real_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class EstimatorVariance:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        queries = tuple(tuple(float(x) for x in row) for row in self.queries)
-        weights = tuple(float(w) for w in self.weights)
+        rows, weighed = (real_array(getattr(self, n), f"the list of {n}", DesignError) for n in ("queries", "weights"))
+        if rows.ndim != 2 - (rows.size == 0) or weighed.ndim != 1 or not np.isfinite(rows).all():
+            raise DesignError(sentence("queries are not finite lists of one length, or weights no list"))
+        queries, weights = tuple(map(tuple, rows.tolist())), tuple(weighed.tolist())
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "weights", weights)
-        if len({len(row) for row in queries}) > 1 or not all(math.isfinite(x) for row in queries for x in row):
-            raise DesignError(sentence("queries are not finite lists of one length"))
         if weights and len(weights) != len(queries):
             raise DesignError(sentence("weights do not fit the queries", got=len(weights), wanted=len(queries)))
         if weights and not (min(weights) >= 0 and 0 < sum(weights) < math.inf):
