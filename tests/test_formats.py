@@ -379,7 +379,10 @@ class TestCsv:
             (b"a,b\n1,2\n3,secret\xff\n", "line 3: text is not valid UTF-8"),
             (b"\xff,b\n1,2\n", "line 1: text is not valid UTF-8"),
             ('a,b\n1,"secret\n3,4\n', "a double quote is not closed"),
-            ("a,b,a\n1,2,3\n", "column 'a' is named twice"),
+            ("a,secret,secret\n1,2,3\n", "fields 2 and 3 of the first line are the same: a column is named twice"),
+            ("secret,17,F\nb,18,M\n", "a number, or nothing, where a column's name should be: field 2"),
+            ("secret,b,\n1,2,3\n", "a number, or nothing, where a column's name should be: field 3"),
+            ("secret,2001-05-03\n1,2\n", "add one before the first record"),
             ("a,b", "no records"),
             ("\n1,2\n", "the first line is empty"),
             ("a;b\n1;2\n", "separated by ';'"),
@@ -389,6 +392,27 @@ class TestCsv:
         with pytest.raises(DataError, match=message) as caught:
             list(formats.read(self.text(tmp_path, text)).batches())
         assert "secret" not in str(caught.value)
+
+    def test_a_first_record_is_never_taken_for_names(self, tmp_path):
+        """Whatever the first line holds, nothing of it is in the message unless it names a column of the codebook."""
+        book = Codebook(tuple(Variable(name, role="other") for name in ("sex", "job")))
+        for line in ("secret one,secret two", "secret,", "secret,secret", "17,secret"):
+            with pytest.raises(DataError, match="names no column of the codebook") as caught:
+                formats.read(self.text(tmp_path, f"{line}\nx,y\n"), book)
+            assert "secret" not in str(caught.value)
+            (tmp_path / "x.csv").unlink()
+        years = Codebook((Variable("2001", role="other"), Variable("2002", role="other")))
+        assert formats.read(self.text(tmp_path, "2001,2002\nx,y\n"), years).schema.names == ["2001", "2002"]
+
+    def test_few_names_of_a_file_are_listed(self, tmp_path):
+        path = self.text(tmp_path, ",".join(f"n{k:02}" for k in range(40)) + "\n" + "1," * 39 + "1\n")
+        with pytest.raises(DataError, match="29 more of this kind") as caught:
+            formats.read(path, Codebook((Variable("n00", role="other"),)))
+        assert "n10" in str(caught.value)
+        assert "n11" not in str(caught.value)
+        with pytest.raises(DataError, match="and 30 more") as caught:
+            next(formats.read(path).batches(columns=["zzz"]))
+        assert "n10" not in str(caught.value)
 
     def test_a_ragged_row_is_found_beyond_the_first_block(self, tmp_path, monkeypatch):
         monkeypatch.setattr("postrand.formats.csv._BLOCK", 1 << 12)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, Source, Writer, select
+from postrand.formats.base import BATCH_ROWS, Source, Writer, first, select
 
 PART_NAME = "part-{:05}"
 
@@ -26,7 +26,7 @@ class PartsSource:
     parts: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        raise_all(DataError, _drift(self.files, self.parts))
+        raise_all(DataError, first(list(_drift(self.files, self.parts))))
         if self.num_rows == 0:
             raise DataError(sentence("no file has a record", where=str(self.path)))
 

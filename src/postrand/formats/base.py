@@ -16,6 +16,8 @@ from postrand.coding import check_type, is_text
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 
 BATCH_ROWS = 1 << 17
+SHOWN = 10
+"""Names of a file's columns that a message lists."""
 
 
 class Source(Protocol):
@@ -73,13 +75,19 @@ def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> No
 
     Every column of the file needs an entry, and so a role; every entry needs its column, of its type.
     """
-    problems = [sentence(f"column {n!r} is named twice", where=path.name) for n in repeated(schema.names)]
+    problems = first([sentence(f"column {n!r} is named twice", where=path.name) for n in repeated(schema.names)])
     if codebook is not None and not problems:
-        for name in schema.names:
-            if name not in codebook:
-                what = f"column {name!r} has no entry in the codebook, and so no role"
-                fix = "add it to the codebook (role 'drop' leaves it out)"
-                problems.append(sentence(what, where=path.name, fix=fix))
+        problems = first(
+            [
+                sentence(
+                    f"column {name!r} has no entry in the codebook, and so no role",
+                    where=path.name,
+                    fix="add it to the codebook (role 'drop' leaves it out)",
+                )
+                for name in schema.names
+                if name not in codebook
+            ]
+        )
         for variable in codebook.variables:
             if variable.name not in schema.names:
                 problems.append(_no_such_column(variable.name, schema.names, path))
@@ -220,14 +228,21 @@ class _Compared(io.RawIOBase):
         return wanted.nbytes
 
 
+def first(problems: Sequence[str]) -> list[str]:
+    """Return the first ten problems and the number of the others: a file's own names are shown in moderation."""
+    rest = len(problems) - SHOWN
+    return [*problems[:SHOWN], *([f"... and {rest} more of this kind."] if rest > 0 else [])]
+
+
 def repeated(names: Sequence[str]) -> list[str]:
     """Return the names that occur more than once, sorted."""
     return sorted({n for n in names if list(names).count(n) > 1})
 
 
 def _no_such_column(name: str, known: Sequence[str], path: Path) -> str:
+    more = f", and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
     what = f"no column {name!r}{nearest(name, known)}"
-    return sentence(what, where=path.name, wanted=f"one of {', '.join(known)}")
+    return sentence(what, where=path.name, wanted=f"one of {', '.join(known[:SHOWN])}{more}")
 
 
 def _not_written(path: Path, error: OSError) -> ReleaseError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ import pyarrow.csv as pacsv
 
 from postrand.codebook import Codebook
 from postrand.coding import arrow_type, is_text
-from postrand.errors import DataError, sentence
-from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, select
+from postrand.errors import DataError, raise_all, sentence
+from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, first, select
 
 _BLOCK = 1 << 23
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -71,11 +72,32 @@ def _read(path: Path, codebook: Codebook | None) -> CsvSource:
     if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
         what, fix = f"the columns seem to be separated by {mark!r}", "save it with commas as separators"
         raise DataError(sentence(what, where=path.name, wanted="','", fix=fix))
+    _check_header(path, header, codebook)
     if not has_records:
         raise DataError(sentence("the file has no records", where=path.name))
     _check_quotes(path)
     known = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}
     return CsvSource(path, pa.schema([(name, known.get(name, pa.string())) for name in header]))
+
+
+def _check_header(path: Path, header: Sequence[str], codebook: Codebook | None) -> None:
+    """Refuse a first line that is rather a record than the names of columns, and never show what is in it."""
+    known = [] if codebook is None else [name for name in header if name in codebook]
+    fix = "if the file has no line of column names, add one before the first record"
+    if codebook is not None and not known:
+        what = "the first line names no column of the codebook"
+        raise DataError(sentence(what, where=path.name, wanted=f"{len(codebook.names)} columns", fix=fix))
+    odd = [at for at, name in enumerate(header, 1) if not re.search(r"[^\W\d]", name)]
+    if odd and not known:
+        what = f"the first line has a number, or nothing, where a column's name should be: field {odd[0]}"
+        fix += "; if these are names, list them in a codebook"
+        raise DataError(sentence(what, where=path.name, fix=fix))
+    problems = [
+        f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"
+        for at, name in enumerate(header, 1)
+        if header.index(name) + 1 < at
+    ]
+    raise_all(DataError, (sentence(what, where=path.name, fix=fix) for what in first(problems)))
 
 
 def lossless(text: pa.Array, target: pa.DataType) -> pa.Array | None:
