@@ -82,8 +82,8 @@ def whole_record(data: Path, epsilon: float = 1.0) -> list[str]:
         "",
         f"One variable perturbed at ε = {epsilon:g}, the whole record in the objective, by the clear variables:",
         "",
-        "| perturbed | by itself | beyond age, sex, race | usual matrix | gain | beyond all others | usual matrix | gain "
-        "| s |",
+        "| perturbed | by itself | beyond age, sex, race | usual matrix | gain | beyond all others | usual matrix "
+        "| gain | s |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     with tempfile.TemporaryDirectory() as name:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from postrand import formats
+from postrand.classes import join
 from postrand.codebook import Codebook, Variable
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
@@ -116,6 +117,31 @@ def mechanism(*, joint: bool = False) -> Mechanism:
     )
 
 
+def stratified() -> Mechanism:
+    """Ages are exchanged within two classes; the laws of ill and of sex given age are those of the true age's class."""
+    strata = [randomised_response(2, e) for e in (0.3, 0.3, 2.0, 2.0)]
+    return Mechanism(
+        (
+            Block(("age",), join([randomised_response(2, 1.0)] * 2), tuple((k,) for k in range(4))),
+            Block(("age", "ill"), join(strata), tuple(product(range(4), range(2))), given=("age",)),
+            Block(("age", "sex"), join(strata[::-1]), tuple(product(range(4), range(2))), given=("age",)),
+            Block(("area",), randomised_response(4, 1.0)),
+        ),
+        BOOK,
+    )
+
+
+def selected() -> Mechanism:
+    """Of the eight combinations of age and sex three are perturbed, among themselves; the others stay as they are."""
+    weights = TransitionMatrix.identity(8).weights.copy()
+    weights[np.ix_([1, 4, 6], [1, 4, 6])] = randomised_response(3, 0.5).weights
+    cells = tuple(product(range(4), range(2)))
+    return Mechanism((Block(("age", "sex"), TransitionMatrix(weights), cells, "confidential"),), BOOK)
+
+
+LAWS = {"independent": mechanism, "joint": partial(mechanism, joint=True), "strata": stratified, "selected": selected}
+
+
 def perturbed(engine, table=None, law=None, **options) -> pa.Table:
     collector = Collector()
     source = Memory(survey()) if table is None else Memory(table) if isinstance(table, pa.Table) else table
@@ -139,15 +165,16 @@ def reference(table: pa.Table, law: Mechanism, keys: np.ndarray) -> list[dict]:
     draw_key = derive(KEY, law.digest()).draw
     stream = [words(draw_key, keys.astype(np.uint64), slot).tolist() for slot in range(2)]
     records = table.to_pylist()
-    for row, record in enumerate(records):
-        for b, block in enumerate(law.blocks):
+    for row, (record, true) in enumerate(zip(records, table.to_pylist(), strict=True)):
+        for b, block in enumerate(law.blocks):  # each reads the true record
             variables = [BOOK[name] for name in block.variables]
-            codes = tuple(code_of(record[v.name], v) for v in variables)
+            codes = tuple(code_of(true[v.name], v) for v in variables)
             cells = block.cells or [(c,) for c in range(variables[0].size)]
-            true = -1 if -1 in codes else list(cells).index(codes)
-            drawn = draw_one(block.matrix.weights.tolist(), true, stream[b >> 1][row][b & 1])
+            cell = -1 if -1 in codes else list(cells).index(codes)
+            drawn = draw_one(block.matrix.weights.tolist(), cell, stream[b >> 1][row][b & 1])
             for v, code in zip(variables, codes if drawn == -1 else cells[drawn], strict=True):
-                record[v.name] = value_of(code, v)
+                if v.name not in block.given:
+                    record[v.name] = value_of(code, v)
     return records
 
 
@@ -155,11 +182,11 @@ RELEASED = ["sex", "age", "area", "ill", "weight"]
 
 
 @every_engine
-@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("record_key", [None, "id"])
-def test_released_values_are_those_of_the_reference(engine, joint, record_key):
-    table, law = survey(), mechanism(joint=joint)
-    if joint:  # F and 10 do not go with True
+def test_released_values_are_those_of_the_reference(engine, kind, record_key):
+    table, law = survey(), LAWS[kind]()
+    if kind == "joint":  # F and 10 do not go with True
         table = table.filter(
             pa.compute.or_kleene(pa.compute.not_equal(table["age"], 10), pa.compute.invert(table["ill"])).fill_null(
                 True
@@ -170,6 +197,20 @@ def test_released_values_are_those_of_the_reference(engine, joint, record_key):
     wanted = pa.Table.from_pylist(reference(table, law, keys), table.schema).select(RELEASED)
     assert found.to_pylist() == wanted.to_pylist()
     assert found.schema.equals(wanted.schema.remove_metadata(), check_metadata=True)
+
+
+@every_engine
+def test_a_stratum_and_records_that_are_not_selected_stay_as_they_are(engine):
+    table = survey()
+    found = perturbed(engine, table, stratified(), shuffle=False)
+    young, missing = (pa.compute.equal(table["age"], 10), pa.compute.is_null(table["age"]))
+    for mask, others in ((young, (10, 20)), (missing, (30, None))):  # classes of ages
+        assert set(found.filter(mask.fill_null(False))["age"].to_pylist()) == set(others)
+    found = perturbed(engine, table, selected(), shuffle=False).to_pylist()
+    moving = [(10, "M"), (30, "F"), (None, "F")]
+    for true, new in zip(table.to_pylist(), found, strict=True):
+        pair = (true["age"], true["sex"])
+        assert ((new["age"], new["sex"]) in moving) if pair in moving else ((new["age"], new["sex"]) == pair)
 
 
 @every_engine

@@ -11,7 +11,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.postgres import PostgresSource, into_postgres
 from postrand.errors import DataError, ReleaseError, UsageError
 from tests.postgres_server import server
-from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
+from tests.test_engines import BOOK, KEY, LAWS, ROWS, Collector, Memory, mechanism, perturbed, survey
 
 pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("postgres")]
 
@@ -59,6 +59,14 @@ def test_the_release_becomes_a_table(uri):
     execute(uri, 'CREATE SCHEMA "out"')
     engine.perturb(source, mechanism(), KEY, into_postgres(uri, "out.released"), record_key="id")
     assert PostgresSource.table(uri, "out.released").num_rows == ROWS
+
+
+@pytest.mark.parametrize("kind", ["strata", "selected"])
+def test_strata_and_selected_records_are_those_of_the_local_engine(uri, kind):
+    source, law = PostgresSource.table(uri, "persons", BOOK), LAWS[kind]()
+    LocalEngine(batch_rows=100).perturb(source, law, KEY, into_postgres(uri, f"released_{kind}"), record_key="id")
+    rows = [row for batch in PostgresSource.table(uri, f"released_{kind}").batches() for row in batch.to_pylist()]
+    assert rows == perturbed(LocalEngine(), law=law, record_key="id").to_pylist()
 
 
 def test_without_a_key_the_query_must_order_the_records(uri):

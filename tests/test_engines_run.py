@@ -6,6 +6,7 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,7 @@ from postrand.cli import main
 from postrand.engines import LocalEngine, engine
 from postrand.errors import ReleaseError, UsageError
 from postrand.release import canonical
-from tests.test_engines import ROWS, survey
+from tests.test_engines import BOOK, ROWS, Memory, survey
 
 KEY = bytes(range(32))
 SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")])
@@ -64,6 +65,46 @@ def test_a_release_in_several_files_verifies_and_holds_the_same_records(plan, na
     assert made.frame().to_pylist() == one.frame().to_pylist()
     listed = json.loads((made.path / "croissant.json").read_text())["distribution"]
     assert [entry["@type"] for entry in listed] == ["cr:FileSet", *["cr:FileObject"] * len(parts)]
+
+
+BLOCKS = """
+[[blocks]]
+variables = ["sex"]
+given = ["age"]
+prior = "file"
+privacy = { model = "differential", epsilon = 1.0 }
+[[blocks]]
+variables = ["ill"]
+objective = "whole-record"
+prior = "file"
+given = ["age"]
+privacy = { model = "share" }
+"""
+SELECTED = """
+[[blocks]]
+variables = ["age", "sex"]
+rarer_than = RARER
+privacy = { model = "differential", epsilon = 1.0 }
+"""
+
+
+@pytest.mark.parametrize("name", ["local", "duckdb", SPARK])
+@pytest.mark.parametrize("blocks", [BLOCKS, SELECTED], ids=["strata", "selection"])
+def test_strata_and_selected_records_are_the_same_on_every_engine(plan, name, blocks):
+    counts = LocalEngine().count(Memory(survey()), BOOK, ["age", "sex"]).dense()
+    middle = int(np.median(counts))
+    text = plan.read_text()
+    plan.write_text(text[: text.index("[[blocks]]")] + blocks.replace("RARER", str(middle)))
+    made = pr.read_release(protect(plan, name, "--engine", name))
+    assert pr.verify(made.path).ok
+    kept = made.mechanism.blocks[0].matrix.weights.diagonal() == 2**53
+    assert kept.sum() == ((counts >= middle).sum() if blocks == SELECTED else 0)
+    wanted = pr.run(pr.load_plan(plan), plan.parent / "wanted", release_key=KEY)
+    assert made.mechanism == wanted.mechanism
+    assert made.frame().to_pylist() == wanted.frame().to_pylist()
+    certificate = json.loads((made.path / "certificate.json").read_text())
+    assert certificate == json.loads((wanted.path / "certificate.json").read_text())
+    assert ("read as it is" in " ".join(certificate["not_covered"])) is (blocks == BLOCKS)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ class _Classes:
     @property
     def work(self) -> int:
         """How many logarithms one value takes."""
-        return np.count_nonzero(self.priors) + self.weights.size
+        return int(np.count_nonzero(self.priors)) + self.weights.size
 
     def values(self, taus: Floats) -> Floats:
         """Return ``I(X; Z | C)`` of rows ``τ`` (N, S), shape (N,)."""
