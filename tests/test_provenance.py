@@ -26,6 +26,7 @@ from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, 
 from postrand.matrix import randomised_response
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
+from tests.release_case import edit, rehash
 
 CODEBOOK = """
 [[variables]]
@@ -214,7 +215,27 @@ def test_only_rare_records_are_perturbed(folder):
     assert stay == 1  # children without a job: the one frequent combination
     text = " ".join(certificate(release)["not_covered"])
     assert "1 of 7 values are released unchanged" in text
-    assert "confidential" in text
+    assert "tuned on confidential frequencies: age*job" in text
+    leak = (
+        "which values are perturbed was decided on the file's own counts; the matrix tells everyone which combinations"
+    )
+    assert leak in text
+    assert verify(release.path).ok
+
+    def silence(data):
+        data["not_covered"] = [line for line in data["not_covered"] if leak not in line]
+
+    edit(release.path / "certificate.json", silence)
+    rehash(release.path)
+    with pytest.raises(ReleaseError, match="certificate"):
+        verify(release.path)
+
+
+def test_classes_that_rules_make_are_not_taken_for_a_selection(folder):
+    release = protect(folder, HEAD + '[design]\nprior = "file"\n' + BOTH)
+    text = " ".join(certificate(release)["not_covered"])
+    assert "values are released unchanged" in text
+    assert "decided on the file's own counts" not in text
 
 
 def test_a_distance_in_a_plan(folder):

@@ -367,6 +367,18 @@ def _class_limits(mechanism: Mechanism) -> Iterable[str]:
                 f"Block {block.name}: {alone:,} of {size:,} values are released unchanged, and only by records that "
                 "have them; these records are not protected by this block, and who sees such a value knows it is true."
             )
+            if block.provenance == "confidential" and not block.given and not _tied_by_rules(block, book):
+                yield (
+                    f"Block {block.name}: which values are perturbed was decided on the file's own counts; the matrix "
+                    "tells everyone which combinations few records have, and a record released with one of these has "
+                    "one of them."
+                )
+
+
+def _tied_by_rules(block: Block, book: Codebook) -> bool:
+    """Tell whether rules tie the block to other variables, which then decide what is exchanged."""
+    names = set(block.variables)
+    return any(not names.isdisjoint(rule.variables) and not names.issuperset(rule.variables) for rule in book.rules)
 
 
 def _listing(block: Block, labels: Any, book: Codebook) -> str:
