@@ -15,7 +15,7 @@ import postrand as pr
 from postrand import formats
 from postrand.cli import main
 from postrand.engines import LocalEngine
-from postrand.errors import DataError, EstimationError, SpecificationError
+from postrand.errors import DataError, EstimationError, ReleaseError, SpecificationError
 from postrand.numerical import RankBlocks, permutation_model
 from postrand.numerical.column import RankedColumn
 from postrand.numerical.released import check_released
@@ -265,6 +265,61 @@ def test_forged_releases_are_refused(folder, name):
     failed = [c.name for c in found.checks if not c.ok]
     assert failed
     assert failed[0] == (check or "certificate")  # the digest of the law, and its claims, no longer fit
+
+
+def exchange(lines, name):
+    """Exchange the values of the records with the least and the largest value of a column."""
+    rows = [line.rstrip("\n").split(",") for line in lines[1:]]
+    at = lines[0].rstrip("\n").replace('"', "").split(",").index(name)
+    held = sorted((float(row[at].strip('"')), i) for i, row in enumerate(rows) if row[at].strip('"'))
+    (_, low), (_, high) = held[0], held[-1]
+    rows[low][at], rows[high][at] = rows[high][at], rows[low][at]
+    return [lines[0], *(",".join(row) + "\n" for row in rows)]
+
+
+def another_value(lines):
+    rows = [line.rstrip("\n").split(",") for line in lines[1:]]
+    next(row for row in rows if row[2].strip('"'))[2] = '"77.5"'
+    return [lines[0], *(",".join(row) + "\n" for row in rows)]
+
+
+def other_averages(lines):
+    rows = [line.rstrip("\n").split(",") for line in lines[1:]]
+    return [lines[0], *(",".join([*row[:3], str(float(row[3]) + 1).removesuffix(".0"), row[4]]) + "\n" for row in rows)]
+
+
+ONLY_THE_FILE_TELLS = {
+    "another value": another_value,
+    "other averages": other_averages,
+    "a value too far": lambda lines: exchange(lines, "pay"),
+    "an average too far": lambda lines: exchange(lines, "hours"),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_THE_FILE_TELLS)
+def test_with_the_file_an_auditor_checks_values_and_averages(folder, name):
+    protect(folder)
+    root, file = folder / "out", folder / "survey.csv"
+    found = {c.name: c.ok for c in pr.verify(root, file=file).checks}
+    assert (found["values"], found["ranks"]) == (True, None)
+    assert "hours" not in next(c.sentence for c in pr.verify(root, file=file).checks if c.name == "ranks")
+    set_data(root, ONLY_THE_FILE_TELLS[name])
+    assert pr.verify(root).ok
+    failed = [c.name for c in pr.verify(root, file=file, raise_if_failed=False).checks if c.ok is False]
+    assert failed == ["values"]
+
+
+def test_the_auditor_s_file_may_hold_more_columns_and_another_order(folder):
+    (folder / "plan.toml").write_text(PLAN.replace("shuffle = false\nrelease_ids = true", "shuffle = true"))
+    code, made = protect(folder)
+    assert code == 0, made
+    assert "id" not in pr.read_release(folder / "out").codebook
+    assert {c.name: c.ok for c in pr.verify(folder / "out", file=folder / "survey.csv").checks}["values"]
+    rows = survey_rows()
+    rows[0][3] = str(int(rows[0][3]) + 9)
+    write_survey(folder / "survey.csv", rows)
+    with pytest.raises(ReleaseError, match="'hours': the averages are not those of the file"):
+        pr.verify(folder / "out", file=folder / "survey.csv")
 
 
 BAD = """

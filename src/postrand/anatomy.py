@@ -220,4 +220,4 @@ def _diversity(labels: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[int
     sizes = np.bincount(classes, weights=counts)
     share = counts / sizes[classes]
     entropy = np.bincount(classes, weights=-share * np.log(share))
-    return int(np.bincount(classes).min()), float(np.exp(entropy.min()) * (1 - _ERROR))
+    return int(np.bincount(classes).min()), max(float(np.exp(entropy.min()) * (1 - _ERROR)), 1.0)

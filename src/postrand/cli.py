@@ -233,31 +233,65 @@ def _release_key(key_file: Path | None, seed: int | None) -> Any:
     return None if key_file is None else ReleaseKey.from_hex(key_file.read_text().strip())
 
 
+def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Add what a law on ranks takes; the function is given ``law`` in place of ``--band`` or ``--blocks``."""
+
+    @click.argument("file", type=FILE)
+    @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
+    @click.option("--band", type=int, metavar="W", help="Over about W neighbours in rank, wherever the rank is.")
+    @click.option("--blocks", type=int, metavar="K", help="Over fixed blocks of K neighbours in rank.")
+    @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+    @functools.wraps(function)
+    def wrapped(columns: str, band: int | None, blocks: int | None, **arguments: Any) -> Result:
+        from postrand.numerical import RankBand, RankBlocks
+
+        if (band is None) == (blocks is None):
+            raise UsageError(sentence("give one of --band and --blocks"))
+        law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
+        return function(columns=names(columns), law=law, **arguments)
+
+    return wrapped
+
+
 @command
-@click.argument("file", type=FILE)
-@click.option("--columns", required=True, metavar="A,B", help="Numerical columns to permute.")
-@click.option("--band", type=int, metavar="W", help="Among about W neighbours in rank, at a random place.")
-@click.option("--blocks", type=int, metavar="K", help="Within fixed blocks of K neighbours in rank.")
-@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+@on_ranks
 @click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
-    file: Path,
-    columns: str,
-    band: int | None,
-    blocks: int | None,
-    out: Path,
-    key_file: Path | None,
-    seed: int | None,
+    file: Path, columns: tuple[str, ...], law: Any, out: Path, key_file: Path | None, seed: int | None
 ) -> Result:
     """Permute numerical columns of FILE among neighbours in rank; every value is kept."""
     from postrand.files import permute_columns
-    from postrand.numerical import RankBand, RankBlocks
 
-    if (band is None) == (blocks is None):
-        raise UsageError(sentence("give one of --band and --blocks"))
-    law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
-    return _columns_result(permute_columns(file, out, names(columns), law, _release_key(key_file, seed)))
+    return _columns_result(permute_columns(file, out, columns, law, _release_key(key_file, seed)))
+
+
+@command
+@on_ranks
+def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
+    """Average numerical columns of FILE over neighbours in rank; the mean is kept.
+
+    With --blocks this is microaggregation. Nothing is drawn at random.
+    """
+    from postrand.files import average_columns
+
+    return _columns_result(average_columns(file, out, columns, law))
+
+
+@command
+@click.argument("original", type=FILE)
+@click.argument("released", type=FILE)
+@click.option("--columns", required=True, metavar="A,B", help="Numerical columns that both files have.")
+@click.option("--record-key", metavar="ID", help="Column that tells records apart (else both are in one order).")
+def distances(original: Path, released: Path, columns: str, record_key: str | None) -> Result:
+    """Measure how far any method moved each value in rank.
+
+    The permutation model: RELEASED as a permutation of ORIGINAL and noise that keeps ranks. Nothing is written.
+    """
+    from postrand.files import column_distances
+
+    found = column_distances(original, released, names(columns), record_key)
+    return {n: model.to_dict() for n, model in found.items()}, "\n".join(f"{n}: {m}" for n, m in found.items())
 
 
 @command

@@ -1,8 +1,7 @@
-"""Whole-column protection from file to folder: ranks of numerical columns permuted, or keys and the rest torn apart."""
+"""Whole-column protection from file to folder: numerical columns by a law on ranks, or keys and the rest torn apart."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ import pyarrow.compute as pc
 
 from postrand import formats
 from postrand.anatomy import anatomise
-from postrand.errors import UsageError, raise_all, sentence
-from postrand.numerical import RankLaw, permutation
+from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.numerical import PermutationModel, RankLaw, average, permutation, permutation_model
+from postrand.numerical.column import Form
 from postrand.numerical.released import numbers
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import columns as proofs
 from postrand.release.atomic import appearing
-from postrand.release.bundle import CERTIFICATE
 
 
 def permute_columns(
@@ -37,16 +36,16 @@ def permute_columns(
     DataError
         If a value is not a finite number.
     """
-    file, out, key = Path(file), Path(out), as_release_key(release_key)
-    table = proofs.read_table(file)
-    raise_all(UsageError, _problems(columns, table.column_names, file.name))
-    for name in columns:
-        column = table[name]
-        present = np.flatnonzero(pc.is_valid(column).to_numpy())
-        positions = np.arange(table.num_rows)
-        positions[present] = present[permutation(numbers(column, name), law, key, name=name)]
-        table = table.set_column(table.column_names.index(name), table.field(name), column.take(positions))
-    return _write(out, [table], file.suffix.lower(), proofs.law_method(law), columns, key)
+    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key))
+
+
+def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw) -> dict[str, Any]:
+    """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
+
+    The mean of each column is kept; blocks are microaggregation. Averages are floating-point numbers, and nothing is
+    drawn.
+    """
+    return _by_ranks(Path(file), Path(out), columns, law, "average", None)
 
 
 def anatomise_file(
@@ -56,7 +55,69 @@ def anatomise_file(
     file, out, key = Path(file), Path(out), as_release_key(release_key)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
-    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key)
+    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
+
+
+def _by_ranks(
+    file: Path, out: Path, columns: Sequence[str], law: RankLaw, form: Form, key: ReleaseKey | None
+) -> dict[str, Any]:
+    table = proofs.read_table(file)
+    raise_all(UsageError, _problems(columns, table.column_names, file.name))
+    for name in columns:
+        column, field = table[name], table.field(name)
+        present = np.flatnonzero(pc.is_valid(column).to_numpy())
+        values = numbers(column, name)
+        if form == "average":
+            made = np.full(table.num_rows, np.nan)
+            made[present] = average(values, law)
+            column, field = pa.array(made, mask=pc.is_null(column).to_numpy()), pa.field(name, pa.float64())
+        else:
+            positions = np.arange(table.num_rows)
+            positions[present] = present[permutation(values, law, key, name=name)]
+            column = column.take(positions)
+        table = table.set_column(table.column_names.index(name), field, column)
+    private = key is None or key.is_private
+    return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def column_distances(
+    original: str | Path, released: str | Path, columns: Sequence[str], record_key: str | None = None
+) -> dict[str, PermutationModel]:
+    """Return the permutation model of each column of any method's release, over the records with a value in both files.
+
+    Records are told apart by ``record_key``; without it, both files hold them in one order.
+
+    Raises
+    ------
+    UsageError
+        If a column is in one file only, or is named twice.
+    DataError
+        If the files do not hold the same records, a column has no value in common, or a value is no finite number.
+    """
+    pair = [_in_order(Path(path), columns, record_key) for path in (original, released)]
+    keys = [None if record_key is None else table[record_key] for table in pair]
+    if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
+        fix = "" if record_key else "name a record key"
+        raise DataError(sentence("the files do not hold the same records", fix=fix))
+    found = {}
+    for name in columns:
+        both = pc.and_(*(pc.is_valid(table[name]) for table in pair))
+        found[name] = permutation_model(*(numbers(table[name].filter(both), name) for table in pair))
+    return found
+
+
+def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.Table:
+    """Return a file's columns, sorted by the text of the record key where there is one."""
+    table = proofs.read_table(path)
+    if record_key is None:
+        raise_all(UsageError, _problems(columns, table.column_names, path.name))
+        return table.select(columns)
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
+    keys = table[record_key].cast(pa.string())
+    if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
+    table = table.select(columns).append_column(record_key, keys)
+    return table.take(pc.sort_indices(keys))
 
 
 def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
@@ -72,14 +133,13 @@ def _write(
     suffix: str,
     method: Mapping[str, Any],
     columns: Sequence[str],
-    key: ReleaseKey,
+    private: bool,
 ) -> dict[str, Any]:
     """Write tables, and the proofs made of them as they are on the disk; return the certificate."""
     with appearing(out) as folder:
         for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
-            with formats.open_writer(folder / name, table.schema) as writer:
-                for batch in table.to_batches(max_chunksize=formats.BATCH_ROWS):
-                    writer.write(batch)
-        proofs.write_proofs(folder, suffix, method, columns, key.is_private)
-    certificate: dict[str, Any] = json.loads((out / CERTIFICATE).read_text("utf-8"))
+            plain = proofs.released(table)
+            with formats.open_writer(folder / name, plain.schema) as writer:
+                proofs.write_table(plain, writer)
+        certificate = proofs.write_proofs(folder, suffix, method, columns, private)
     return certificate

@@ -33,6 +33,26 @@ class PermutationModel:
         found = np.quantile(self.distances, np.asarray(shares, dtype=np.float64), method="lower")
         return np.asarray(found / max(self.distances.size - 1, 1), dtype=np.float64)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: distances in ranks and as shares of n - 1, noise as its root mean square."""
+        shares = (0.05, 0.25, 0.5, 0.75, 0.95)
+        return {
+            "records": int(self.distances.size),
+            "unmoved": self.share_within(0),
+            "mean_distance": float(self.distances.mean()),
+            "quantiles": dict(zip(map(str, shares), self.quantiles(shares).tolist(), strict=True)),
+            "noise": float(np.sqrt(np.mean(self.noise**2))),
+        }
+
+    def __str__(self) -> str:
+        found = self.to_dict()
+        moved = ", ".join(f"{100 * q:.3g}%" for q in found["quantiles"].values())
+        return (
+            f"{found['records']:,} records; {100 * found['unmoved']:.3g}% not moved; "
+            f"moved by {found['mean_distance']:.4g} ranks on average; 5, 25, 50, 75 and 95% of the records "
+            f"by at most {moved} of all ranks; root mean square of the noise left {found['noise']:.4g}"
+        )
+
 
 def reverse_map(original: ArrayLike, released: ArrayLike) -> NDArray[Any]:
     """Return Z: the original value whose rank is the rank of the record's released value (RDF A.2).

@@ -112,11 +112,11 @@ def released(source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: 
     digest = mechanism.digest()
     ties = None
     if record_key is not None:
-        keys = record_keys(_column(source, record_key))
+        keys = record_keys(whole_column(source, record_key))
         ties = words(derive(key, f"numerical {digest}").order, keys, 0)[:, 0].copy()
     made = {}
     for column in mechanism.numerical:
-        made[column.variable] = _release(_column(source, column.variable), column, key, digest, ties)
+        made[column.variable] = _release(whole_column(source, column.variable), column, key, digest, ties)
     return Replaced(source, made)
 
 
@@ -148,7 +148,7 @@ def check_released(source: Source, columns: Sequence[RankedColumn]) -> None:
     """
     problems = []
     for column in columns:
-        values = numbers(_column(source, column.variable), column.variable)
+        values = numbers(whole_column(source, column.variable), column.variable)
         where = f"numerical variable {column.variable!r}"
         if values.size != column.records:
             problems.append(sentence("the number of values is not the law's", where=where))
@@ -157,7 +157,8 @@ def check_released(source: Source, columns: Sequence[RankedColumn]) -> None:
     raise_all(DataError, problems)
 
 
-def _column(source: Source, name: str) -> pa.Array:
+def whole_column(source: Source, name: str) -> pa.Array:
+    """Return one column of a source in one piece."""
     chunks = [batch.column(0) for batch in source.batches([name])]
     return pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.release import canonical
 from postrand.release.bundle import DATA, MANIFEST
 
@@ -62,6 +62,18 @@ class Verification:
 
 class Unsettled(ReleaseError):
     """Say that a check can tell neither that something holds nor that it does not."""
+
+
+def settled(check: Callable[[], object], here: str, there: str) -> bool:
+    """Run a check of bytes that a library wrote ``there``; raises Unsettled where it fails, and ``here`` is another."""
+    try:
+        check()
+    except DataError:
+        if here == there:
+            raise
+        fix = f"verify with {there} to see that nothing is in the bytes beside the records"
+        raise Unsettled(sentence("another library writes these records in other bytes", got=here, fix=fix)) from None
+    return True
 
 
 class Audit:

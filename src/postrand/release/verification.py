@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, formats, options
+from postrand import __version__, coding, formats, options
 from postrand.certificate import Certificate, Claim, certify, claims_from_dict, recertify
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.engines import LocalEngine
-from postrand.errors import DataError, ReleaseError, raise_all, sentence
+from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
+from postrand.numerical.audit import check_against
+from postrand.numerical.released import whole_column
 from postrand.privacy import needs_file
 from postrand.release import canonical, columns
 from postrand.release.audit import (
     Audit,
-    Unsettled,
     Verification,
     check_schema,
     load,
     plain_files,
     published,
     same_files,
+    settled,
 )
 from postrand.release.bundle import (
     CERTIFICATE,
@@ -96,7 +99,7 @@ def verify(
     root, audit = Path(directory), Audit()
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
-        return columns.verify_columns(root, manifest_sha256, raise_if_failed)
+        return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
     if manifest_sha256 is not None:
         text = "the manifest is the published one"
@@ -116,11 +119,16 @@ def verify(
     if file is not None:
         text = "every claim holds for the exact law and this file"
         audit.attempt("file", _with_file, text, Path(file), law, proof, found, needs=needs)
+        if law is not None and law.numerical:
+            text = "values and averages are those that the law on ranks makes of this file"
+            audit.attempt("values", _values, text, root, manifest, law, proof, Path(file), needs=needs)
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_text, proof, found)
     if proof is not None and proof.numerical:
-        done = ", ".join(f"{column.variable}: {column.form}" for column in proof.numerical)
-        audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; counts and claims fit")
+        done = ", ".join(f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute")
+        if done:
+            text = "counts and claims fit" if file is None else "the values fit"
+            audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; {text}")
     return audit.outcome(root, raise_if_failed)
 
 
@@ -136,11 +144,7 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
         package wrote the release, and would give another page.
     """
     root = Path(directory)
-    plain_files(root)
-    manifest = _manifest(root)
-    mechanism = _mechanism(root, _codebook(root))
-    certificate = _certificate(root, mechanism)
-    page = derive(mechanism, certificate, _data(root, manifest, mechanism), manifest["data"])[REPORT]
+    page, manifest = columns.rebuilt_page(root) if columns.is_columns(root) else _rebuilt_page(root)
     target = root / REPORT if out is None else Path(out)
     if out is None and hashlib.sha256(page).hexdigest() != manifest["files"][REPORT].get("sha256"):
         version, fix = manifest["package"]["version"], "give --out to write the page elsewhere"
@@ -152,6 +156,14 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
     except OSError as error:
         raise ReleaseError(sentence("the report cannot be written", where=str(target), got=error.strerror)) from None
     return target
+
+
+def _rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
+    plain_files(root)
+    manifest = _manifest(root)
+    mechanism = _mechanism(root, _codebook(root))
+    certificate = _certificate(root, mechanism)
+    return derive(mechanism, certificate, _data(root, manifest, mechanism), manifest["data"])[REPORT], manifest
 
 
 def _manifest(root: Path) -> dict[str, Any]:
@@ -233,7 +245,7 @@ def _stated_text(certificate: Certificate) -> str:
 def _with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
     """Certify all claims anew, those that need the file on this file."""
     codebook, engine = mechanism.require_codebook(), LocalEngine()
-    source = formats.read(file, codebook)
+    source = _confidential(file, codebook)
     records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
     if records != summary.records:
         what = "the release has not as many records as this file: it was made from another"
@@ -242,21 +254,36 @@ def _with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summa
     return certify(mechanism, claims, certificate.facts)
 
 
+def _values(
+    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, file: Path
+) -> bool:
+    """Compare each numerical column with that of the file, record by record where the order is the file's."""
+    codebook = mechanism.require_codebook()
+    true, released = _confidential(file, codebook), formats.read(root / manifest["data"], codebook)
+    for column in mechanism.numerical:
+        mine, theirs = (whole_column(source, column.variable) for source in (true, released))
+        check_against(mine, theirs, column, in_order=not certificate.facts.order_is_shuffled)
+    return True
+
+
+def _confidential(file: Path, codebook: Codebook) -> formats.Source:
+    """Open the confidential file, which may hold further columns than the release."""
+    more = [
+        Variable(field.name, "drop", type=str(coding.value_type(field.type)))
+        for field in formats.read(file).schema
+        if field.name not in codebook
+    ]
+    return formats.read(file, dataclasses.replace(codebook, variables=(*codebook.variables, *more)))
+
+
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
     return summarise(root / manifest["data"], mechanism)
 
 
 def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> bool:
     """Compare the data with what its records give, as far as the same library is there that wrote it."""
-    try:
-        check_bytes(root / manifest["data"], mechanism)
-    except DataError:
-        here, there = library_of(root, manifest["data"]), manifest["written_with"]
-        if here == there:
-            raise
-        fix = f"verify with {there} to see that nothing is in the bytes beside the records"
-        raise Unsettled(sentence("another library writes these records in other bytes", got=here, fix=fix)) from None
-    return True
+    data = manifest["data"]
+    return settled(lambda: check_bytes(root / data, mechanism), library_of(root, data), manifest["written_with"])
 
 
 def _derived(

@@ -82,7 +82,7 @@ def _page(
 ) -> str:
     found = values(mechanism, summary)
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             internal=internal,
@@ -116,8 +116,9 @@ def _page(
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return the templates of the pages, and how numbers and names are written on them."""
+    made = Environment(
         loader=PackageLoader("postrand.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -125,7 +126,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "count": lambda n: f"{n:,}",
         "decimal": text.decimal,
         "percent": text.percent,
@@ -137,7 +138,7 @@ def _environment() -> Environment:
         "shade": svg.shade,
         "bar": svg.bar,
     }
-    return environment
+    return made
 
 
 def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:

@@ -1,0 +1,90 @@
+"""Render the report of a folder of permuted or averaged columns, or of an Anatomy release, from its certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from postrand.entropy import format_lower
+from postrand.report.html import environment
+
+_READERS = {
+    ".csv": ("pd.read_csv({})", "read.csv({}, check.names = FALSE)"),
+    ".parquet": ("pd.read_parquet({})", "as.data.frame(arrow::read_parquet({}))"),
+    ".arrow": ("pd.read_feather({})", "as.data.frame(arrow::read_feather({}))"),
+    ".sav": ("pd.read_spss({})", "as.data.frame(haven::read_sav({}))"),
+    ".xpt": ("pd.read_sas({})", "as.data.frame(haven::read_xpt({}))"),
+    ".dta": ("pd.read_stata({})", "as.data.frame(haven::read_dta({}))"),
+}
+_READERS |= {".pq": _READERS[".parquet"], ".feather": _READERS[".arrow"]}
+_ANY = ("pd.read_table({})", "rio::import({})")
+
+
+def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
+    """Return the page of a folder: a function of its certificate and the names of its data files, and of nothing else.
+
+    No script, no request to any host, the same bytes every time: ``verify`` makes it again and compares.
+    """
+    method = dict(certificate["method"])
+    model, form = method.pop("model"), method.pop("form", "anatomy")
+    details = certificate["details"]
+    diversity = details.get("distinct_diversity", {})
+    code = _anatomy_code(files, certificate["columns"], list(diversity)) if form == "anatomy" else _code(files[0])
+    return (
+        environment()
+        .get_template("columns.html")
+        .render(
+            form=form,
+            files=files,
+            columns=certificate["columns"],
+            method=f"{model} ({', '.join(f'{name} = {value}' for name, value in method.items())})",
+            claims=[_claim(claim) for claim in certificate["claims"]],
+            details=details,
+            diversity=[(n, least, details["entropy_diversity"][n]) for n, least in diversity.items()],
+            not_covered=certificate["not_covered"],
+            key_is_private=certificate["facts"].get("key_is_private", True),
+            python="\n".join(code[0]),
+            r="\n".join(code[1]),
+        )
+    )
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the claim as it is shown: every figure that says "at least" rounded down."""
+    names = claim["column"] if isinstance(claim["column"], list) else [claim["column"]]
+    shown = {name: format_lower(claim[name], 4) for name in ("beta", "bits")}
+    choice = format_lower(2.0 ** claim["bits"], 3)
+    return {**claim, **shown, "names": ", ".join(names), "share": claim["beta"], "choice": choice}
+
+
+def _code(file: str) -> tuple[list[str], list[str]]:
+    python, r = _read("data", file)
+    return ["import pandas as pd", "", python], [r]
+
+
+def _anatomy_code(files: Sequence[str], keys: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return code for the expected table of a key and another variable over all links that the release leaves open."""
+    key, other = (json.dumps(names[-1], ensure_ascii=False) for names in (keys, others))
+    read = [_read("keys", files[0]), _read("others", files[1])]
+    python = ["import pandas as pd", "", *(code for code, _ in read)]
+    python += [
+        'pairs = keys.merge(others, on="anatomy_class")',
+        'pairs["share"] = 1 / pairs["anatomy_class"].map(keys["anatomy_class"].value_counts())',
+        f'print(pairs.pivot_table(index={key}, columns={other}, values="share", aggfunc="sum"))',
+    ]
+    r = [code for _, code in read]
+    r += [
+        'pairs <- merge(keys, others, by = "anatomy_class")',
+        "pairs$share <- 1 / as.vector(table(keys$anatomy_class)[as.character(pairs$anatomy_class)])",
+        f"tapply(pairs$share, pairs[c({key}, {other})], sum)",
+    ]
+    return python, r
+
+
+def _read(name: str, file: str) -> tuple[str, str]:
+    """Return Python and R code that reads a file of the release."""
+    python, r = _READERS.get(PurePath(file).suffix.lower(), _ANY)
+    path = json.dumps(f"path/to/release/{file}")
+    return f"{name} = {python.format(path)}", f"{name} <- {r.format(path)}"
