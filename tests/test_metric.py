@@ -168,7 +168,18 @@ def test_what_is_no_metric_is_refused(matrix, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"kind": "adjacency", "edges": [["N", "E"]]}, "in 2 parts that no edge connects"),
+        ({"kind": "adjacency", "edges": [["N", "E"]]}, "the part of 'S': the map is in 2 parts that no edge connects"),
+        ({"kind": "adjacency", "edges": []}, "in 3 parts that no edge connects"),
+        (
+            {"kind": "matrix", "rows": [[0, 1, 5], [1, 0, 1], [5, 1, 0]]},
+            "from 'N' to 'S' by way of 'E': the triangle inequality fails",
+        ),
+        (
+            {"kind": "matrix", "rows": [[0, 1, 2], [2, 0, 1], [2, 1, 0]]},
+            "categories 'N' and 'E': the distance is not symmetric",
+        ),
+        ({"kind": "coordinates", "points": [["N", 0], ["E", 1], ["S", 1]]}, "categories 'E' and 'S'"),
+        ({"kind": "ranks", "missing": 2.0}, "'missing' out of the distance"),
         ({"kind": "adjacency", "edges": [["N", "X"]]}, "'X' is no category"),
         ({"kind": "adjacency", "edges": [["N", "E", -1], ["E", "S"]]}, "length of an edge is not positive"),
         ({"kind": "adjacency", "edges": [["N", "E"], ["E", "N"], ["E", "S"]]}, "listed twice"),
@@ -182,6 +193,26 @@ def test_what_is_no_metric_is_refused(matrix, message):
 def test_distances_in_plans_are_checked(data, message):
     with pytest.raises(SpecificationError, match=message):
         edges_from(data, [REGION])
+
+
+@pytest.mark.parametrize("kind", ["ranks", "matrix"])
+def test_a_missing_category_is_where_the_plan_says(kind):
+    """At distance m >= half the diameter from all: a metric in which the others are as far apart as before."""
+    asked = Variable("region", role="key", categories=("N", "E", "S"), missing="category")
+    data = {"kind": kind, "rows": [[0, 1, 3], [1, 0, 2], [3, 2, 0]]}
+    farthest = 2.0 if kind == "ranks" else 3.0
+    for wrong in (farthest / 2 - 0.01, 0, -1, "far", math.nan, True):
+        with pytest.raises(SpecificationError, match=rf"short cut.*wanted >= {farthest / 2:g}"):
+            edges_from({**data, "missing": wrong}, [asked])
+    with pytest.raises(SpecificationError, match=r"how far a missing value is from the others is not said.*missing = "):
+        edges_from(data, [asked])
+    edges = edges_from({**data, "missing": farthest / 2}, [asked])
+    d = shortest_paths(edges, 4)
+    np.testing.assert_allclose(d[:3, :3], shortest_paths(edges_from(data, [REGION]), 3))
+    np.testing.assert_allclose(d[3], [farthest / 2] * 3 + [0])
+    law = design(np.full(4, 0.25), MetricPrivacy(1.0, edges), ExpectedDistance(edges), Metric()).matrix
+    ratio = law.array[:, None] / law.array[None]
+    assert (ratio.max(axis=2) <= np.exp(d) * (1 + 1e-12)).all()
 
 
 def test_distances_in_plans_are_read():

@@ -36,24 +36,24 @@ def ranks(size: int) -> Edges:
     return tuple((i, i + 1, 1.0) for i in range(size - 1))
 
 
-def coordinates(points: ArrayLike) -> Edges:
+def coordinates(points: ArrayLike, names: Sequence[str] = ()) -> Edges:
     """Return the edges of points (S, D) under the Euclidean distance; those that a detour replaces are left out."""
     array = real_array(points, "the list of coordinates")
     if array.ndim != 2 or not np.isfinite(array).all():
         raise SpecificationError(sentence("coordinates are not a list of points", wanted="one list for each category"))
-    return from_matrix(np.sqrt(((array[:, None] - array[None]) ** 2).sum(axis=2)))
+    return from_matrix(np.sqrt(((array[:, None] - array[None]) ** 2).sum(axis=2)), names)
 
 
-def from_matrix(distances: ArrayLike) -> Edges:
+def from_matrix(distances: ArrayLike, names: Sequence[str] = ()) -> Edges:
     """Return the edges that make up a distance matrix (S, S): pairs that no third category lies between.
 
     Raises
     ------
     SpecificationError
-        Naming each rule of a metric that it breaks, with the categories' positions.
+        Naming each rule of a metric that it breaks, with the categories' names, or else their positions.
     """
     d = real_array(distances, "the distance matrix")
-    raise_all(SpecificationError, metric_problems(d))
+    raise_all(SpecificationError, metric_problems(d, names))
     size, edges = len(d), []
     for i in range(size):
         through = d[i][:, None] + d  # [l, k]: from i to k by way of l
@@ -63,28 +63,32 @@ def from_matrix(distances: ArrayLike) -> Edges:
     return tuple(edges)
 
 
-def metric_problems(d: NDArray[np.float64]) -> Iterable[str]:
+def metric_problems(d: NDArray[np.float64], names: Sequence[str] = ()) -> Iterable[str]:
     """Say why a matrix is not a metric: square, zero diagonal, positive, symmetric, triangle inequality."""
     if d.ndim != 2 or d.shape[0] != d.shape[1] or len(d) < 2:
         yield sentence("a distance matrix must be square", got=f"shape {d.shape}", wanted="(S, S), S >= 2")
         return
     if not np.isfinite(d).all():
-        yield sentence("a distance is not finite", where=_pair(~np.isfinite(d)))
+        yield sentence("a distance is not finite", where=_pair(~np.isfinite(d), names))
         return
     off = ~np.eye(len(d), dtype=bool)
     if np.diag(d).any():
-        yield sentence("a category has a distance to itself", where=f"category {int(np.flatnonzero(np.diag(d))[0])}")
+        itself = _names([int(np.flatnonzero(np.diag(d))[0])], names)
+        yield sentence("a category has a distance to itself", where=f"category {itself}")
     if (d[off] <= 0).any():
         what = "two categories are not at a positive distance"
-        yield sentence(what, where=_pair(off & (d <= 0)), fix="merge categories that nothing tells apart")
+        yield sentence(what, where=_pair(off & (d <= 0), names), fix="merge categories that nothing tells apart")
     if not np.allclose(d, d.T, rtol=_SLACK, atol=0):
-        yield sentence("the distance is not symmetric", where=_pair(~np.isclose(d, d.T, rtol=_SLACK, atol=0)))
+        yield sentence("the distance is not symmetric", where=_pair(~np.isclose(d, d.T, rtol=_SLACK, atol=0), names))
     for i in range(len(d)):
-        shorter = (d[i][:, None] + d).min(axis=0)
+        through = d[i][:, None] + d
+        shorter = through.min(axis=0)
         if (d[i] > shorter * (1 + _SLACK)).any():
             k = int(np.argmax(d[i] - shorter))
             what = "the triangle inequality fails: a way round is shorter"
-            yield sentence(what, where=f"categories {i} and {k}", fix="use the shortest path, kind = 'adjacency'")
+            where = f"from {_names([i, k], names, ' to ')} by way of {_names([int(through[:, k].argmin())], names)}"
+            got = f"{d[i, k]:g} > {shorter[k]:g}"
+            yield sentence(what, where=where, got=got, fix="use the shortest path, kind = 'adjacency'")
             return
 
 
@@ -117,7 +121,7 @@ def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
     return found
 
 
-def edge_problems(edges: Sequence[Edge], size: int) -> Iterable[str]:
+def edge_problems(edges: Sequence[Edge], size: int, names: Sequence[str] = ()) -> Iterable[str]:
     """Say what is wrong with edges: codes out of range, loops, doubles, lengths, or categories they leave apart."""
     pairs = [frozenset(e[:2]) for e in edges]
     if any(not (0 <= i < size and 0 <= k < size) for i, k, _ in edges):
@@ -134,10 +138,10 @@ def edge_problems(edges: Sequence[Edge], size: int) -> Iterable[str]:
     count, label = connected_components(graph, directed=False)
     if count > 1:
         small = int(np.bincount(label).argmin())
-        apart = ", ".join(str(c) for c in np.flatnonzero(label == small)[:5])
+        apart = _names([int(c) for c in np.flatnonzero(label == small)[:5]], names, ", ")
         what = f"the map is in {count} parts that no edge connects"
         fix = "add edges, or use one block for each part with the part as its stratum"
-        yield sentence(what, where=f"codes {apart}", fix=fix)
+        yield sentence(what, where=f"the part of {apart}", fix=fix)
 
 
 def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance") -> Edges:
@@ -145,6 +149,10 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
 
     ``"ranks"``, or a table with ``kind``: ``ranks``; ``adjacency`` with ``edges = [["North", "East"], ["East", "West",
     2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order.
+
+    Where missing values are a category, ``missing`` is its distance to every other: at least half the largest distance
+    between others, or the way through it would be a short cut. There is no default: how near "missing" is to an answer
+    is for the curator to say.
 
     Raises
     ------
@@ -160,30 +168,50 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
         raise SpecificationError(
             sentence(f"unknown kind of distance {kind!r}{hint}", where=where, wanted=", ".join(KINDS))
         )
-    if variable.missing == "category":
-        what = "a missing value is at no distance from the others"
-        raise SpecificationError(
-            sentence(what, where=where, fix=f"set missing = 'keep' or 'error' for {variable.name!r}")
-        )
     try:
-        edges = _edges(kind, data, variable)
+        edges = _with_missing(_edges(kind, data, variable), data.get("missing"), variable, where)
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
         raise SpecificationError(sentence("the distance is not well formed", where=where, got=shown(error))) from None
-    raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size)])
+    raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size, _labels(variable))])
     return edges
+
+
+def _with_missing(edges: Edges, missing: object, variable: Variable, where: str) -> Edges:
+    """Return the edges with those of the missing category, where there is one."""
+    size = len(variable.categories)
+    if variable.missing != "category":
+        if missing is not None:
+            what = f"a distance to missing values is given, and they are no category of {variable.name!r}"
+            raise SpecificationError(sentence(what, where=where, fix="leave 'missing' out of the distance"))
+        return edges
+    fix = f"set missing = ... in the distance, or missing = 'keep' or 'error' for {variable.name!r} in the codebook"
+    if missing is None:
+        raise SpecificationError(
+            sentence("how far a missing value is from the others is not said", where=where, fix=fix)
+        )
+    if list(edge_problems(edges, size)):
+        return edges  # which are refused anyhow
+    least = float(shortest_paths(edges, size).max()) / 2
+    if not finite(missing) >= least * (1 - _SLACK) or not finite(missing) > 0:
+        what = "the distance of missing values makes a short cut between others, or is no positive number"
+        raise SpecificationError(sentence(what, where=where, got=shown(missing, repr), wanted=f">= {least:g}"))
+    return (*edges, *((k, size, float(finite(missing))) for k in range(size)))
+
+
+def _labels(variable: Variable) -> list[str]:
+    return [repr(str(text)) for text in variable.code_labels]
 
 
 def _edges(kind: str, data: Mapping[str, Any], variable: Variable) -> Edges:
     codes = {c: k for k, c in enumerate(variable.categories)}
+    size, labels = len(codes), _labels(variable)
     if kind == "ranks":
-        return ranks(variable.size)
+        return ranks(size)
     if kind == "matrix":
         rows = real_array(data["rows"], "the distance matrix")
-        if rows.shape != (variable.size, variable.size):
-            raise SpecificationError(
-                sentence("the matrix does not fit the categories", got=rows.shape, wanted=variable.size)
-            )
-        return from_matrix(rows)
+        if rows.shape != (size, size):
+            raise SpecificationError(sentence("the matrix does not fit the categories", got=rows.shape, wanted=size))
+        return from_matrix(rows, labels)
     entries = data["edges" if kind == "adjacency" else "points"]
     named = [c for entry in entries for c in (entry[:2] if kind == "adjacency" else entry[:1])]
     unknown = [c for c in dict.fromkeys(named) if c not in codes]
@@ -196,9 +224,12 @@ def _edges(kind: str, data: Mapping[str, Any], variable: Variable) -> Edges:
     places = {entry[0]: entry[1:] for entry in entries}
     without = [c for c in codes if c not in places]
     raise_all(SpecificationError, [sentence(f"category {c!r} has no coordinates") for c in without[:10]])
-    return coordinates([places[c] for c in codes])
+    return coordinates([places[c] for c in codes], labels)
 
 
-def _pair(mask: NDArray[np.bool_]) -> str:
-    i, k = np.argwhere(mask)[0]
-    return f"categories {int(i)} and {int(k)}"
+def _pair(mask: NDArray[np.bool_], names: Sequence[str]) -> str:
+    return f"categories {_names([int(k) for k in np.argwhere(mask)[0]], names, ' and ')}"
+
+
+def _names(codes: Sequence[int], names: Sequence[str], between: str = "") -> str:
+    return between.join(names[k] if names else str(k) for k in codes)
