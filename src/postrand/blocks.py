@@ -194,7 +194,7 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
     if block.matrix is not None:
         bistochastic = any(isinstance(model, Bistochastic) for model in models_of(privacy))
         exact = round_bistochastic if bistochastic else TransitionMatrix.from_array
-        return DesignedBlock(block, exact(np.array(block.matrix)), None, task.shape)
+        return DesignedBlock(block, exact(block.matrix), None, task.shape)
     with _naming(block):
         if task.shape is None or task.weights is None:
             made = solve(_prior(task, codebook), privacy, block.objective, block.structure)

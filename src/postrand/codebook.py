@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.plain import finite, has_controls
+from postrand.plain import finite, has_controls, listed
 from postrand.rules import Rule, rule_problems
 
 Scalar = str | int | float | bool
@@ -68,9 +68,8 @@ class Variable:
 
     def __post_init__(self) -> None:
         for field in _LISTS:
-            value = getattr(self, field)
-            if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
-                object.__setattr__(self, field, tuple(value))
+            if (held := listed(getattr(self, field))) is not None:
+                object.__setattr__(self, field, held)
         raise_all(SpecificationError, _variable_problems(self))
 
     @property
@@ -106,9 +105,8 @@ class Codebook:
 
     def __post_init__(self) -> None:
         for field, kind in (("variables", Variable), ("rules", Rule)):
-            listed = getattr(self, field)
-            held = tuple(listed) if isinstance(listed, Iterable) else (listed,)
-            if not all(isinstance(one, kind) for one in held):
+            held = listed(getattr(self, field))
+            if held is None or not all(isinstance(one, kind) for one in held):
                 raise SpecificationError(sentence(f"the {field} of a codebook are not a list of {kind.__name__}"))
             object.__setattr__(self, field, held)
         raise_all(SpecificationError, _codebook_problems(self.variables))
@@ -190,13 +188,13 @@ def _variable_problems(v: Variable) -> Iterable[str]:
     if isinstance(v.name, str) and has_controls(v.name):
         fix = "rename the column in the file"
         yield sentence("a name holds a control character, such as a line break", where=where, fix=fix)
-    if not v.role:
+    if v.role is None or (isinstance(v.role, str) and not v.role):
         fix = f"set role for {shown(v.name, repr)}"
         yield sentence("no role is given", where=where, wanted=", ".join(ROLES), fix=fix)
-    elif v.role not in ROLES:
+    elif not isinstance(v.role, str) or v.role not in ROLES:
         what = f"unknown role {shown(v.role, repr)}{nearest(shown(v.role), ROLES)}"
         yield sentence(what, where=where, wanted=", ".join(ROLES))
-    if v.missing not in MISSING_POLICIES:
+    if not isinstance(v.missing, str) or v.missing not in MISSING_POLICIES:
         what = f"unknown missing policy {shown(v.missing, repr)}{nearest(shown(v.missing), MISSING_POLICIES)}"
         yield sentence(what, where=where, wanted=", ".join(MISSING_POLICIES))
     for field, value in (("type", v.type), ("label", v.label)):
@@ -210,12 +208,12 @@ def _variable_problems(v: Variable) -> Iterable[str]:
 
 def _list_problems(v: Variable, where: str) -> Iterable[str]:
     for field in _LISTS:
-        listed = getattr(v, field)
-        if not isinstance(listed, tuple):
-            yield sentence(f"a list is wanted for {field}", where=where, got=shown(listed, repr))
-        elif field == "labels" and not all(isinstance(text, str) for text in listed):
+        held = getattr(v, field)
+        if not isinstance(held, tuple):
+            yield sentence(f"a list is wanted for {field}", where=where, got=shown(held, repr))
+        elif field == "labels" and not all(isinstance(text, str) for text in held):
             yield sentence("a label is not text", where=where, fix="quote all of them")
-        elif field != "labels" and not all(isinstance(value, Scalar) for value in listed):
+        elif field != "labels" and not all(isinstance(value, Scalar) for value in held):
             wanted = "texts, numbers or truth values"
             yield sentence(f"{field} holds what is no category", where=where, wanted=wanted, fix="write dates as text")
 
@@ -238,7 +236,7 @@ def _category_problems(v: Variable, where: str) -> Iterable[str]:
         if code not in v.categories or type(code) is not type(v.categories[0]):
             what = f"missing code {shown(code, repr)} is not a category"
             yield sentence(what, where=where, fix="add it to categories")
-    if v.missing == "category" and not v.categories:
+    if not v.categories and isinstance(v.missing, str) and v.missing == "category":
         yield sentence("missing = 'category' needs categories", where=where, fix="use 'keep' or 'error'")
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.plain import finite, is_whole, real_array
+from postrand.plain import finite, is_whole, listed, real_array
 
 if TYPE_CHECKING:
     from postrand.codebook import Variable
@@ -105,8 +105,8 @@ def as_edges(edges: object) -> Edges:
     >>> as_edges([[0, 1, 2]])
     ((0, 1, 2.0),)
     """
-    listed = list(edges) if isinstance(edges, Iterable) else [edges]
-    held = [tuple(edge) if isinstance(edge, (list, tuple)) else () for edge in listed]
+    entries = listed(edges)
+    held = [()] if entries is None else [listed(edge) or () for edge in entries]
     if not all(len(e) == 3 and is_whole(e[0]) and is_whole(e[1]) and math.isfinite(finite(e[2])) for e in held):
         wanted = "lists of two codes and a length"
         raise SpecificationError(sentence("edges are not well formed", got=shown(edges, repr), wanted=wanted))

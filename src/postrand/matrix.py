@@ -208,7 +208,7 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
     """
     check_size(size)
     check_epsilon(epsilon, size)
-    epsilon = finite(epsilon)
+    size, epsilon = int(size), finite(epsilon)
     grown = exp_lower(epsilon)
     # off >= 2^53 / (S-1+e) gives diagonal = 2^53 - (S-1) off <= e off: rounding up only moves inward.
     off = -(-UNIT * grown.denominator // (grown.numerator + (size - 1) * grown.denominator))

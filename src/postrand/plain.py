@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,20 @@ def real_array(values: object, what: str, error: type[PostrandError] = Specifica
     if given.dtype.kind not in "biuf":
         raise error(sentence(f"{what} is not made of real numbers", got=given.dtype))
     return given.astype(np.float64)
+
+
+def listed(value: object) -> tuple[Any, ...] | None:
+    """Return what a list, or anything else that is read through like one, holds; None for text and all other values.
+
+    >>> listed([1, 2]), listed(x for x in "ab"), listed("ab"), listed(5)
+    ((1, 2), ('a', 'b'), None, None)
+    """
+    if isinstance(value, (str, bytes, Mapping)):
+        return None
+    try:
+        return tuple(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def is_names(value: object) -> bool:

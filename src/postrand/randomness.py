@@ -70,7 +70,7 @@ class ReleaseKey:
         """Return the key of 64 hexadecimal digits (white space at the ends is ignored); raises UsageError otherwise."""
         try:
             return cls(bytes.fromhex(text.strip()))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, TypeError):
             raise UsageError(_wrong_key()) from None
 
     @classmethod

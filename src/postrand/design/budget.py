@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.design.problem import DesignWarning, Structure
-from postrand.errors import DesignError, raise_all, sentence
+from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, WholeRecord
+from postrand.plain import finite
 from postrand.privacy import DifferentialPrivacy
 
 Floats = NDArray[np.float64]
@@ -55,12 +56,15 @@ class Share:
 
     def __post_init__(self) -> None:
         problems = []
-        if not (isinstance(self.weight, (int, float)) and 0 < self.weight < math.inf):
-            fix = "a variable that may keep nothing is better dropped from the release"
-            problems.append(sentence("the weight of a share is not positive", got=self.weight, wanted="> 0", fix=fix))
-        if not (isinstance(self.least, (int, float)) and 0 <= self.least < math.inf):
-            problems.append(sentence("the least share is negative", got=self.least, wanted=">= 0"))
+        weight, least = finite(self.weight), finite(self.least)
+        if not weight > 0:
+            got, fix = shown(self.weight, repr), "a variable that may keep nothing is better dropped from the release"
+            problems.append(sentence("the weight of a share is not a number above 0", got=got, wanted="> 0", fix=fix))
+        if not least >= 0:
+            problems.append(sentence("the least share is no number from 0", got=shown(self.least, repr), wanted=">= 0"))
         raise_all(DesignError, problems)
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "least", least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from postrand.design.problem import Solution, refuse
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, entropy_excess, information_bound
+from postrand.plain import is_whole
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 Floats = NDArray[np.float64]
@@ -52,10 +53,11 @@ class Circulant:
     size: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "block", tuple(sorted(self.block)))
-        whole = all(isinstance(k, int) for k in (*self.block, self.size))
-        if not whole or self.size < 0 or len(set(self.block)) < len(self.block):
+        listed = isinstance(self.block, (list, tuple)) and all(map(is_whole, self.block))
+        if not listed or not is_whole(self.size) or len(set(self.block)) < len(self.block):
             raise DesignError(sentence("block or size is not made of whole numbers, each once", got=self))
+        object.__setattr__(self, "block", tuple(sorted(map(int, self.block))))
+        object.__setattr__(self, "size", int(self.size))
         if self.block and self.size:
             raise DesignError(sentence("both block and size are given", fix="give one"))
 

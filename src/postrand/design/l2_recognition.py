@@ -105,7 +105,7 @@ class LeastLoss:
             got = shown(self.min_diagonal, repr)
             raise DesignError(sentence("min_diagonal is not a probability", got=got, wanted="0 <= γ < 1"))
         object.__setattr__(self, "min_diagonal", finite(self.min_diagonal))
-        if self.reach not in ("auto", "all", "cover"):
+        if not isinstance(self.reach, str) or self.reach not in ("auto", "all", "cover"):
             got = shown(self.reach, repr)
             raise DesignError(sentence("unknown reach", got=got, wanted="'auto', 'all' or 'cover'"))
 

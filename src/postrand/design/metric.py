@@ -169,7 +169,7 @@ def _mixed_inside(columns: Floats, inside: Floats, D: csr_array) -> Floats:
 def _budget_rows(edges: Edges, epsilon: float, size: int) -> _Rows:
     both = [*edges, *((k, i, length) for i, k, length in edges)]
     tail, head = (np.array([e[x] for e in both]) for x in (0, 1))
-    factor = np.exp(epsilon * np.array([e[2] for e in both]))
+    factor = np.exp(np.minimum(epsilon * np.array([e[2] for e in both]), 700))  # where floats end; tighter is safe
     number = np.arange(len(both))
     places = (np.concatenate([number, number]), np.concatenate([tail, head]))
     D = csr_array((np.concatenate([np.ones(number.size), -factor]), places), shape=(number.size, size))

@@ -88,7 +88,6 @@ def _starts(family: FeasibleSet, seed: int) -> list[Floats]:
     generator, size = np.random.default_rng(seed), family.size
     ends = [np.full(size, 1 / (1 + (size - 1) * math.exp(-e))) for e in (family.epsilon, -family.epsilon)]
     C, b = family.constraints()
-    vertices = [
-        linprog(generator.normal(size=size), A_ub=C, b_ub=b, bounds=(0, 1), method="highs").x for _ in range(_STARTS)
-    ]
-    return ends + [(q + ends[0]) / 2 for q in vertices]
+    costs = generator.normal(size=(_STARTS, size))
+    vertices = [linprog(cost, A_ub=C, b_ub=b, bounds=(0, 1), method="highs").x for cost in costs]
+    return ends + [(q + ends[0]) / 2 for q in vertices if q is not None]  # none at ε = 36: coefficients of e^36

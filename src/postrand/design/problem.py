@@ -156,7 +156,7 @@ def _prior_problems(p: NDArray[np.float64], provenance: str) -> list[str]:
             problems.append(sentence("the prior is negative", where=f"category {_first(p < 0)}", wanted=">= 0"))
         if abs(p.sum() - 1) > SUM_TOLERANCE:
             problems.append(sentence("the prior does not sum to 1", got=repr(float(p.sum())), fix="divide by its sum"))
-    if provenance not in PROVENANCES:
+    if not isinstance(provenance, str) or provenance not in PROVENANCES:
         hint = nearest(shown(provenance), PROVENANCES)
         problems.append(sentence(f"unknown provenance {shown(provenance, repr)}{hint}", wanted=", ".join(PROVENANCES)))
     return problems

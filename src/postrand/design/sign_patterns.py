@@ -155,7 +155,8 @@ def _bounds(p: Floats, nodes: list[Node]) -> Iterator[tuple[float, Floats, Float
     inside = at[:, None, None] - size * weight
     # Every m_z lies between the smallest and largest entry, so tangents need not be taken outside that range.
     entries = np.concatenate([values, (1 - size) * values], axis=1)
-    touch = np.clip(inside, entries.min(axis=1)[:, None, None], entries.max(axis=1)[:, None, None])
+    least = np.maximum(entries.min(axis=1), -1 + 2.0**-50)  # at ε = 36 it rounds to -1, where no tangent is
+    touch = np.clip(inside, least[:, None, None], entries.max(axis=1)[:, None, None])
     slope = -np.log1p(touch) / size
     term = p[:, None] * gain[:, None, :] - entropy_excess(touch) / size + slope * (inside - touch)
     term = np.where(allowed, term, -np.inf)

@@ -17,7 +17,7 @@ from postrand.design.problem import (
 )
 from postrand.design.rounding import round_inside
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
-from postrand.errors import DesignError, PrivacyError, sentence
+from postrand.errors import DesignError, PrivacyError, sentence, shown
 from postrand.matrix import TransitionMatrix, check_epsilon
 from postrand.objectives import MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
@@ -63,7 +63,7 @@ def design(
     structure = UniformOffDiagonal() if structure is None else structure
     for part, kind in ((privacy, PrivacyModel), (objective, Objective), (structure, Structure)):
         if not isinstance(part, kind) or isinstance(part, type):
-            raise DesignError(sentence(f"not a {kind.__name__}", got=repr(part)))
+            raise DesignError(sentence(f"not a {kind.__name__}", got=shown(part, repr)))
     if isinstance(privacy, DifferentialPrivacy):
         check_epsilon(privacy.epsilon, prior.size)
         if privacy.epsilon < LEAST_EPSILON:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.entropy import format_lower
-from postrand.errors import UsageError, sentence
+from postrand.errors import UsageError, sentence, shown
+from postrand.plain import is_whole
 
 _ERROR = 1e-12
 """Above the relative error of the sums of non-negative terms below."""
@@ -66,7 +67,7 @@ class RankBlocks:
     k: int
 
     def __post_init__(self) -> None:
-        _check_width(self.k, "k")
+        object.__setattr__(self, "k", _whole(self.k, "k"))
 
     @property
     def least(self) -> int:
@@ -116,7 +117,7 @@ class RankBand:
     width: int
 
     def __post_init__(self) -> None:
-        _check_width(self.width, "width")
+        object.__setattr__(self, "width", _whole(self.width, "width"))
 
     @property
     def least(self) -> int:
@@ -175,9 +176,10 @@ def describe(law: RankLaw, n: int) -> str:
     return f"bistochastic privacy holds with β >= {beta}, {bits} of {math.log2(n):.6g} bits"
 
 
-def _check_width(value: object, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise UsageError(sentence(f"{name} is not a positive whole number", got=value, wanted=">= 1"))
+def _whole(value: int, name: str) -> int:
+    if not is_whole(value, 1):
+        raise UsageError(sentence(f"{name} is not a positive whole number", got=shown(value, repr), wanted=">= 1"))
+    return int(value)
 
 
 def _check_size(n: int, least: int, name: str) -> None:

@@ -68,6 +68,7 @@ class KullbackLeiblerLoss:
             if not is_whole(number, least):
                 got = shown(number, repr)
                 raise DesignError(sentence(f"{name} is not a whole number", got=got, wanted=f">= {least}"))
+            object.__setattr__(self, name, int(number))
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the simulated mean over finite losses (inf where none is finite, or the matrix is singular)."""
@@ -82,7 +83,9 @@ class KullbackLeiblerLoss:
         if np.abs(counts - self.records * prior).max() > 1e-6:
             raise DesignError(sentence("records times the prior are not whole counts", fix="give the file's own n"))
         rng = np.random.default_rng(self.seed)
-        released = sum(rng.multinomial(n, row, size=self.draws) for n, row in zip(counts, array, strict=True))
+        rows = array.clip(0, None)  # a designer's array may miss the simplex by its rounding
+        rows = rows / rows.sum(axis=1, keepdims=True)
+        released = sum(rng.multinomial(n, row, size=self.draws) for n, row in zip(counts, rows, strict=True))
         estimate = np.linalg.solve(array.T, np.asarray(released, dtype=np.float64).T).T / self.records
         there = prior > 0
         finite = (estimate[:, there] > 0).all(axis=1)

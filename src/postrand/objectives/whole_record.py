@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DesignError, SpecificationError, sentence
 from postrand.objectives.information import MutualInformation
+from postrand.plain import is_names
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ class WholeRecord:
     joint: Floats | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
 
     def __post_init__(self) -> None:
-        if isinstance(self.clear, str) or not all(isinstance(name, str) for name in self.clear):
+        if not is_names(self.clear):
             raise SpecificationError(sentence("'clear' is not a list of names", fix='set clear = ["region"]'))
         object.__setattr__(self, "clear", tuple(self.clear))
         if self.joint is not None:

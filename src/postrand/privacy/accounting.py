@@ -16,6 +16,8 @@ from postrand.matrix import UNIT, TransitionMatrix
 from postrand.plain import finite, is_whole
 
 MAX_COMBINATIONS = 2_000
+MAX_TIMES = 1_000_000
+_FINEST = 1e-7
 
 _Pair = tuple[tuple[tuple[int, int], int], ...]
 """The two mass functions of a pair of rows: how many released values have each pair of weights."""
@@ -64,11 +66,12 @@ def compose(
     (True, True)
     """
     laws = [matrices] if isinstance(matrices, TransitionMatrix) else list(matrices)
-    if not laws or not is_whole(times, 1):
+    if not laws or not is_whole(times, 1) or times > MAX_TIMES:
         got = f"{len(laws)} blocks, {shown(times, repr)} times"
-        raise PrivacyError(sentence("there is nothing to compose", got=got))
-    if not 0 < finite(interval) < 1:
-        raise PrivacyError(sentence("the interval is not a small positive number", got=shown(interval, repr)))
+        raise PrivacyError(sentence("there is nothing to compose", got=got, wanted=f"1..{MAX_TIMES} times"))
+    if not _FINEST <= finite(interval) < 1:
+        wanted = f"{_FINEST:g} <= interval < 1"
+        raise PrivacyError(sentence("the interval is not a small number", got=shown(interval, repr), wanted=wanted))
     counts = Counter(laws * times)
     choices = [list(_choices(_pairs(law), number)) for law, number in counts.items()]
     total = math.prod(len(options) for options in choices)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from postrand.errors import PrivacyError, UsageError, sentence, shown
 from postrand.plain import finite
 
+_WIDEST = 2.0**52
+"""Noise of this scale and more is not told from one count to the next in float64."""
 CHANGED = 2
 """One record that changes its cell moves two counts by one: the sum of changes (the L1 sensitivity)."""
 
@@ -39,7 +41,7 @@ def noisy_counts(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"), size=len(counts))
     scale = CHANGED / epsilon
-    for _ in range(8):
+    for _ in range(8 if scale < _WIDEST else 0):
         measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
         if measurement.map(CHANGED) <= epsilon:  # type: ignore[no-untyped-call]
             return np.array(measurement([int(c) for c in counts]), dtype=np.int64)

@@ -57,6 +57,8 @@ class KeyTypes:
     def of_counts(cls, counts: ArrayLike, variables: Sequence[str] | None = None) -> KeyTypes:
         """Return the full product domain, in C order, of an array of counts with one axis for each key variable."""
         array: NDArray[Any] = real_array(counts, "the table of counts", PrivacyError)
+        if not array.ndim:
+            raise PrivacyError(sentence("the table of counts has no axis", wanted="one for each key variable"))
         names = [f"key {axis}" for axis in range(array.ndim)] if variables is None else variables
         codes = np.indices(array.shape).reshape(array.ndim, -1).T
         return cls(tuple(names), codes, array.ravel())

@@ -18,6 +18,9 @@ from postrand.matrix import TransitionMatrix
 from postrand.plain import finite
 from postrand.privacy.base import Finding, LinearConstraints
 
+_SMALLEST, _LARGEST = 1e-100, 1e6
+"""Budgets of an edge outside tell nothing, or exclude nothing, far beyond what weights of 2^-53 can hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricPrivacy:
@@ -60,6 +63,9 @@ class MetricPrivacy:
             yield sentence("there are no edges", fix="give a distance: ranks, adjacency, coordinates or a matrix")
         if any(not length > 0 or i == k for i, k, length in self.edges):
             yield sentence("an edge is a loop, or its length is not positive", wanted="length > 0")
+        elif any(not _SMALLEST < finite(self.epsilon) * length < _LARGEST for _, _, length in self.edges):
+            wanted = f"{_SMALLEST:g} < ε d < {_LARGEST:g} for every edge"
+            yield sentence("epsilon times a length is out of all proportion", wanted=wanted, fix="take another unit")
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the exact ratio of every edge with a directed-rounded ``e^(ε length)``.

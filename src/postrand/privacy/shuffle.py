@@ -25,6 +25,7 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.plain import finite, is_whole
 
 _TAIL = 1e-18
+_MOST = 10**12
 _SLACK = 1e-11  # of the positive part: more than the rounding of the binomial tails
 
 
@@ -95,5 +96,8 @@ def shuffled_epsilon(local_epsilon: float, records: int, delta: float) -> float:
 def _check(local_epsilon: float, records: int) -> None:
     if not finite(local_epsilon) > 0:
         raise PrivacyError(sentence("the local epsilon is not a positive number", got=shown(local_epsilon, repr)))
-    if not is_whole(records, 1):
-        raise PrivacyError(sentence("there is no record to shuffle", got=shown(records, repr), wanted=">= 1"))
+    if not is_whole(records, 1) or records > _MOST:
+        wanted = f"1..{_MOST:,} records"
+        raise PrivacyError(
+            sentence("there is no record to shuffle, or too many", got=shown(records, repr), wanted=wanted)
+        )

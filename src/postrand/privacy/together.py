@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from postrand.errors import PrivacyError, raise_all, sentence
+from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.matrix import TransitionMatrix
+from postrand.plain import listed
 from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel, needs_file
 
 
@@ -41,9 +42,10 @@ class Together:
     models: tuple[PrivacyModel, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", tuple(self.models) if isinstance(self.models, Iterable) else (self.models,))
+        models = listed(self.models)
+        object.__setattr__(self, "models", (self.models,) if models is None else models)
         wrong = [m for m in self.models if isinstance(m, type) or not isinstance(m, PrivacyModel)]
-        raise_all(PrivacyError, [sentence("not a privacy model", got=repr(m)) for m in wrong])
+        raise_all(PrivacyError, [sentence("not a privacy model", got=shown(m, repr)) for m in wrong])
         if not self.models:
             raise PrivacyError(sentence("no privacy model is named", fix="name at least one"))
 

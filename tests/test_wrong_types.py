@@ -1,0 +1,354 @@
+"""Whatever stands in a file or a call, of whatever type: it works, or one of our errors says what is wrong."""
+
+import contextlib
+import copy
+import dataclasses
+import datetime
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import tomlkit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from postrand import options
+from postrand.bistochastic.rounding import round_bistochastic
+from postrand.codebook import Codebook, Variable
+from postrand.coding import category_values
+from postrand.design import OBJECTIVES, STRUCTURES, Prior, design
+from postrand.design.budget import Share
+from postrand.distances import coordinates, from_matrix
+from postrand.errors import PostrandError
+from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.numerical.laws import RANK_LAWS
+from postrand.plan import load_plan, plan_from_dict
+from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, Together
+from postrand.privacy.accounting import compose
+from postrand.privacy.histogram import noisy_counts
+from postrand.privacy.levels import delta, renyi
+from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.randomness import ReleaseKey, as_release_key
+from postrand.run import run
+
+ODD = [
+    None,
+    True,
+    "",
+    "1",
+    "nan",
+    b"1",
+    -1,
+    0,
+    0.5,
+    10**400,
+    -(10**5000),
+    math.nan,
+    math.inf,
+    1e308,
+    5e-324,
+    1j,
+    Fraction(1, 3),
+    Decimal(1),
+    datetime.date(2026, 1, 1),
+    [],
+    [[]],
+    [[1, 2], [3]],
+    [None],
+    [["a"]],
+    [[0, 0, 1]],
+    [[0, -1, 1]],
+    [[0, 1, "x"]],
+    {},
+    {"a": 1},
+    object(),
+    np.bool_(True),
+    np.float32(1),
+    np.int64(3),
+    np.array([1, 2]),
+    np.array(["a", "b"]),
+    np.array(1.0),
+]
+VALID: dict[str, dict[str, Any]] = {
+    "differential": {"epsilon": 1.0},
+    "bistochastic": {"beta": 0.5},
+    "recognition": {"alpha": 0.1},
+    "metric": {"epsilon": 1.0, "edges": ((0, 1, 1.0),)},
+    "together": {"models": (DifferentialPrivacy(1.0),)},
+    "kullback-leibler": {"records": 10},
+    "rank-blocks": {"k": 3},
+    "rank-band": {"width": 3},
+}
+MEMBERS = (*MODELS, Together, Share, *OBJECTIVES, *STRUCTURES, *RANK_LAWS)
+FIELDS = [
+    (member, field.name)
+    for member in MEMBERS
+    for field in dataclasses.fields(member)
+    if field.init and not field.metadata.get("confidential")
+]
+
+
+def name_of(value):
+    return getattr(value, "__name__", str(value))
+
+
+def refused_or(function, *arguments):
+    """Return what the call gives, or None where one of our errors refuses it; any other error is a failure."""
+    with contextlib.suppress(PostrandError):
+        return function(*arguments)
+    return None
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(("member", "field"), FIELDS, ids=name_of)
+def test_an_option_is_plain_data_or_refused(member, field, odd):
+    made = refused_or(lambda: member(**{**VALID.get(member.name, {}), field: odd}))
+    if made is not None and member is not Together:
+        json.dumps(options.to_dict(made), allow_nan=False)
+
+
+def test_numbers_of_numpy_are_numbers():
+    law = randomised_response(2, 1.0)
+    for one in (np.float32(1), np.int64(1), np.float64(1), 1):
+        assert DifferentialPrivacy(one) == DifferentialPrivacy(1.0)
+        assert randomised_response(2, one) == law
+        assert randomised_response(np.int64(2), one) == law
+        assert delta(law, one) == delta(law, 1.0)
+
+
+def test_no_epsilon_is_too_large_to_check():
+    law = randomised_response(2, 1.0)
+    for epsilon in (800.0, 3e6, 1e308):
+        model = DifferentialPrivacy(epsilon)
+        assert model.check([law]).holds
+        assert not model.check([TransitionMatrix.identity(2)]).holds
+        assert np.isfinite(model.constraints(2).A.toarray()).all()
+
+
+MATRICES = [
+    [[0.5, 0.5], [1.0]],
+    [["0.5", "0.5"], ["0.5", "0.5"]],
+    [["a", "b"], ["c", "d"]],
+    [[0.5 + 0j, 0.5], [0.5, 0.5]],
+    [[10**400, 0], [0, 1]],
+    [[None, 1], [1, 0]],
+    [[object(), 1], [1, 0]],
+    [[True, False], [False, True]],
+    [[Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 4), Fraction(3, 4)]],
+    [[datetime.date(2026, 1, 1)]],
+    [[[1.0]]],
+    {"a": 1},
+    "matrix",
+    None,
+    1.0,
+    [],
+    np.array([["a"]]),
+    np.array([1], dtype="datetime64[s]"),
+    np.zeros((0, 0)),
+    np.full((2, 2), np.nan),
+]
+
+
+@pytest.mark.parametrize("made", MATRICES, ids=repr)
+def test_an_array_is_a_matrix_or_refused(made):
+    for take in (TransitionMatrix.from_array, TransitionMatrix, round_bistochastic, Prior, from_matrix, coordinates):
+        refused_or(take, made)
+    refused_or(KeyTypes.of_counts, made)
+    refused_or(KeyTypes, ("a",), made, [1, 2])
+    refused_or(KeyTypes, ("a",), [[0], [1]], made)
+    refused_or(design, made, DifferentialPrivacy(1.0))
+
+
+def test_exact_fractions_make_a_matrix_and_text_does_not():
+    halves = TransitionMatrix.from_array([[Fraction(1, 2)] * 2] * 2)
+    assert halves == TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5]])
+    with pytest.raises(PostrandError, match="not made of real numbers"):
+        TransitionMatrix.from_array([["0.5", "0.5"], ["0.5", "0.5"]])
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+def test_a_number_in_a_call_is_one_or_refused(odd):
+    law = randomised_response(2, 1.0)
+    for call in (
+        lambda: randomised_response(odd, 1.0),
+        lambda: randomised_response(2, odd),
+        lambda: TransitionMatrix.identity(odd),
+        lambda: Prior.uniform(odd),
+        lambda: Prior([0.5, 0.5], odd),
+        lambda: delta(law, odd),
+        lambda: renyi(law, odd),
+        lambda: compose(law, odd),
+        lambda: compose(law, 1, odd),
+        lambda: shuffled_delta(odd, 10, 0.1),
+        lambda: shuffled_delta(1.0, odd, 0.1),
+        lambda: shuffled_delta(1.0, 10, odd),
+        lambda: shuffled_epsilon(1.0, 10, odd),
+        lambda: noisy_counts(np.array([3, 4]), odd),
+        lambda: design([0.5, 0.5], odd),
+        lambda: design([0.5, 0.5], DifferentialPrivacy(1.0), odd),
+        lambda: design([0.5, 0.5], DifferentialPrivacy(1.0), None, odd),
+        lambda: ReleaseKey(odd),
+        lambda: ReleaseKey.from_seed(odd),
+        lambda: ReleaseKey.from_hex(odd),
+        lambda: as_release_key(odd),
+    ):
+        refused_or(call)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Variable)])
+def test_a_field_of_a_variable_is_plain_data_or_refused(field, odd):
+    made = refused_or(lambda: Variable(**{"name": "a", "role": "key", "categories": ("x", "y"), field: odd}))
+    if made is not None:
+        book = Codebook((made,))
+        json.dumps(book.to_dict(), allow_nan=False)
+        refused_or(lambda: category_values(made))
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+def test_a_codebook_holds_variables_and_rules_or_is_refused(odd):
+    variable = Variable("a", role="key", categories=("x", "y"))
+    for call in (lambda: Codebook(odd), lambda: Codebook((variable,), odd), lambda: Codebook((variable, odd))):
+        refused_or(call)
+
+
+BOOK = {
+    "variables": [
+        {"name": "id", "role": "record_key", "type": "int64"},
+        {
+            "name": "sex",
+            "role": "key",
+            "categories": ["F", "M"],
+            "labels": ["Female", "Male"],
+            "label": "Sex",
+            "missing_codes": ["M"],
+        },
+        {"name": "area", "role": "key", "categories": ["n", "s", "w"], "ordered": True, "missing": "error"},
+        {"name": "age", "role": "sensitive", "categories": [1, 2, 3], "type": "int64"},
+        {"name": "work", "role": "sensitive", "categories": ["full", "none"]},
+        {"name": "pay", "role": "sensitive", "type": "double", "missing": "keep"},
+    ],
+    "rules": [{"age": [1], "work": "full"}],
+}
+PLAN = {
+    "source": {"file": "survey.csv", "codebook": "codebook.toml"},
+    "privacy": {"model": "differential", "epsilon": 9.0},
+    "design": {"structure": "uniform-off-diagonal", "objective": "information", "prior": "uniform"},
+    "release": {"format": "same", "shuffle": True, "release_ids": False},
+    "metadata": {"title": "Survey", "creator": "Agency"},
+    "blocks": [
+        {"variables": ["sex"], "matrix": [[0.75, 0.25], [0.25, 0.75]]},
+        {
+            "variables": ["area"],
+            "privacy": {
+                "model": "metric",
+                "epsilon": 1.0,
+                "distance": {"kind": "adjacency", "edges": [["n", "s"], ["s", "w", 2.0]]},
+            },
+            "structure": {"model": "metric"},
+            "objective": "distance",
+        },
+        {"variables": ["age", "work"], "privacy": {"model": "differential", "epsilon": 1.0}, "prior": "file"},
+    ],
+    "numerical": [{"variables": ["pay"], "method": {"model": "rank-blocks", "k": 3}, "form": "permute"}],
+}
+ROWS = [f"{k},{'FM'[k % 2]},{'nsw'[k % 3]},{2 + k % 2},{'full' if k % 4 else 'none'},{k / 4}" for k in range(24)]
+LEAVES = st.sampled_from(
+    [
+        True,
+        False,
+        0,
+        -1,
+        1,
+        10**30,
+        2**62,
+        0.5,
+        math.nan,
+        math.inf,
+        -math.inf,
+        1e308,
+        5e-324,
+        "",
+        "x",
+        "sex",
+        "\0",
+        "a\nb",
+        "../" * 2000,
+        datetime.date(2026, 1, 1),
+        datetime.datetime(2026, 1, 1, 12),
+        datetime.time(1),
+    ]
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["model", "a", "kind"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def places(data, path=()):
+    """Yield the path of every entry of nested plain data."""
+    if path:
+        yield path
+    pairs = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for name, entry in pairs:
+        yield from places(entry, (*path, name))
+
+
+def changed(data, path, value):
+    data = copy.deepcopy(data)
+    inner = data
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return data
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("survey")
+    (folder / "survey.csv").write_text("\n".join(["id,sex,area,age,work,pay", *ROWS]) + "\n")
+    (folder / "codebook.toml").write_text(tomlkit.dumps(BOOK))
+    (folder / "plan.toml").write_text(tomlkit.dumps(PLAN))
+    return folder
+
+
+def test_the_plan_that_is_changed_is_a_good_one(survey, tmp_path):
+    assert run(load_plan(survey / "plan.toml"), tmp_path / "out").codebook.names[0] == "sex"
+
+
+@settings(max_examples=300)
+@given(path=st.sampled_from(list(places(PLAN))), value=VALUES)
+def test_a_plan_with_any_entry_changed_is_carried_out_or_refused(survey, path, value):
+    plan = refused_or(plan_from_dict, changed(PLAN, path, value), survey)
+    if plan is not None:
+        refused_or(run, plan, survey / "out")
+        remove(survey / "out")
+    assert sorted(p.name for p in survey.iterdir()) == ["codebook.toml", "plan.toml", "survey.csv"]
+
+
+@settings(max_examples=300)
+@given(path=st.sampled_from(list(places(BOOK))), value=VALUES)
+def test_a_codebook_with_any_entry_changed_is_used_or_refused(survey, tmp_path_factory, path, value):
+    (survey / "codebook.toml").write_text(tomlkit.dumps(changed(BOOK, path, value)), encoding="utf-8")
+    try:
+        plan = refused_or(load_plan, survey / "plan.toml")
+        if plan is not None:
+            refused_or(run, plan, survey / "out")
+            remove(survey / "out")
+    finally:
+        (survey / "codebook.toml").write_text(tomlkit.dumps(BOOK))
+    assert sorted(p.name for p in survey.iterdir()) == ["codebook.toml", "plan.toml", "survey.csv"]
+
+
+def remove(folder):
+    for path in folder.iterdir() if folder.exists() else ():
+        path.unlink()
+    if folder.exists():
+        folder.rmdir()
