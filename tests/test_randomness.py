@@ -105,3 +105,44 @@ def test_unfit_record_keys(column, message):
 def test_small_counts_of_duplicates_are_not_shown():
     assert "2 records" not in str(duplicate_keys(2))
     assert "12 records" in str(duplicate_keys(12))
+
+
+@pytest.mark.parametrize(
+    "held", [bytes(range(200, 232)), b"ab" * 32, b"AB" * 32 + b"\n", b"ab" * 32 + b"\r\n", b" " + b"0f" * 32 + b"\n\n"]
+)
+def test_a_key_file_holds_bytes_or_digits(tmp_path, held):
+    (tmp_path / "key").write_bytes(held)
+    found = ReleaseKey.from_file(tmp_path / "key")
+    assert found.secret == (held if len(held) == 32 else bytes.fromhex(held.decode()))
+    assert found.is_private
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        b"",
+        b"\xff\xfe" * 32,
+        b"\x80" * 31,
+        b"\x80" * 33,
+        "ключ".encode() * 8,
+        b"ab" * 16,  # 32 characters of text are no 32 random bytes
+        b"correct horse battery staple 123",
+        b"ab" * 31 + b"xy",
+        b"ab" * 33,
+        b"ab" * 32 + b"\0",
+        "ａｂ".encode() * 32,
+    ],
+)
+def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held):
+    (tmp_path / "key").write_bytes(held)
+    with pytest.raises(UsageError, match="not well formed; wanted 32 bytes, or 64 hexadecimal digits") as caught:
+        ReleaseKey.from_file(tmp_path / "key")
+    shown = str(caught.value) + repr(caught.value.__cause__)
+    assert not held or not any(piece in shown for piece in (held[:6].decode("latin-1"), held.hex()[:8], "0x", "byte "))
+
+
+@pytest.mark.parametrize("name", [".", "none", "key/below", "n" * 300, "\0", "/dev/zero"])
+def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name):
+    (tmp_path / "key").write_bytes(b"ab" * 32)
+    with pytest.raises(UsageError, match="release key"):
+        ReleaseKey.from_file(tmp_path / name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from postrand.errors import DataError, UsageError, sentence
 
 KEY_BYTES = 32
+_LONGEST_KEY = 1024  # bytes read of a file that should hold a key
 _SALT = b"postrand/1"
 _AES_BLOCK = 16
 SMALLEST_SHOWN_COUNT = 5
@@ -72,6 +74,29 @@ class ReleaseKey:
             return cls(bytes.fromhex(text.strip()))
         except (ValueError, AttributeError, TypeError):
             raise UsageError(_wrong_key()) from None
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ReleaseKey:
+        """Return the key that a file holds: 32 bytes, or 64 hexadecimal digits with or without a line end.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be read or holds anything else; the message never shows what it holds.
+        """
+        try:
+            with Path(path).open("rb") as file:
+                held = file.read(_LONGEST_KEY)
+        except (OSError, ValueError) as error:
+            got = getattr(error, "strerror", None) or "no name of a file"
+            raise UsageError(sentence("the release key cannot be read", where=str(path), got=got)) from None
+        if len(held) == KEY_BYTES and not held.isascii():
+            return cls(held)
+        try:
+            return cls.from_hex(held.decode("ascii"))
+        except (UnicodeDecodeError, UsageError):
+            fix = "write one with: head -c 32 /dev/urandom > key"
+            raise UsageError(_wrong_key(where=f"key file {Path(path).name!r}", fix=fix)) from None
 
     @classmethod
     def from_seed(cls, seed: int) -> ReleaseKey:
@@ -209,7 +234,6 @@ def _expand(secret: bytes, label: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=_SALT, info=label).derive(secret)
 
 
-def _wrong_key() -> str:
-    return sentence(
-        "the release key is not well formed", wanted=f"{KEY_BYTES} bytes, or {2 * KEY_BYTES} hexadecimal digits"
-    )
+def _wrong_key(where: str = "", fix: str = "") -> str:
+    wanted = f"{KEY_BYTES} bytes, or {2 * KEY_BYTES} hexadecimal digits"
+    return sentence("the release key is not well formed", where=where, wanted=wanted, fix=fix)
