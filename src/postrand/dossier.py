@@ -61,6 +61,12 @@ class Dossier:
         pictures = {title: curve.svg() for title, curve in curves.items()}
         return report.internal_report(mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures)
 
+    def files(
+        self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
+    ) -> dict[str, str | bytes]:
+        """Return the files of the dossier by name."""
+        return {"dossier.json": self.text, "dossier.html": self.page(data_path, mechanism, certificate, summary)}
+
     def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
         """Yield the privacy-utility curve of each small variable that is perturbed alone, at its own frequencies."""
         alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]

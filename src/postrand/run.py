@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from postrand import formats, metadata, release
 from postrand.blocks import DesignedBlock, check_rules
@@ -81,24 +79,20 @@ def run(
                 progress=step,
             )
 
-    with ExitStack() as stack:
-        if dossier is not None:
-            found = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate)
-            put = stack.enter_context(release.dossier(dossier, {"dossier.json": found.text}, release=out))
-
-            def inspect(*made: Any) -> None:
-                put("dossier.html", found.page(*made))
-
-        made = release.write(
-            out,
-            data_writer=write_data,
-            data_name=name,
-            mechanism=mechanism,
-            claims=claims,
-            facts=facts,
-            extra=partial(metadata.files, plan.metadata),
-            inspect=None if dossier is None else inspect,
-        )
+    inside = None
+    if dossier is not None:
+        inside = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate)
+    made = release.write(
+        out,
+        data_writer=write_data,
+        data_name=name,
+        mechanism=mechanism,
+        claims=claims,
+        facts=facts,
+        extra=partial(metadata.files, plan.metadata),
+        dossier=dossier,
+        inspect=None if inside is None else inside.files,
+    )
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return made

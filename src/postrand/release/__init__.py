@@ -1,7 +1,7 @@
 """The public bundle: written whole or not at all, read, and verified from its bytes alone."""
 
 from postrand.release.audit import Check, Verification
-from postrand.release.bundle import Inspect, Release, check_targets, dossier, released_codebook, write
+from postrand.release.bundle import Inspect, Release, check_targets, released_codebook, write
 from postrand.release.verification import read, rebuild_report, verify
 
 read_release = read
@@ -13,7 +13,6 @@ __all__ = [
     "Release",
     "Verification",
     "check_targets",
-    "dossier",
     "read",
     "read_release",
     "rebuild_report",

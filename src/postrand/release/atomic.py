@@ -6,7 +6,8 @@ import itertools
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,37 +20,83 @@ PUBLIC, PRIVATE = 0o777, 0o700
 def appearing(directory: Path, mode: int = PUBLIC) -> Iterator[Path]:
     """Yield a hidden directory beside ``directory``, and give it that name when the block ends without an error.
 
-    Every file is flushed to the disk before the name appears. ``mode`` is that of the directory, under the umask. On
-    any error or interruption the hidden directory is removed, and nothing is left behind.
+    See :func:`appearing_together`.
+    """
+    with appearing_together((directory, mode)) as (staging,):
+        yield staging
+
+
+@contextmanager
+def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]:
+    """Yield a hidden directory beside each target, and give all their names when the block ends without an error.
+
+    Targets are directories with their modes, under the umask; until they appear nobody but their owner can read them.
+    Every file is flushed to the disk before the first name appears. They appear in the order given; where one is
+    refused its name those before it vanish again. On any error or interruption the hidden directories are removed, and
+    nothing is left behind.
 
     Raises
     ------
     ReleaseError
-        If ``directory`` exists, now or when the block ends, or the disk refuses a step of the writing.
+        If a directory exists, now or when the block ends, or the disk refuses a step of the writing.
     """
-    raise_all(ReleaseError, target_problems(directory))
-    staging = directory.parent / f".{directory.name}.{secrets.token_hex(8)}.partial"
+    raise_all(ReleaseError, [p for directory, _ in targets for p in target_problems(directory)])
+    staged = {_hidden(directory): directory for directory, _ in targets}
     try:
-        staging.mkdir(mode)
-        yield staging
-        for path in staging.rglob("*"):
-            _flush(path)
-        _flush(staging)
-        # rename(2) refuses a target that exists, unless it is an empty directory: a race can destroy nothing.
-        staging.rename(directory)
+        for staging in staged:
+            staging.mkdir(PRIVATE)
+        yield tuple(staged)
+        for staging in staged:
+            for path in staging.rglob("*"):
+                _flush(path)
+            _flush(staging)
+        for staging, (_, mode) in zip(staged, targets, strict=True):
+            staging.chmod(_under_umask(staging, mode))
+        _rename_all(staged)
     except OSError as error:
+        # The last target is named where the error does not tell: it is the release.
+        refused = [d for staging, d in staged.items() if str(error.filename or "").startswith(str(staging))]
         raise ReleaseError(
             sentence(
                 "writing failed, and nothing was left behind",
-                where=str(directory),
+                where=str([*staged.values(), *refused][-1]),
                 got=error.strerror or str(error),
                 fix="check free space and permissions, then run again",
             )
         ) from error
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    with suppress(OSError):  # the release is whole by now; some file systems cannot flush a directory
-        _flush(directory.parent)
+        for staging in staged:
+            shutil.rmtree(staging, ignore_errors=True)
+    with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
+        for parent in {directory.parent for directory in staged.values()}:
+            _flush(parent)
+
+
+def _rename_all(staged: Mapping[Path, Path]) -> None:
+    """Rename each directory, or none: where one is refused, or an interruption comes, those before it go back."""
+    try:
+        for staging, directory in staged.items():
+            # rename(2) refuses a target that exists, unless it is an empty directory: a race can destroy nothing.
+            staging.rename(directory)
+    except BaseException:
+        for staging, directory in staged.items():
+            if not staging.exists():  # so the directory is the one that was staged
+                directory.rename(staging)
+        raise
+
+
+def _hidden(directory: Path) -> Path:
+    """Return a new name beside the directory, short enough for any name that the directory can have."""
+    return directory.parent / f".{directory.name[:40]}.{secrets.token_hex(8)}.partial"
+
+
+def _under_umask(folder: Path, mode: int) -> int:
+    """Return the mode that a new directory gets there: asked of the system, since the umask cannot be read alone."""
+    probe = folder / ".mode"
+    probe.mkdir(mode)
+    found = stat.S_IMODE(probe.stat().st_mode)
+    probe.rmdir()
+    return found
 
 
 def target_problems(directory: Path) -> list[str]:

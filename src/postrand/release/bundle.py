@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ MAX_R_CATEGORIES = 1000
 """The files for R, which hold every probability as text, are left out where a block has more categories."""
 DATA = "data"
 """The one folder that a release may hold: its data, where that is in several files."""
-Inspect = Callable[[Path, Mechanism, Certificate, Summary], None]
+Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
 Extra = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str]]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
@@ -85,6 +84,7 @@ def write(
     claims: Iterable[Claim | PrivacyModel] = (),
     facts: Facts | None = None,
     extra: Mapping[str, str] | Extra | None = None,
+    dossier: str | Path | None = None,
     inspect: Inspect | None = None,
 ) -> Release:
     """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
@@ -106,14 +106,15 @@ def write(
     extra
         Further text files by name, for example metadata, or a function that makes them of the data file, the released
         mechanism, the certificate and the summary; ``verify`` checks their digests only.
-    inspect
-        Called with the same before the release appears, so that what is made of them (the internal report) fails
-        with it.
+    dossier, inspect
+        Where the internal dossier goes, apart from the release and readable by its owner only, and the function that
+        gives its files by name, called with the same. Release and dossier appear together or not at all: the dossier
+        first, so that no release is ever without the dossier that was asked for.
 
     Raises
     ------
     ReleaseError
-        If the directory exists, a name is unsafe, or the disk refuses a step of the writing.
+        If a directory exists or lies inside the other, a name is unsafe, or the disk refuses a step of the writing.
     PrivacyError
         If a claim fails.
     DataError
@@ -125,12 +126,14 @@ def write(
     codebook = released_codebook(mechanism.require_codebook(), facts)
     mechanism = mechanism.bind(codebook)
     certificate = certify(mechanism, claims, facts)
-    with atomic.appearing(directory) as staging:
+    check_targets(directory, dossier)
+    targets = [] if dossier is None else [(Path(dossier), atomic.PRIVATE)]
+    with atomic.appearing_together(*targets, (directory, atomic.PUBLIC)) as (*internal, staging):
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
         check_bytes(staging / data_name, mechanism)
-        if inspect is not None:
-            inspect(staging / data_name, mechanism, certificate, summary)
+        for folder in internal:
+            write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
         texts = {n: t.encode() for n, t in made(staging / data_name, mechanism, certificate, summary).items()}
         raise_all(ReleaseError, name_problems([data_name, *texts]))
         derived = derive(mechanism, certificate, summary, data_name)
@@ -159,33 +162,13 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
     }
 
 
-@contextmanager
-def dossier(
-    directory: str | Path, files: Mapping[str, str | bytes], *, release: str | Path
-) -> Iterator[Callable[[str, str | bytes], None]]:
-    """Write the internal dossier, apart from the release and readable by its owner only, around a block of work.
-
-    The block is given a function that puts one more file into it, by name and content. The directory appears when the
-    block ends without an error, so that no dossier is left of a release that failed.
-
-    Raises
-    ------
-    ReleaseError
-        If the directory exists, lies inside the release or holds it, a name is unsafe, or the disk refuses.
-    """
-    directory = Path(directory)
-    raise_all(ReleaseError, [*name_problems(list(files)), *atomic.nesting_problems(directory, Path(release))])
-    with atomic.appearing(directory, atomic.PRIVATE) as staging:
-
-        def put(name: str, content: str | bytes) -> None:
-            raise_all(ReleaseError, name_problems([name]))
-            path = staging / name
-            path.touch(0o600)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-        for name, content in files.items():
-            put(name, content)
-        yield put
+def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write the internal files, readable by their owner only; raises ReleaseError for an unsafe name."""
+    raise_all(ReleaseError, name_problems(list(files)))
+    for name, content in files.items():
+        path = folder / name
+        path.touch(0o600)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
