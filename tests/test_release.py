@@ -197,33 +197,109 @@ def test_data_that_does_not_fit_is_not_released(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+INTERNAL: dict[str, str | bytes] = {"risk.json": "{}", "page.html": b"x"}
+
+
+def internal(*_: object) -> dict[str, str | bytes]:
+    return INTERNAL
+
+
 def test_the_dossier_is_private_and_apart(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {"risk.json": "{}", "page.html": b"x"}
-    made = tmp_path / "inside"
-    with release.dossier(made, files, release=tmp_path / "out") as put:
-        assert not made.exists()
-        put("more.html", "y")
-    assert sorted(p.name for p in made.iterdir()) == ["more.html", "page.html", "risk.json"]
-    assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == {0o600}
-    (tmp_path / "out").mkdir()
-    (tmp_path / "alias").symlink_to(tmp_path / "out")
-    for dossier in (tmp_path / "out" / "dossier", tmp_path / "alias" / "dossier", tmp_path, tmp_path / "out"):
-        with (
-            pytest.raises(ReleaseError, match="inside another"),
-            release.dossier(dossier, files, release=tmp_path / "out"),
-        ):
-            pass
-    assert os.listdir(tmp_path / "out") == []
+    inside, out = tmp_path / "inside", tmp_path / "out"
+    made = make(out, dossier=inside, inspect=internal)
+    assert sorted(p.name for p in inside.iterdir()) == sorted(INTERNAL)
+    assert stat.S_IMODE(inside.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(p.stat().st_mode) for p in inside.iterdir()} == {0o600}
+    assert not set(INTERNAL) & {p.name for p in made.path.iterdir()}
+    (tmp_path / "alias").symlink_to(tmp_path)
+    for one, other in ((tmp_path / "new", tmp_path / "new"), (tmp_path / "new", tmp_path / "alias" / "new")):
+        with pytest.raises(ReleaseError, match="inside another"):
+            make(one, dossier=other, inspect=internal)
+    assert sorted(os.listdir(tmp_path)) == ["alias", "inside", "out"]
 
 
-def test_a_release_that_fails_leaves_no_dossier(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ZeroDivisionError),
-        release.dossier(tmp_path / "inside", {"risk.json": "{}"}, release=tmp_path / "out"),
-    ):
-        raise ZeroDivisionError
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
+def test_nobody_else_reads_a_release_before_it_appears(tmp_path: Path, umask: int, mode: int) -> None:
+    seen = []
+
+    def write(path: Path) -> None:
+        seen.append(stat.S_IMODE(path.parent.stat().st_mode))
+        writer_of(released_table())(path)
+
+    before = os.umask(umask)
+    try:
+        make(tmp_path / "out", data_writer=write)
+    finally:
+        os.umask(before)
+    assert seen == [0o700]
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == mode
+    assert not (tmp_path / "out" / ".mode").exists()
+
+
+@pytest.mark.parametrize("late", ["inside", "out"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_name_that_is_taken_meanwhile_leaves_neither_release_nor_dossier(
+    tmp_path: Path, late: str, kind: str
+) -> None:
+    def taken(*_: object) -> dict[str, str | bytes]:
+        if kind == "folder":
+            (tmp_path / late).mkdir()
+            (tmp_path / late / "theirs").touch()
+        else:
+            (tmp_path / late).write_text("theirs")
+        return INTERNAL
+
+    with pytest.raises(ReleaseError, match=rf"{late}: writing failed, and nothing was left behind"):
+        make(tmp_path / "out", dossier=tmp_path / "inside", inspect=taken)
+    assert os.listdir(tmp_path) == [late]
+    assert (tmp_path / late).is_file() or os.listdir(tmp_path / late) == ["theirs"]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_an_interruption_between_the_names_leaves_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    rename, calls = Path.rename, []
+
+    def interrupted(self: Path, target: Path) -> Path:
+        """Interrupt before the first name, before the second, or after it: the last moment before all is done."""
+        calls.append(target)
+        if len(calls) == step < 3:
+            raise KeyboardInterrupt
+        found = rename(self, target)
+        if len(calls) == 2 and step == 3:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "out", dossier=tmp_path / "inside", inspect=internal)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_under_the_dossier_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        if self.name == "page.html":
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(ReleaseError, match=r"inside: writing failed, .* got No space left on device") as caught:
+        make(tmp_path / "out", dossier=tmp_path / "inside", inspect=internal)
+    assert len(caught.value.problems) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_dossier_with_an_unsafe_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="no safe file name"):
+        make(tmp_path / "out", dossier=tmp_path / "inside", inspect=lambda *_: {"../risk.json": ""})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_long_name_is_a_name(tmp_path: Path) -> None:
+    assert make(tmp_path / ("n" * 250)).path.is_dir()
 
 
 def test_targets_are_checked_together(tmp_path: Path) -> None:
