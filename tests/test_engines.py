@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -139,7 +139,12 @@ def selected() -> Mechanism:
     return Mechanism((Block(("age", "sex"), TransitionMatrix(weights), cells, "confidential"),), BOOK)
 
 
-LAWS = {"independent": mechanism, "joint": partial(mechanism, joint=True), "strata": stratified, "selected": selected}
+LAWS: dict[str, Callable[[], Mechanism]] = {
+    "independent": mechanism,
+    "joint": partial(mechanism, joint=True),
+    "strata": stratified,
+    "selected": selected,
+}
 
 
 def perturbed(engine, table=None, law=None, **options) -> pa.Table:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Edge = tuple[int, int, float]
 Edges = tuple[Edge, ...]
+Points = tuple[tuple[float, float], ...]
 _SLACK = 1e-9  # relative: distances made from coordinates are rounded
 
 KINDS = ("ranks", "adjacency", "coordinates", "matrix")
@@ -113,6 +114,19 @@ def as_edges(edges: object) -> Edges:
     return tuple((int(i), int(k), float(length)) for i, k, length in held)
 
 
+def as_points(points: object) -> Points:
+    """Return points ``(x, y)`` as plain numbers; raises SpecificationError if they are anything else.
+
+    >>> as_points([[0, 1.5]])
+    ((0.0, 1.5),)
+    """
+    entries = listed(points)
+    array = np.zeros((0, 2)) if entries == () else real_array(entries, "the list of points")
+    if array.ndim != 2 or array.shape[1] != 2 or not np.isfinite(array).all():
+        raise SpecificationError(sentence("points are not well formed", wanted="lists of two numbers"))
+    return tuple((float(x), float(y)) for x, y in array)
+
+
 def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
     """Return the distance matrix (S, S) of the edges; infinite between unconnected categories."""
     i, k, length = (np.array(x) for x in zip(*edges, strict=True))
@@ -148,7 +162,8 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
     """Return the edges that a plan describes, on the codes of one variable.
 
     ``"ranks"``, or a table with ``kind``: ``ranks``; ``adjacency`` with ``edges = [["North", "East"], ["East", "West",
-    2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order.
+    2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order. What
+    is read here is published: a claim on distances can be checked by those only who have them.
 
     Where missing values are a category, ``missing`` is its distance to every other: at least half the largest distance
     between others, or the way through it would be a short cut. There is no default: how near "missing" is to an answer
@@ -170,10 +185,24 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
         )
     try:
         edges = _with_missing(_edges(kind, data, variable), data.get("missing"), variable, where)
+        points_from(data, variable)
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
         raise SpecificationError(sentence("the distance is not well formed", where=where, got=shown(error))) from None
     raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size, _labels(variable))])
     return edges
+
+
+def points_from(data: Any, variable: Variable) -> Points:
+    """Return where a plan's distance, which :func:`edges_from` has read, places the categories; () where it does not.
+
+    Distances of other kinds than coordinates may have ``points`` too, for the drawing alone. Not drawn are points in
+    other than two dimensions, and variables with a category of missing values, which has no place.
+    """
+    if not isinstance(data, Mapping) or "points" not in data:
+        return ()
+    places = _places(data["points"], variable)
+    drawn = variable.missing != "category" and all(len(place) == 2 for place in places)
+    return as_points(places) if drawn else ()
 
 
 def _with_missing(edges: Edges, missing: object, variable: Variable, where: str) -> Edges:
@@ -212,19 +241,27 @@ def _edges(kind: str, data: Mapping[str, Any], variable: Variable) -> Edges:
         if rows.shape != (size, size):
             raise SpecificationError(sentence("the matrix does not fit the categories", got=rows.shape, wanted=size))
         return from_matrix(rows, labels)
-    entries = data["edges" if kind == "adjacency" else "points"]
-    named = [c for entry in entries for c in (entry[:2] if kind == "adjacency" else entry[:1])]
-    unknown = [c for c in dict.fromkeys(named) if c not in codes]
-    raise_all(
-        SpecificationError,
-        [sentence(f"{c!r} is no category of {variable.name!r}{nearest(str(c), map(str, codes))}") for c in unknown],
-    )
-    if kind == "adjacency":
-        return tuple((codes[e[0]], codes[e[1]], float(e[2]) if len(e) > 2 else 1.0) for e in entries)
-    places = {entry[0]: entry[1:] for entry in entries}
-    without = [c for c in codes if c not in places]
+    if kind == "coordinates":
+        return coordinates(_places(data["points"], variable), labels)
+    _check_known((c for entry in data["edges"] for c in entry[:2]), variable)
+    return tuple((codes[e[0]], codes[e[1]], float(e[2]) if len(e) > 2 else 1.0) for e in data["edges"])
+
+
+def _places(points: Any, variable: Variable) -> list[Any]:
+    """Return the coordinates of each category, in codebook order."""
+    places = {entry[0]: entry[1:] for entry in points}
+    _check_known(places, variable)
+    without = [c for c in variable.categories if c not in places]
     raise_all(SpecificationError, [sentence(f"category {c!r} has no coordinates") for c in without[:10]])
-    return coordinates([places[c] for c in codes], labels)
+    return [places[c] for c in variable.categories]
+
+
+def _check_known(named: Iterable[Any], variable: Variable) -> None:
+    known = variable.categories
+    unknown = [c for c in dict.fromkeys(named) if c not in known]
+    hints = [nearest(str(c), map(str, known)) for c in unknown]
+    what = [f"{c!r} is no category of {variable.name!r}{hint}" for c, hint in zip(unknown, hints, strict=True)]
+    raise_all(SpecificationError, map(sentence, what))
 
 
 def _pair(mask: NDArray[np.bool_], names: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def describe(value: Any) -> str:
     'differential (epsilon = 1.0)'
     """
     chosen = to_dict(value)
-    fields = ", ".join(f"{name} = {field}" for name, field in chosen.items() if name != "model")
+    fields = ", ".join(f"{name} = {field}" for name, field in chosen.items() if name != "model" and field != [])
     return f"{chosen['model']} ({fields})" if fields else str(chosen["model"])
 
 

@@ -16,7 +16,7 @@ from postrand.codebook import Codebook
 from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
 from postrand.design.budget import Share
 from postrand.design.l2_recognition import LeastLoss
-from postrand.distances import edges_from
+from postrand.distances import edges_from, points_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.infer import load_codebook
 from postrand.metadata import Description
@@ -271,8 +271,10 @@ class _Check:
             variables = []
         asked = entry.get("privacy", self.unasked)
         if isinstance(asked, Mapping) and "distance" in asked and variables and codebook is not None:
-            found = self.attempt(edges_from, asked["distance"], [codebook[v] for v in variables if v in codebook], part)
-            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or ()}
+            named = [codebook[v] for v in variables if v in codebook]
+            found = self.attempt(edges_from, asked["distance"], named, part)
+            places = points_from(asked["distance"], named[0]) if found else ()
+            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or (), "points": places}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
         choices = {**self.defaults(privacy), **self.choices(entry, part)}
         if choices.get("objective") == ExpectedDistance() and isinstance(privacy, MetricPrivacy):

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.distances import Edges, as_edges
+from postrand.distances import Edges, Points, as_edges, as_points
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.exact import exp_float, exp_lower, format_upper, log_upper
 from postrand.matrix import TransitionMatrix
@@ -29,10 +29,12 @@ class MetricPrivacy:
     ``edges`` are ``(code, code, length)``. It is enough that both directions of every edge hold: along a path the
     ratios multiply and the lengths add. For one block of one variable. All lengths 1 between all pairs: plain ε-DP.
 
+    ``points``, one ``(x, y)`` for each category, are where the report draws them; the claim does not depend on them.
+
     Raises
     ------
     SpecificationError
-        If the edges are not ``(code, code, length)``.
+        If the edges are not ``(code, code, length)``, or the points not ``(x, y)``.
     PrivacyError
         If ε or a length is not positive, or there are no edges.
 
@@ -46,9 +48,11 @@ class MetricPrivacy:
     name: ClassVar[str] = "metric"
     epsilon: float
     edges: Edges
+    points: Points = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", as_edges(self.edges))
+        object.__setattr__(self, "points", as_points(self.points))
         raise_all(PrivacyError, self._problems())
         object.__setattr__(self, "epsilon", finite(self.epsilon))
 
@@ -63,6 +67,8 @@ class MetricPrivacy:
             yield sentence("there are no edges", fix="give a distance: ranks, adjacency, coordinates or a matrix")
         if any(not length > 0 or i == k for i, k, length in self.edges):
             yield sentence("an edge is a loop, or its length is not positive", wanted="length > 0")
+        if self.points and self.edges and len(self.points) != 1 + max(max(e[:2]) for e in self.edges):
+            yield sentence("the points are not one for each category", got=len(self.points))
         elif any(not _SMALLEST < finite(self.epsilon) * length < _LARGEST for _, _, length in self.edges):
             wanted = f"{_SMALLEST:g} < ε d < {_LARGEST:g} for every edge"
             yield sentence("epsilon times a length is out of all proportion", wanted=wanted, fix="take another unit")

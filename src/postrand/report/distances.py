@@ -31,12 +31,12 @@ class Moves:
     reach: NDArray[np.float64]
 
 
-def edges_of(block: Block, certificate: Certificate) -> Sequence[Edge]:
-    """Return the map of a block that a metric claim is about; empty where there is none."""
+def metric_of(block: Block, certificate: Certificate) -> MetricPrivacy | None:
+    """Return the metric budget that is claimed for a block, with its map; None where there is none."""
     for claim in certificate.claims:
         if isinstance(claim.privacy, MetricPrivacy) and claim.variables == block.variables and block.cells is None:
-            return claim.privacy.edges
-    return ()
+            return claim.privacy
+    return None
 
 
 def moves(matrix: NDArray[np.float64], edges: Sequence[Edge]) -> Moves:

@@ -15,19 +15,22 @@ from numpy.typing import NDArray
 
 from postrand import options
 from postrand.certificate import Certificate
-from postrand.distances import Edge
 from postrand.exact import format_upper
+from postrand.matrix import UNIT
 from postrand.mechanism import Block, Mechanism, weights_form
+from postrand.privacy import MetricPrivacy
 from postrand.report import svg, text
-from postrand.report.distances import edges_of, moves
+from postrand.report.distances import metric_of, moves
+from postrand.report.maps import picture
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.summary import Summary
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000
 MAX_LISTED = 10
+MAX_DRAWN = 6
 MAX_MAPS = 20
-"""Blocks after these show no distances, so that the page stays under 2 MB."""
+"""Blocks after these have no drawing of distances, and no table of them, so that the page stays under 2 MB."""
 PRIORS = {
     "public": ("public", "chosen from public figures, or from none"),
     "dp": ("differentially private", "tuned on frequencies that were themselves released with a guarantee"),
@@ -99,7 +102,7 @@ def _page(
             variables=found.variables[:VARIABLE_BUDGET],
             perturbed=len(found.variables),
             blocks=[
-                _block(view, edges_of(block, certificate) if k < MAX_MAPS else ())
+                _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
                 for k, (view, block) in enumerate(zip(found.blocks, mechanism.blocks, strict=False))
             ],
             left_out=len(mechanism.blocks) - len(found.blocks),
@@ -148,7 +151,7 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
     return {
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
-        "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items()),
+        "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
         "level": format_upper(float(finding.level)),
         "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
     }
@@ -171,7 +174,7 @@ def _option(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _block(view: BlockView, edges: Sequence[Edge]) -> dict[str, Any]:
+def _block(view: BlockView, metric: MetricPrivacy | None, draw: bool) -> dict[str, Any]:
     found, shown = view.corrected, list(view.shown)
     rows = [{"label": view.labels[k], "kept": view.diagonal[k], "released": view.released[k]} for k in shown]
     ends, largest = (0.0, 1.0), None
@@ -189,17 +192,20 @@ def _block(view: BlockView, edges: Sequence[Edge]) -> dict[str, Any]:
         "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
         "spread": _spread(view.diagonal),
         "largest": largest,
-        "moves": _moves(view, edges) if edges else {},
+        "moves": _moves(view, metric, draw) if metric else {},
     }
 
 
-def _moves(view: BlockView, edges: Sequence[Edge]) -> dict[str, Any]:
+def _moves(view: BlockView, metric: MetricPrivacy, draw: bool) -> dict[str, Any]:
     """Return the rows of the picture of distances: one for each category shown."""
-    found = moves(view.matrix, edges)
+    found = moves(view.matrix, metric.edges)
+    drawn = picture((view.matrix * UNIT).astype(np.int64), metric, view.labels) if draw else ("", "")
     columns = (found.shares.tolist(), found.expected.tolist(), found.reach.tolist())
     return {
         "heads": ["none", *(f"to {text.decimal(end)}" for end in found.ends[1:])],
         "rows": [(view.labels[k], *(column[k] for column in columns)) for k in view.shown],
+        "picture": drawn[0],
+        "words": drawn[1],
         "largest": float(found.expected.max()),
         "mean": float(found.expected.mean()),
     }

@@ -29,7 +29,7 @@ def bar(share: float) -> Markup:
     return Markup(
         '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="track" width="100" height="8"/><rect class="fill" width="{}" height="8"/></svg>'
-    ).format(_number(length))
+    ).format(number(length))
 
 
 def axis_end(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[float, float]:
@@ -47,22 +47,22 @@ def axis_end(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[float
 
 def interval(released: float, value: float, low: float, high: float, axis: tuple[float, float]) -> Markup:
     """Return a row of a dot plot: the released share (ring), the corrected share (dot) and its 95% interval (line)."""
-    x = [_number(_place(v, axis)) for v in (0.0, low, high, released, value)]
+    x = [number(_place(v, axis)) for v in (0.0, low, high, released, value)]
     middle = HEIGHT / 2
     return Markup(
         '<svg class="dots" viewBox="0 0 {w} {h}" aria-hidden="true"><path class="zero" d="M{0} 0V{h}"/>'
         '<path class="line" d="M{1} {m}H{2}"/><circle class="ring" cx="{3}" cy="{m}" r="4"/>'
         '<circle class="dot" cx="{4}" cy="{m}" r="3.5"/></svg>'
-    ).format(*x, w=WIDTH, h=HEIGHT, m=_number(middle))
+    ).format(*x, w=WIDTH, h=HEIGHT, m=number(middle))
 
 
 def axis(ends: tuple[float, float]) -> Markup:
     """Return the axis above the rows of a dot plot, labelled in per cent at 0 and at the end."""
-    zero, end = _number(_place(0.0, ends)), _number(_place(ends[1], ends))
+    zero, end = number(_place(0.0, ends)), number(_place(ends[1], ends))
     return Markup(
         '<svg class="dots" viewBox="0 0 {w} {h}" aria-hidden="true"><text x="{0}" y="13" text-anchor="middle">0</text>'
         '<text x="{1}" y="13" text-anchor="end">{2}%</text></svg>'
-    ).format(zero, end, _number(100 * ends[1]), w=WIDTH, h=HEIGHT)
+    ).format(zero, end, number(100 * ends[1]), w=WIDTH, h=HEIGHT)
 
 
 def _place(value: float, ends: tuple[float, float]) -> float:
@@ -71,5 +71,6 @@ def _place(value: float, ends: tuple[float, float]) -> float:
     return _PAD + (WIDTH - 2 * _PAD) * (inside - start) / (end - start)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a coordinate to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
