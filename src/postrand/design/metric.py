@@ -11,6 +11,7 @@ by ``max_j max(0, -r[i,j])``, and then ``Σ y`` is below every channel's value.
 from __future__ import annotations
 
 import math
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, kron
 
-from postrand.design.problem import Solution, refuse
+from postrand.design.general import ILL_CONDITIONED, describe
+from postrand.design.problem import DesignWarning, Solution, refuse
 from postrand.distances import Edges, shortest_paths
 from postrand.errors import DesignError, sentence
 from postrand.objectives import ExpectedChanges, Objective
@@ -43,7 +45,8 @@ _MARGIN = 1e-9  # of ε, so that rounding has room
 class Metric:
     """Search all matrices that meet a metric budget, by linear programming.
 
-    For the objectives expected distance and expected changes, up to 300 categories.
+    For the objectives expected distance and expected changes, up to 300 categories. A large map often has categories
+    that are hardly ever released: such a matrix warns (:class:`DesignWarning`), since frequencies cannot be estimated.
 
     Examples
     --------
@@ -67,9 +70,20 @@ class Metric:
         loss = prior[:, None] * loss_of(self, objective, distance)
         array, bound, steps = least_loss(loss, privacy.edges, privacy.epsilon * (1 - _MARGIN), distance)
         # A little more than the margin was given away: a bound for the budget itself.
-        return Solution(
-            array, bound * (1 - 2 * _MARGIN * privacy.epsilon * float(distance.max())), {"iterations": steps}
-        )
+        bound *= 1 - 2 * _MARGIN * privacy.epsilon * float(distance.max())
+        details = {**describe(array), "iterations": steps}
+        if details["condition"] > ILL_CONDITIONED:
+            other = Exponential().solve(prior, privacy, objective).array
+            assert isinstance(other, np.ndarray)
+            text = (
+                "The matrix that moves values least is not invertible in practice (condition number "
+                f"{details['condition']:.2g}): not all frequencies can be estimated from the release. Structure "
+                f"'exponential' has condition number {describe(other)['condition']:.2g}, at {objective.name} "
+                f"{objective.value(other, prior):.4g} instead of {objective.value(array, prior):.4g}."
+            )
+            warnings.warn(text, DesignWarning, stacklevel=3)
+            details["notes"] = (text,)
+        return Solution(array, bound, details)
 
 
 def loss_of(structure: Metric | Exponential, objective: Objective, distance: Floats) -> Floats:
