@@ -197,13 +197,14 @@ def test_a_least_share_reaches_the_law(folder):
         protect(folder, HEAD + both.replace("LEAST", "2.5"))
 
 
-def test_blocks_beyond_memory_are_refused(folder, monkeypatch):
-    text = HEAD + '[[blocks]]\nvariables = ["age", "job"]\n'
-    monkeypatch.setattr(blocks, "MAX_CELLS", 6)  # one fewer than are feasible
+@pytest.mark.parametrize(("structure", "limit"), [("uniform-off-diagonal", "CONSTANT_CELLS"), ("general", "CELLS")])
+def test_blocks_beyond_memory_are_refused(folder, monkeypatch, structure, limit):
+    text = HEAD + f'[[blocks]]\nvariables = ["age", "job"]\nstructure = "{structure}"\n'
+    monkeypatch.setattr(blocks, f"MAX_{limit}", 6)  # one fewer than are feasible
     with pytest.raises(DesignError, match="too many combinations; got 7; wanted at most 6"):
         protect(folder, text)
     assert not (folder / "out").exists()
-    monkeypatch.setattr(blocks, "MAX_CELLS", 7)
+    monkeypatch.setattr(blocks, f"MAX_{limit}", 7)
     assert protect(folder, text).mechanism.blocks[0].matrix.size == 7
 
 

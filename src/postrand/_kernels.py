@@ -37,6 +37,22 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
 
 
 @_compiled
+def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]
+    """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1."""
+    codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
+    others = off.size - 2
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        value = np.int64(words[i, lane] >> np.uint64(11))
+        share = off[code + 1]
+        if value < others * share:
+            other = value // share
+            released[i] = other + (other >= code)
+        else:
+            released[i] = code
+
+
+@_compiled
 def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
     """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
 

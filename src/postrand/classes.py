@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.forms import Constant
 from postrand.matrix import TransitionMatrix
 
 
@@ -18,19 +19,37 @@ def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
     >>> classes_of(TransitionMatrix.from_array([[0.5, 0, 0.5], [0, 1, 0], [0.25, 0, 0.75]])).tolist()
     [0, 1, 0]
     """
-    positive = matrix.weights > 0
-    if positive.all(axis=0).any():  # one column that every row reaches ties them all together
+    form = matrix.form
+    if isinstance(form, Constant) and not form.off.any():
+        return np.arange(matrix.size, dtype=np.int32)
+    if isinstance(form, Constant) or form.columns()[1].any():  # one column that every row reaches ties them together
         return np.zeros(matrix.size, dtype=np.int32)
     # Not at the top: only laws with classes need it, and it takes 25 MB and 60 ms of every run.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    labels: NDArray[np.int32] = connected_components(csr_array(positive), directed=False)[1].astype(np.int32)
+    labels: NDArray[np.int32] = connected_components(csr_array(form.weights > 0), directed=False)[1].astype(np.int32)
     return labels
+
+
+def moves(matrix: TransitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return pairs (i, j) with ``M[i,j] > 0``: all of them, or those of one row that reaches every category.
+
+    >>> moves(TransitionMatrix.from_array([[0.5, 0.5], [0, 1]]))
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    form = matrix.form
+    if not isinstance(form, Constant):
+        i, j = np.nonzero(form.weights)
+        return i, j
+    everything = np.arange(matrix.size)
+    return (np.full_like(everything, form.off.argmax()), everything) if form.off.any() else (everything, everything)
 
 
 def part(matrix: TransitionMatrix, inside: NDArray[np.intp]) -> TransitionMatrix:
     """Return the law among these categories, which must be whole classes: rows then still sum to 1."""
+    if isinstance(matrix.form, Constant):  # one class, or each category its own
+        return matrix if len(inside) == matrix.size else TransitionMatrix.identity(len(inside))
     return TransitionMatrix(matrix.weights[np.ix_(inside, inside)])
 
 

@@ -29,7 +29,10 @@ def row_entropies(weights: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def entropy_rate_lower(weights: NDArray[np.int64]) -> float:
-    """Return a float at or below ``H(P) = (1/S) Σ_u H(row u)`` (RDF (4), uniform μ), in nats, within 2e-13 relative."""
+    """Return a float at or below ``H(P) = (1/S) Σ_u H(row u)`` (RDF (4), uniform μ), in nats, within 2e-13 relative.
+
+    The mean of the rows given, shape (R, S), where R of them stand for all.
+    """
     return float(row_entropies(weights).mean()) * (1 - _RELATIVE_ERROR)
 
 
@@ -37,11 +40,12 @@ def beta_lower(laws: Sequence[NDArray[np.int64]]) -> float:
     """Return a float at or below ``Σ_k H(P_k) / Σ_k ln S_k`` (RDF Definitions 1 and 2), within 3e-13 relative.
 
     Exact, then rounded down, where all weights and sizes are powers of two. 1 where every law has one category only.
+    Of each law all rows are given, or as many as stand for all, shape (R, S).
 
     >>> beta_lower([np.full((2, 2), 2**52)]), beta_lower([np.eye(3, dtype=np.int64) * 2**53])
     (1.0, 0.0)
     """
-    most = math.fsum(math.log(law.shape[0]) for law in laws)
+    most = math.fsum(math.log(law.shape[1]) for law in laws)
     if most == 0:
         return 1.0
     exact = _dyadic_beta(laws)
@@ -64,7 +68,7 @@ def _dyadic_beta(laws: Sequence[NDArray[np.int64]]) -> Fraction | None:
     """Return β as an exact rational where logarithms to the base 2 are whole numbers; else None."""
     bits, most = Fraction(0), 0
     for law in laws:
-        size = law.shape[0]
+        rows, size = law.shape
         used = law[law > 0]
         if size & (size - 1) or (used & (used - 1)).any():
             return None
@@ -72,7 +76,7 @@ def _dyadic_beta(laws: Sequence[NDArray[np.int64]]) -> Fraction | None:
         spent = sum(
             int(w) * (_UNIT_BITS - int(w).bit_length() + 1) * int(n) for w, n in zip(powers, counts, strict=True)
         )
-        bits += Fraction(spent, size << _UNIT_BITS)
+        bits += Fraction(spent, rows << _UNIT_BITS)
         most += size.bit_length() - 1
     return bits / most
 

@@ -14,23 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.entropy import beta_lower, column_excess, entropy_rate_lower
 from postrand.errors import EstimationError, PrivacyError, SpecificationError, sentence, shown
 from postrand.exact import exp_lower, log_upper, within
+from postrand.forms import CONSTANT_SIZE, Constant, Dense, Factor, Form, constant_form
+from postrand.forms import UNIT as UNIT
 from postrand.plain import finite, is_whole, real_array
-
-UNIT = 1 << 53
-"""Every row of weights sums to exactly this: one unit of probability is 2^-53."""
 
 MAX_SIZE = 100_000
 ROW_SUM_TOLERANCE = 1e-9
 MAX_CONDITION = 1e12
-"""Beyond this 2-norm condition number float64 solutions keep no useful digits."""
+"""Beyond this condition number in the 1-norm float64 solutions keep no useful digits."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class TransitionMatrix:
     """Hold ``M[i, j] = P(released = j | true = i)`` as integers in units of 2^-53.
 
     ``weights`` has shape (S, S): rows are the true category, columns the released one, every row sums to exactly
     ``UNIT``, so ``array = weights / 2^53`` is exact in float64. A category that is never released is a zero column.
+    A law of at least 64 categories that is constant off the diagonal is held as two weights a row (``form``); its
+    ``weights`` are then made anew whenever they are asked for.
 
     Raises
     ------
@@ -46,26 +47,65 @@ class TransitionMatrix:
     (Fraction(3, 1), True)
     """
 
-    weights: NDArray[np.int64]
+    form: Form
 
-    def __post_init__(self) -> None:
+    def __init__(self, weights: ArrayLike) -> None:
         try:
-            weights = np.array(self.weights)
+            given = np.asarray(weights)
         except (ValueError, TypeError, OverflowError):
             raise SpecificationError(sentence("weights are not an array of integers", wanted="int64")) from None
-        _check_shape(weights)
-        if not np.issubdtype(weights.dtype, np.integer):
-            raise SpecificationError(sentence("weights are not integers", got=weights.dtype, wanted="int64"))
-        if weights.min() < 0 or weights.max() > UNIT:
+        _check_shape(given)
+        if not np.issubdtype(given.dtype, np.integer):
+            raise SpecificationError(sentence("weights are not integers", got=given.dtype, wanted="int64"))
+        if given.min() < 0 or given.max() > UNIT:
             raise SpecificationError(sentence("a weight is outside 0..2^53"))
-        weights = np.ascontiguousarray(weights, dtype=np.int64)
         # From 2,049 categories on, sums can wrap around 2^64 to look right: the float sum tells.
-        wrapped = weights.sum(axis=1, dtype=np.float64) > 2 * UNIT
-        off = np.flatnonzero((weights.sum(axis=1) != UNIT) | wrapped)
+        wrapped = given.sum(axis=1, dtype=np.float64) > 2 * UNIT
+        off = np.flatnonzero((given.sum(axis=1) != UNIT) | wrapped)
         if off.size:
             raise SpecificationError(sentence(f"row {off[0]} does not sum to 2^53", fix="use from_array"))
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
+        form: Form | None = constant_form(given.astype(np.int64, copy=False))
+        if form is None:
+            own = np.array(given, dtype=np.int64, order="C")
+            own.setflags(write=False)
+            form = Dense(own)
+        object.__setattr__(self, "form", form)
+
+    @classmethod
+    def constant(cls, diagonal: ArrayLike, off: ArrayLike) -> TransitionMatrix:
+        """Return the law with ``W[i,i] = diagonal[i]`` and ``W[i,j] = off[i]`` for every other j, shapes (S,).
+
+        Raises
+        ------
+        SpecificationError
+            If these are not whole numbers of 0 or more, with ``diagonal + (S-1) off = 2^53`` in each row.
+
+        Examples
+        --------
+        >>> M = TransitionMatrix.constant([2**52, 2**53], [2**52, 0])
+        >>> M.array.tolist()
+        [[0.5, 0.5], [0.0, 1.0]]
+        """
+        stay, move = np.asarray(diagonal), np.asarray(off)
+        if stay.ndim != 1 or stay.shape != move.shape or not stay.size:
+            what = "not one weight on and one off the diagonal for each row"
+            raise SpecificationError(sentence(what, got=f"shapes {stay.shape} and {move.shape}"))
+        if not all(np.issubdtype(a.dtype, np.integer) for a in (stay, move)):
+            raise SpecificationError(sentence("weights are not integers", got=f"{stay.dtype}, {move.dtype}"))
+        others = stay.size - 1
+        if min(stay.min(), move.min()) < 0 or stay.max() > UNIT or move.max() > UNIT // max(others, 1):
+            raise SpecificationError(sentence("a weight is outside what a row that sums to 2^53 can hold"))
+        held = Constant(stay.astype(np.int64), move.astype(np.int64))
+        wrong = np.flatnonzero(held.diagonal + others * held.off != UNIT)
+        if wrong.size:
+            raise SpecificationError(sentence(f"row {wrong[0]} does not sum to 2^53"))
+        if stay.size < CONSTANT_SIZE:
+            return cls(held.weights)
+        for array in (held.diagonal, held.off):
+            array.setflags(write=False)
+        made = cls.__new__(cls)
+        object.__setattr__(made, "form", held)
+        return made
 
     @classmethod
     def from_array(cls, array: ArrayLike) -> TransitionMatrix:
@@ -90,12 +130,22 @@ class TransitionMatrix:
     def identity(cls, size: int) -> TransitionMatrix:
         """Return the law that releases every category unchanged; raises SpecificationError unless ``size >= 1``."""
         check_size(size)
-        return cls(np.eye(size, dtype=np.int64) * UNIT)
+        return cls.constant(np.full(size, UNIT), np.zeros(size, dtype=np.int64))
 
     @property
     def size(self) -> int:
         """The number S of categories."""
-        return int(self.weights.shape[0])
+        return len(self.form.diagonal)
+
+    @property
+    def weights(self) -> NDArray[np.int64]:
+        """``W``, shape (S, S), rows true, columns released: not to be written to."""
+        return self.form.weights
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """``M[i, i]``, shape (S,): the probability of staying."""
+        return self.form.diagonal / float(UNIT)
 
     @property
     def array(self) -> NDArray[np.float64]:
@@ -108,11 +158,12 @@ class TransitionMatrix:
 
         Columns that are zero throughout are never released and do not count.
         """
-        high, low = self.weights.max(axis=0), self.weights.min(axis=0)
+        high, low = self.form.columns()
         used = high > 0
         if (low[used] == 0).any():
             return None
-        return max(Fraction(int(a), int(b)) for a, b in zip(high[used], low[used], strict=True))
+        pairs = set(zip(high[used].tolist(), low[used].tolist(), strict=True))
+        return max(Fraction(a, b) for a, b in pairs)
 
     @property
     def epsilon(self) -> float:
@@ -123,13 +174,15 @@ class TransitionMatrix:
     @property
     def is_bistochastic(self) -> bool:
         """Whether the columns too sum to exactly 1."""
+        if isinstance(self.form, Constant):  # column sums are Σ off + diagonal - off: all alike, so off is too
+            return bool((self.form.off == self.form.off[0]).all())
         # Sums that wrap around 2^64 cannot all come out right: the true ones add up to S 2^53.
         return bool((self.weights.sum(axis=0) == UNIT).all())
 
     @property
     def entropy_rate(self) -> float:
         """The mean entropy of a row, ``H(P) = -(1/S) Σ P ln P`` in nats (RDF (4)), rounded down."""
-        return entropy_rate_lower(self.weights)
+        return entropy_rate_lower(self._rows)
 
     @property
     def beta(self) -> float:
@@ -149,23 +202,40 @@ class TransitionMatrix:
                     fix="round_bistochastic() makes an exact law of a nearly bistochastic array",
                 )
             )
-        return beta_lower([self.weights])
+        return beta_lower([self._rows])
+
+    @property
+    def _rows(self) -> NDArray[np.int64]:
+        """Rows that stand for all: one where each is another in another order, as in bistochastic constant laws."""
+        if isinstance(self.form, Constant) and self.is_bistochastic:
+            return self.form.column(0)[None, :]
+        return self.weights
 
     @property
     def condition(self) -> float:
-        """The 2-norm condition number of ``M`` (inf where singular)."""
-        values = np.linalg.svd(self.array, compute_uv=False)
-        return float(values[0] / values[-1]) if values[-1] > 0 else math.inf
+        """The condition number of ``M`` in the 1-norm (inf where singular); see :class:`postrand.forms.Factor`."""
+        return self.form.factor().condition
 
-    def inverse(self) -> NDArray[np.float64]:
-        """Return ``M^-1`` in float64.
+    def times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``M x`` for x of shape (S,) or (S, n)."""
+        return self.form.times(x)
+
+    def factor(self) -> Factor:
+        """Return how to solve with ``M`` and its transpose.
 
         Raises
         ------
         EstimationError
             If ``M`` is singular or its condition number exceeds 1e12: frequencies are then not identifiable.
+
+        Examples
+        --------
+        >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+        >>> M.factor().solve_transposed(np.array([0.6, 0.4])).round(12).tolist()
+        [0.7, 0.3]
         """
-        condition = self.condition
+        factor = self.form.factor()
+        condition = factor.condition
         if not condition <= MAX_CONDITION:
             raise EstimationError(
                 sentence(
@@ -175,15 +245,29 @@ class TransitionMatrix:
                     fix="design an invertible matrix, for example structure UniformOffDiagonal",
                 )
             )
-        return np.asarray(np.linalg.inv(self.array), dtype=np.float64)
+        return factor
+
+    def inverse(self) -> NDArray[np.float64]:
+        """Return ``M^-1`` in float64, shape (S, S); raises as :meth:`factor`."""
+        return self.factor().solve(np.eye(self.size))
 
     def digest(self) -> str:
-        """Return the SHA-256 of size and weights (little-endian int64, row by row) as hexadecimal."""
-        head = f"postrand-matrix {self.size}\n".encode()
-        return hashlib.sha256(head + self.weights.astype("<i8").tobytes()).hexdigest()
+        """Return the SHA-256 of the law as hexadecimal.
+
+        Of a line ``postrand-matrix S`` and the weights (little-endian int64, row by row); of a law in constant form,
+        of ``postrand-matrix S constant``, the diagonal, and the weights off it.
+        """
+        if isinstance(self.form, Constant):
+            return _sha256(f"postrand-matrix {self.size} constant\n", self.form.diagonal, self.form.off)
+        return _sha256(f"postrand-matrix {self.size}\n", self.weights)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TransitionMatrix) and np.array_equal(self.weights, other.weights)
+        if not isinstance(other, TransitionMatrix):
+            return False
+        one, two = self.form, other.form
+        if isinstance(one, Constant) and isinstance(two, Constant):
+            return np.array_equal(one.diagonal, two.diagonal) and np.array_equal(one.off, two.off)
+        return type(one) is type(two) and np.array_equal(one.weights, two.weights)
 
     def __hash__(self) -> int:
         return hash(self.digest())
@@ -222,9 +306,7 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
                 fix="choose a larger epsilon, or drop the variable: nothing of it would be left",
             )
         )
-    weights = np.full((size, size), off, dtype=np.int64)
-    np.fill_diagonal(weights, diagonal)
-    return TransitionMatrix(weights)
+    return TransitionMatrix.constant(np.full(size, diagonal), np.full(size, off))
 
 
 def check_size(size: int) -> None:
@@ -247,6 +329,13 @@ def check_epsilon(epsilon: float, size: int) -> None:
                 fix="choose a smaller epsilon, or leave the variable out of the mechanism",
             )
         )
+
+
+def _sha256(head: str, *arrays: NDArray[np.int64]) -> str:
+    found = hashlib.sha256(head.encode())
+    for array in arrays:
+        found.update(array.astype("<i8", copy=False).data)
+    return found.hexdigest()
 
 
 def _check_shape(array: NDArray[Any]) -> None:

@@ -245,7 +245,7 @@ def _leads_to(block: Block, rule: Rule, codebook: Codebook, codes: Mapping[str, 
     cells = block.cell_table(shape)
     inside = Rule([p for p in rule.parts if p[0] in block.perturbed])
     bad = inside.matches(codebook, dict(zip(block.variables, cells.T, strict=True)))
-    leads = (block.matrix.weights[:, bad] > 0).any(axis=1)
+    leads = block.matrix.times(bad.astype(np.float64)) > 0  # no sum of multiples of 2^-53 is lost
     lookup = np.zeros(shape, dtype=bool)  # combinations that are no cell stop the run, and release nothing
     lookup[tuple(cells.T)] = leads
     found: NDArray[np.bool_] = lookup[tuple(codes[n] for n in block.variables)]

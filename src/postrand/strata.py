@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.classes import moves
 from postrand.errors import sentence
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def given_problems(block: Block) -> Iterable[str]:
         yield sentence("every variable is given, and nothing is perturbed", where=where)
     elif block.given and not unknown:
         codes = given_codes(block)
-        i, j = np.nonzero(block.matrix.weights)
+        i, j = moves(block.matrix)
         if (codes[i] != codes[j]).any():
             yield sentence("the matrix changes a given variable", where=where, fix="make it zero between strata")
 
@@ -70,7 +71,7 @@ def _moves(block: Block, name: str) -> NDArray[np.int32] | None:
         return None
     at = block.variables.index(name)
     codes = np.arange(block.matrix.size) if block.cells is None else np.array(block.cells)[:, at]
-    i, j = np.nonzero(block.matrix.weights)
+    i, j = moves(block.matrix)
     size = int(codes.max()) + 1
     # Not at the top: only laws by stratum need it, and it takes 25 MB and 60 ms of every run.
     from scipy.sparse import coo_array
@@ -109,8 +110,8 @@ def _laws(block: Block) -> dict[tuple[int, ...], tuple[bytes, bytes]]:
     rows: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for k, codes in enumerate(map(tuple, given_codes(block).tolist())):
         rows[codes].append(k)
-    laws = {}
+    laws, weights = {}, block.matrix.weights
     for codes, at in rows.items():
         inside = np.array(at)[np.lexsort(cells[at][:, own].T)]
-        laws[codes] = (cells[inside][:, own].tobytes(), block.matrix.weights[np.ix_(inside, inside)].tobytes())
+        laws[codes] = (cells[inside][:, own].tobytes(), weights[np.ix_(inside, inside)].tobytes())
     return laws

@@ -22,6 +22,7 @@ from postrand.design.problem import DesignWarning, Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, WholeRecord
+from postrand.objectives.information import information
 from postrand.plain import finite
 from postrand.privacy import DifferentialPrivacy
 
@@ -93,12 +94,17 @@ def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DesignWarning)  # here only the curve matters, not the matrix
                 found = structure.solve(prior, DifferentialPrivacy(epsilon), objective)
-            array = found.array.array if isinstance(found.array, TransitionMatrix) else found.array
-            kept = objective.value(array, prior)
+            kept = _value(found.array, objective, prior)
             value, bound = value + mass * kept, bound + mass * max(kept, found.bound)
         return value, bound
 
     return curve
+
+
+def _value(law: Floats | TransitionMatrix, objective: MutualInformation | WholeRecord, prior: Floats) -> float:
+    if not isinstance(law, TransitionMatrix):
+        return objective.value(law, prior)
+    return information(law, prior) if isinstance(objective, MutualInformation) else objective.value(law.array, prior)
 
 
 def allocate(

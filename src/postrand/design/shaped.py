@@ -75,9 +75,9 @@ def design_shape(
                     raise
                 where = name_class(int(np.flatnonzero(shape.laws == law)[0]))
                 raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
-    matrix = _assemble(shape, [made[int(law)] for law in shape.laws])
     if shape.is_simple and made[0] is not None:
         return made[0]
+    matrix = _assemble(shape, [made[int(law)] for law in shape.laws])
     return _summary(shape, weights, [made[int(law)] for law in shape.laws], matrix, objective)
 
 

@@ -20,6 +20,7 @@ from postrand.design.uniform_offdiagonal import UniformOffDiagonal
 from postrand.errors import DesignError, PrivacyError, sentence, shown
 from postrand.matrix import TransitionMatrix, check_epsilon
 from postrand.objectives import MutualInformation, Objective
+from postrand.objectives.information import information
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 LEAST_EPSILON = 1e-9
@@ -86,7 +87,8 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
     finding = privacy.check([matrix])
     if not finding.holds:
         raise DesignError(sentence("the designed law does not meet its privacy model", got=finding.sentence))
-    value = float(objective.value(matrix.array, prior.p))
+    simple = isinstance(objective, MutualInformation)
+    value = information(matrix, prior.p) if simple else float(objective.value(matrix.array, prior.p))
     # The bound is proven for real numbers; a value above it can only be rounding in the last digits of either.
     bound = max(solution.bound, value) if objective.maximise else min(solution.bound, value)
     status, message = _verdict(value, bound, objective)

@@ -120,15 +120,14 @@ def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionM
         values, places = np.unique(((1 - t) * off + t / size) * UNIT, return_inverse=True)
         for up in product((True, False), repeat=len(values)) if len(values) <= 4 else [np.zeros(len(values), bool)]:
             whole = np.where(up, np.ceil(values), np.floor(values)).astype(np.int64)[places]
-            weights = np.repeat(whole[:, None], size, axis=1)
-            np.fill_diagonal(weights, UNIT - (size - 1) * whole)
-            if weights.min() >= 0 and privacy.check([law := TransitionMatrix(weights)]).holds:
+            stays = UNIT - (size - 1) * whole
+            if stays.min() >= 0 and privacy.check([law := TransitionMatrix.constant(stays, whole)]).holds:
                 return law
     raise DesignError(sentence("the matrix cannot be rounded inside the privacy model", got=privacy))
 
 
 def describe(law: TransitionMatrix) -> str:
     """Return the diagonal's values and how many categories take each, smallest first."""
-    values, counts = np.unique(law.array.diagonal().round(4), return_counts=True)
+    values, counts = np.unique(law.diagonal.round(4), return_counts=True)
     words = ["category" if n == 1 else "categories" for n in counts]
     return ", ".join(f"q = {v:.4f} ({n} {word})" for v, n, word in zip(values, counts, words, strict=True))

@@ -20,7 +20,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey, StreamKeys, derive, words
-from postrand.sampling import AliasTables, perturb_codes
+from postrand.sampling import Sampler, perturb_codes, sampler
 
 _LOOKUP_CELLS = 1 << 22
 
@@ -32,7 +32,7 @@ class Perturber:
     codebook: Codebook
     columns: tuple[str, ...]
     cells: tuple[Cells, ...]
-    tables: tuple[AliasTables, ...]
+    laws: tuple[Sampler, ...]
     keys: StreamKeys
 
     @classmethod
@@ -44,7 +44,7 @@ class Perturber:
             codebook,
             tuple(columns),
             tuple(Cells.of(block, codebook) for block in mechanism.blocks),
-            tuple(AliasTables.of(block.matrix) for block in mechanism.blocks),
+            tuple(sampler(block.matrix) for block in mechanism.blocks),
             derive(key, mechanism.digest()),
         )
 
@@ -71,7 +71,7 @@ class Perturber:
             else:
                 values[name] = carried(column, variable)
         positions = [cells.positions(codes) for cells in self.cells]
-        released = perturb_codes(self.tables, self.keys.draw, record_keys, positions)
+        released = perturb_codes(self.laws, self.keys.draw, record_keys, positions)
         for cells, drawn in zip(self.cells, released, strict=True):
             codes.update(cells.codes(drawn))
         arrays = [coding.from_numpy(codes[name]) if name in codes else values[name] for name in self.columns]

@@ -7,7 +7,7 @@ estimator here is a product of one small matrix per axis, so no Kronecker produc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +90,7 @@ class Axis:
         if self.matrix is None:
             return self.projection
         try:
-            solved = self.matrix.inverse().T
+            factor = self.matrix.factor()
         except EstimationError as error:
             raise EstimationError(
                 sentence(
@@ -101,7 +101,8 @@ class Axis:
                 )
             ) from error
         project = self.projection
-        return np.ascontiguousarray(solved) if project is None else project @ solved
+        wanted = np.eye(self.size) if project is None else project.T
+        return np.ascontiguousarray(factor.solve(wanted).T)
 
     def cell_labels(self) -> tuple[str, ...]:
         """Return a text for each cell, variables joined by ``, ``."""
@@ -126,6 +127,15 @@ def apply(operators: Sequence[Operator], tensor: Array) -> Array:
     return np.ascontiguousarray(tensor)
 
 
+def apply_maps(maps: Sequence[Callable[[Array], Array] | None], tensor: Array) -> Array:
+    """Apply one linear map, of columns (K, n) to columns (K, n), along each axis; None is the identity."""
+    for axis, linear in enumerate(maps):
+        if linear is not None:
+            moved = np.moveaxis(tensor, axis, 0)
+            tensor = np.moveaxis(linear(moved.reshape(len(moved), -1)).reshape(moved.shape), 0, axis)
+    return np.ascontiguousarray(tensor)
+
+
 def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:
     """Return the diagonal of ``B diag(tensor) Bᵀ`` as a tensor: the squared operators along each axis."""
     return apply([None if b is None else b * b for b in operators], tensor)
@@ -133,12 +143,16 @@ def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:
 
 def apply_pairs(operators: Sequence[Operator], tensor: Array) -> Array:
     """Return ``B diag(tensor) Bᵀ``, shape (L, L) in C order, from products of pairs along each axis."""
-    pairs = []
-    for operator, size in zip(operators, tensor.shape, strict=True):
-        b = np.eye(size) if operator is None else operator
-        pairs.append((b[:, None, :] * b[None, :, :]).reshape(-1, size))
     sizes = [size if b is None else len(b) for b, size in zip(operators, tensor.shape, strict=True)]
-    doubled = apply(pairs, tensor).reshape([s for size in sizes for s in (size, size)])
+    doubled = tensor
+    for axis, operator in enumerate(operators):
+        moved = np.moveaxis(doubled, axis, 0)
+        b = np.eye(len(moved)) if operator is None else operator
+        flat = moved.reshape(len(moved), -1)
+        # Row by row: all pairs of rows at once would take a row's room for each pair.
+        pairs = np.concatenate([(b * row) @ flat for row in b]).reshape(-1, *moved.shape[1:])
+        doubled = np.moveaxis(pairs, 0, axis)
+    doubled = doubled.reshape([s for size in sizes for s in (size, size)])
     order = [*range(0, 2 * len(sizes), 2), *range(1, 2 * len(sizes), 2)]
     total = math.prod(sizes)
     return np.ascontiguousarray(doubled.transpose(order)).reshape(total, total)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from postrand.classes import moves
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_maps, apply_pairs
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
@@ -78,7 +79,8 @@ def from_tally_ml(counted: Tally, *, tolerance: float = 1e-4, max_steps: int = 2
     check_untangled(layout.axes)
     linear = linear_law(counted)
     matrices = tuple(None if axis.matrix is None else axis.matrix.array for axis in layout.axes)
-    start = apply([None if m is None else np.asarray(np.linalg.inv(m).T) for m in matrices], released) / counted.total
+    inverses = [None if axis.matrix is None else axis.matrix.factor().solve_transposed for axis in layout.axes]
+    start = apply_maps(inverses, released) / counted.total
     fit = em(released, matrices, start, tolerance, max_steps)
     project = [axis.projection for axis in layout.axes]
     law = LikelihoodLaw(linear, fit, matrices)
@@ -113,7 +115,7 @@ def changes(axis: Axis, name: str) -> bool:
     if axis.matrix is None:
         return False
     codes = axis.cells[:, axis.names.index(name)]
-    i, j = np.nonzero(axis.matrix.weights)
+    i, j = moves(axis.matrix)
     return bool((codes[i] != codes[j]).any())
 
 

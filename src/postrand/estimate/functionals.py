@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,17 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
-from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, single
+from postrand.estimate.axes import Array, Axis, Layout, apply, apply_maps, single
 from postrand.estimate.result import Estimate, Law, Part, wald
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
+from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Mechanism
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
+
+_Solver = Callable[[Array], Array | None]
 
 
 def quantities(
@@ -49,7 +52,8 @@ def quantities(
 def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate:
     """Return the same from counted records."""
     true = {name: _over_cells(counted.layout, name, c) for name, c in functionals.items()}
-    solved = {name: _solve(counted.layout, c) for name, c in true.items()}
+    solve = _solver(counted.layout)
+    solved = {name: solve(c) for name, c in true.items()}
     raise_all(
         EstimationError,
         (
@@ -64,7 +68,7 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         ),
     )
     released = np.array([b.ravel() for b in solved.values() if b is not None])
-    law = _law(counted, released, list(true.values()))
+    law = _law(counted, released, list(true.values()), solve)
     return Estimate(
         variables=("quantity",),
         labels=(tuple(true),),
@@ -92,12 +96,12 @@ def identified(
         If no category and no such group is identified.
     """
     counted = tally(frame, [variable], mechanism, weights, strata)
-    layout = counted.layout
+    layout, solve = counted.layout, _solver(counted.layout)
     texts, functionals, refused = layout.labels[0], {}, []
     for group in _alike(layout.axes[0]):
-        members = [[i] for i in group] if _identifies(layout, group[:1]) else [group]
+        members = [[i] for i in group] if _identifies(layout, group[:1], solve) else [group]
         for member in members:
-            if _identifies(layout, member):
+            if _identifies(layout, member, solve):
                 functionals[" + ".join(texts[i] for i in member)] = _indicator(len(texts), member)
             else:
                 refused += [texts[i] for i in member]
@@ -213,7 +217,7 @@ class QuantityLaw:
         return wald(value, self.variance("total"), level)
 
 
-def _law(counted: Tally, released: Array, true: Sequence[Array]) -> QuantityLaw:
+def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver) -> QuantityLaw:
     """Return the law of ``b λ^``: the perturbation part is ``b diag(t2) bᵀ − Σ c cᵀ t2^`` over (Σw)²."""
     strata = len(counted.records)
     flat_counts, flat_squares = (t.reshape(strata, -1) for t in (counted.counts, counted.squares))
@@ -225,7 +229,7 @@ def _law(counted: Tally, released: Array, true: Sequence[Array]) -> QuantityLaw:
     noise = (released * pooled) @ released.T
     for i, left in enumerate(true):
         for j, right in enumerate(true[: i + 1]):
-            product = _solve(counted.layout, left * right)
+            product = solve(left * right)
             if product is None:
                 return QuantityLaw(linear, None)
             noise[i, j] = noise[j, i] = noise[i, j] - product.ravel() @ pooled
@@ -243,11 +247,26 @@ def _over_cells(layout: Layout, name: str, functional: ArrayLike) -> Array:
     return apply([None if g is None else g.T for g in project], layout.scatter(c))
 
 
-def _solve(layout: Layout, c: Array) -> Array | None:
-    """Return b with ``M b = c`` over the axes, or None where c is not in the range of M."""
-    forward: list[Operator] = [None if axis.matrix is None else axis.matrix.array for axis in layout.axes]
-    b = apply([None if m is None else np.asarray(np.linalg.pinv(m, rcond=1e-12)) for m in forward], c)
-    return b if np.abs(apply(forward, b) - c).max() <= IDENTIFIED * np.abs(c).max() else None
+def _solver(layout: Layout) -> _Solver:
+    """Return the function that gives b with ``M b = c`` over the axes, or None where c is not in the range of M."""
+    matrices = [axis.matrix for axis in layout.axes]
+    inverses = [None if m is None else _inverse(m) for m in matrices]
+    forward = [None if m is None else m.times for m in matrices]
+
+    def solve(c: Array) -> Array | None:
+        b = apply_maps(inverses, c)
+        return b if np.abs(apply_maps(forward, b) - c).max() <= IDENTIFIED * np.abs(c).max() else None
+
+    return solve
+
+
+def _inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
+    """Return ``M^-1``, or the pseudo-inverse where there is none."""
+    try:
+        return matrix.factor().solve
+    except EstimationError:
+        inverse = np.linalg.pinv(matrix.array, rcond=1e-12)
+        return lambda x: np.asarray(inverse @ x)
 
 
 def _alike(axis: Axis) -> list[list[int]]:
@@ -260,8 +279,8 @@ def _alike(axis: Axis) -> list[list[int]]:
     return list(groups.values())
 
 
-def _identifies(layout: Layout, members: Sequence[int]) -> bool:
-    return _solve(layout, _over_cells(layout, "", _indicator(layout.shape[0], members))) is not None
+def _identifies(layout: Layout, members: Sequence[int], solve: _Solver) -> bool:
+    return solve(_over_cells(layout, "", _indicator(layout.shape[0], members))) is not None
 
 
 def _indicator(size: int, members: Sequence[int]) -> Array:

@@ -127,7 +127,7 @@ def _worst(axes: Sequence[Axis], operators: Sequence[Operator]) -> Array:
     inside, outside = [], []
     for axis, operator in zip(axes, operators, strict=True):
         b = np.eye(axis.size) if operator is None else operator
-        cost = (b * b) @ (np.eye(axis.size) if axis.matrix is None else axis.matrix.array.T)
+        cost = b * b if axis.matrix is None else axis.matrix.times((b * b).T).T
         project = axis.projection
         mine = (np.eye(axis.size) if project is None else project) > 0
         inside.append(np.where(mine, cost, 0.0).max(axis=1))

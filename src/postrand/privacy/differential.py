@@ -76,8 +76,8 @@ class DifferentialPrivacy:
 
 def _worst_entries(matrix: TransitionMatrix) -> str:
     """Name the column whose largest entry exceeds its smallest most, and the two rows."""
-    high, low = matrix.weights.max(axis=0), matrix.weights.min(axis=0)
+    high, low = matrix.form.columns()
     ratio = np.where(low > 0, high / low.clip(min=1), np.where(high > 0, np.inf, 0))
     column = int(ratio.argmax())
-    entries = matrix.weights[:, column]
+    entries = matrix.form.column(column)
     return f"column {column}, rows {int(entries.argmax())} and {int(entries.argmin())}"

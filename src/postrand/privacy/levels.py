@@ -48,7 +48,8 @@ def delta(matrix: TransitionMatrix, epsilon: float) -> float:
     error = matrix.size * (1 + grown) * 2.0**-50
     near = np.argwhere(rough >= rough.max() - 2 * error) if error < 1 else np.argwhere(rough >= 0)
     least = exp_lower(epsilon)
-    rows = {(tuple(matrix.weights[i].tolist()), tuple(matrix.weights[k].tolist())) for i, k in near}
+    weights = matrix.weights
+    rows = {(tuple(weights[i].tolist()), tuple(weights[k].tolist())) for i, k in near}
     return _upper(max((_excess(own, other, least) for own, other in rows), default=Fraction(0)))
 
 

@@ -13,6 +13,7 @@ from postrand.errors import EstimationError
 from postrand.estimate import Estimate, from_counts, from_tally
 from postrand.estimate.axes import Axis, Layout
 from postrand.estimate.tally import Tally
+from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
 from postrand.summary import Summary
 
@@ -52,7 +53,7 @@ class BlockView:
 
     name: str
     labels: tuple[str, ...]
-    matrix: NDArray[np.float64]
+    law: TransitionMatrix
     draw: bool
     shown: tuple[int, ...]
     released: NDArray[np.float64]
@@ -71,9 +72,14 @@ class BlockView:
         return len(self.labels)
 
     @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The probabilities, rows true, columns released."""
+        return self.law.array
+
+    @property
     def diagonal(self) -> NDArray[np.float64]:
         """The probability that each category is released unchanged."""
-        return self.matrix.diagonal()
+        return self.law.diagonal
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +134,12 @@ def _variables(
     block: Block, book: Codebook, counts: NDArray[np.int64], found: Estimate | str
 ) -> Iterable[VariableView]:
     cells = block.cell_table(tuple(book[name].size for name in block.variables))
-    matrix = block.matrix.array
     for position, name in enumerate(block.variables):
         if name in block.given:
             continue
         codes = cells[:, position]
-        kept = (matrix * (codes[:, None] == codes)).sum(axis=1)
+        same = (codes[:, None] == np.arange(book[name].size)).astype(np.float64)
+        kept = block.matrix.times(same)[np.arange(len(codes)), codes]
         unchanged, effective = None, None
         if isinstance(found, Estimate):
             unchanged = float(found.value[tuple(cells.T)] @ kept)
@@ -168,7 +174,7 @@ def _blocks(parts: Iterable[tuple[Block, NDArray[np.int64], Estimate | str]], bo
         yield BlockView(
             name=" × ".join(block.variables),
             labels=code_labels(block, book),
-            matrix=block.matrix.array,
+            law=block.matrix,
             draw=draw,
             shown=tuple(int(k) for k in np.sort(frequent)),
             released=counts / max(int(counts.sum()), 1),

@@ -12,7 +12,7 @@ from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey, derive
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
-from postrand.sampling import AliasTables, perturb_codes
+from postrand.sampling import perturb_codes, sampler
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,9 +118,9 @@ def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
     stream = derive(ReleaseKey.from_seed(seed), "risk")
     rows = law.groups(np.stack(keys.codes, axis=1))
     moving = [b for b, m in enumerate(law.matrices) if not np.array_equal(m, np.eye(m.shape[0]))]
-    tables = [AliasTables.of(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
+    laws = [sampler(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
     drawn = perturb_codes(
-        tables, stream.draw, np.arange(keys.records, dtype=np.uint64), [rows[:, b].copy() for b in moving]
+        laws, stream.draw, np.arange(keys.records, dtype=np.uint64), [rows[:, b].copy() for b in moving]
     )
     codes = list(keys.codes)
     for b, released in zip(moving, drawn, strict=True):
