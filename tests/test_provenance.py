@@ -265,6 +265,48 @@ def test_wrong_plans_are_explained(folder, text, message):
         protect(folder, text)
 
 
+ALL_AGES = '[[rules]]\nage = ["child", "adult", "old"]\n'
+REGIONS = '[[blocks]]\nvariables = ["region"]\n[blocks.privacy]\nmodel = "metric"\nepsilon = 1.0\ndistance = '
+BY_REGION = '[[blocks]]\nvariables = ["age", "job"]\ngiven = ["region"]\nprior = "file"\n'
+BY_REGION += 'privacy = { model = "differential", epsilon = 1.0 }\n'
+ZERO = BOTH.replace("1.0", "0.0", 1)
+WRONG = [
+    (ALL_AGES, BOTH, "age, job: the rules forbid every combination"),
+    ('[[rules]]\nregion = "S"\n', BOTH, "region = 'S': records contradict a rule; got 1,"),
+    ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' by way of 'E'"),
+    ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map is in 2 parts"),
+    ("", ZERO, "epsilon is not a positive number; got 0.0"),
+    (
+        "",
+        BOTH.replace("1.0", "3.0", 1).replace('privacy = { model = "differential", epsilon = 1.0 }', ""),
+        "is left to",
+    ),
+    ("", BOTH.replace('model = "differential", epsilon = 1.0', 'model = "share", weight = 0', 1), "weight of a share"),
+]
+
+
+@pytest.mark.parametrize(("rules", "planned", "message"), WRONG)
+def test_the_command_ends_with_one_clear_error(folder, rules, planned, message):
+    (folder / "codebook.toml").write_text(CODEBOOK + rules)
+    (folder / "plan.toml").write_text(HEAD + planned + "\n")
+    call = ["protect", "--plan", str(folder / "plan.toml"), "--out", str(folder / "out")]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code in (3, 4, 6)
+    assert message in done.stderr
+    assert "there are no edges" not in done.stderr  # one cause, one problem
+    assert not (folder / "out").exists()
+
+
+def test_the_command_names_a_stratum_without_records(folder):
+    table = pq.read_table(folder / "people.parquet").to_pandas()
+    pq.write_table(pa.Table.from_pandas(table[table["region"] != "S"], preserve_index=False), folder / "people.parquet")
+    (folder / "plan.toml").write_text(HEAD + BY_REGION)
+    done = CliRunner().invoke(main, ["protect", "--plan", str(folder / "plan.toml"), "--out", str(folder / "out")])
+    assert done.exit_code == 6
+    assert "region = S: a stratum has no records" in done.stderr
+    assert not (folder / "out").exists()
+
+
 def test_the_noise_of_a_histogram_is_discrete_laplace():
     """Mean absolute noise of scale s = 2/ε is 1/sinh(1/s): 4,000 draws, alpha about 1e-6 (5 standard errors)."""
     epsilon, n = 0.5, 4_000

@@ -136,6 +136,7 @@ _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _DEFAULTS = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
+_ANY = ((0, 1, 1.0),)  # edges in place of those that were refused already
 _ON_FILE = {"objective": L2Loss(), "structure": LeastLoss(), "prior": "file"}
 
 
@@ -274,7 +275,7 @@ class _Check:
             named = [codebook[v] for v in variables if v in codebook]
             found = self.attempt(edges_from, asked["distance"], named, part)
             places = points_from(asked["distance"], named[0]) if found else ()
-            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or (), "points": places}
+            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or _ANY, "points": places}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
         choices = {**self.defaults(privacy), **self.choices(entry, part)}
         if choices.get("objective") == ExpectedDistance() and isinstance(privacy, MetricPrivacy):
