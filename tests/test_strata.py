@@ -58,6 +58,44 @@ def test_the_account_sums_over_blocks_within_a_stratum_and_takes_the_worst():
     assert account.blocks == (pytest.approx(2.0), pytest.approx(1.0))
 
 
+def drawn(seed):
+    """Three blocks that read a common stratum, two of them, or none, with laws and priors at random."""
+    rng = np.random.default_rng(seed)
+    book = Codebook(tuple(Variable(n, role="other", categories=tuple(range(k)), type="int64")
+                          for n, k in {"r": 2, "s": 3, "x": 2, "y": 3, "z": 2}.items()))  # fmt: skip
+    made = []
+    for given, name in ((("r",), "x"), (("r", "s"), "y"), ((), "z")):
+        sizes = [book[n].size for n in given]
+        laws = [TransitionMatrix.from_array(rng.dirichlet(np.full(book[name].size, 4.0), size=book[name].size))
+                for _ in range(math.prod(sizes))]  # fmt: skip
+        cells = tuple(itertools.product(*(range(k) for k in (*sizes, book[name].size))))
+        made.append(Block((*given, name), join(laws), cells, "dp", given, float(rng.uniform(0.1, 0.5))))
+    return Mechanism(made, book)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_account_is_the_worst_stratum_of_the_whole_record_and_every_prior(seed):
+    mechanism = drawn(seed)
+    worst = 0.0
+    for r, s in itertools.product(range(2), range(3)):
+        joint = np.ones((1, 1))
+        for block in mechanism.blocks:
+            at = dict(r=r, s=s)
+            inside = [k for k, c in enumerate(block.cells)
+                      if all(c[block.variables.index(n)] == at[n] for n in block.given)]  # fmt: skip
+            joint = np.kron(joint, block.matrix.array[np.ix_(inside, inside)])
+        worst = max(worst, float(np.log(joint.max(axis=0) / joint.min(axis=0)).max()))
+    priors = sum(block.prior_epsilon for block in mechanism.blocks)
+    account = record_account(mechanism.blocks)
+    assert account.total == pytest.approx(worst + priors, rel=1e-9)
+    assert account.total >= worst + priors - 1e-15
+    assert account.total <= sum(account.blocks) + sum(account.priors) + 1e-12
+    certified = certify(mechanism, [Claim(DifferentialPrivacy(account.total + 1e-9), within=True)])
+    assert certified.account == account
+    with pytest.raises(PrivacyError, match="does not meet"):
+        certify(mechanism, [Claim(DifferentialPrivacy(worst + priors - 1e-6), within=True)])
+
+
 def test_the_certificate_claims_within_strata_only_and_says_what_is_disclosed():
     certificate = certify(MECHANISM, [Claim(DifferentialPrivacy(2.26), within=True)])
     assert "among true values of the same class" in certificate.sentences[0]
