@@ -9,14 +9,15 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from postrand import __version__
-from postrand.errors import PostrandError, UsageError, sentence
+from postrand.errors import PostrandError, UsageError, raise_all, sentence
+from postrand.stopping import Stopped, stoppable
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -24,8 +25,18 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 Result = tuple[dict[str, Any], str]
 """What a command gives: plain data for ``--json``, and a text for people."""
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    """A path that has a name: an empty one would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and (not value or "\0" in value):
+            self.fail("an empty name, or one that no file can have", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = _Path(path_type=Path)
 SOURCE = FOLDER
 """A file, a folder of files, or a pattern in quotes."""
 
@@ -44,29 +55,57 @@ def main() -> None:
       postrand verify release             anyone can; needs the release only
       postrand estimate release --table sex,region
 
-    Exit codes: 0 done; 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design; 7 release; 8 estimation.
+    Exit codes: 0 done; 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design; 7 release; 8 estimation; 128 and the
+    number of the signal that stopped it, nothing half done being left.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
 def command(function: Callable[..., Result]) -> Callable[..., None]:
-    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes."""
+    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
+
+    A signal that ends it is one too; what was half done is removed.
+    """
 
     @main.command(function.__name__.rstrip("_"))
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
-            data, text = function(**arguments)
+            with stoppable():
+                raise_all(UsageError, _empty(arguments))
+                data, text = function(**arguments)
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
-                print(json.dumps({"error": kind, "problems": list(error.problems)}, indent=2, ensure_ascii=False))
+                _say(json.dumps({"error": kind, "problems": list(error.problems)}, indent=2, ensure_ascii=False))
             else:
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
-        print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
+        except Stopped as stopped:
+            print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
+            raise SystemExit(stopped.code) from None
+        _say(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
 
     return wrapped
+
+
+def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Name each text that is given and says nothing: an empty list of names would stand for none, and protect none."""
+    for name, value in arguments.items():
+        if isinstance(value, str) and not value.strip(", \t"):
+            yield sentence("nothing is named", where=f"--{name.replace('_', '-')}", got=repr(value))
+
+
+def _say(text: str) -> None:
+    """Print the answer; a full disk behind standard output is an error like any other."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader has seen enough; click ends quietly
+        raise
+    except OSError as error:
+        print(f"postrand: the answer cannot be written; got {error.strerror}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- what is buffered fails again when the process ends
+        raise SystemExit(1) from None
 
 
 def names(value: str | None) -> tuple[str, ...]:
@@ -206,7 +245,9 @@ def _write_new(path: Path, text: str) -> None:
 @click.option("--plan", type=FILE, required=True, help="plan.toml")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
 @click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
-@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option(
+    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+)
 @click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
 @click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
 @click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
@@ -230,7 +271,7 @@ def _release_key(key_file: Path | None, seed: int | None) -> Any:
         raise UsageError(sentence("both --key-file and --seed are given", fix="give one of them, or none"))
     if seed is not None:
         return ReleaseKey.from_seed(seed)
-    return None if key_file is None else ReleaseKey.from_hex(key_file.read_text().strip())
+    return None if key_file is None else ReleaseKey.from_file(key_file)
 
 
 def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -255,7 +296,9 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 
 @command
 @on_ranks
-@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option(
+    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+)
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
     file: Path, columns: tuple[str, ...], law: Any, out: Path, key_file: Path | None, seed: int | None
@@ -299,7 +342,9 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 @click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
 @click.option("--k", type=int, required=True, help="Least number of records in a class.")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-@click.option("--key-file", type=FILE, help="Release key, 64 hexadecimal digits; else one is drawn and forgotten.")
+@click.option(
+    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+)
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
     """Release the keys of FILE and the rest as two tables, linked by classes of K records."""

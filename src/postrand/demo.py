@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,12 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     Raises
     ------
     UsageError
-        If the folder exists, or the package that ships the data is not installed.
+        If the folder exists or cannot be made, or the package that ships the data is not installed.
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise UsageError(sentence("the demo folder exists", where=str(folder), fix="remove it, or give --out another"))
     true = survey()
-    folder.mkdir(parents=True)
+    start.make_folder(folder)
     source = folder / "gss.parquet"
     pq.write_table(true, source)
     _, plan_path = start.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0)

@@ -121,6 +121,8 @@ def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.
 
 
 def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
+    if not columns:
+        return [sentence("no column is named, and nothing would be protected", where=where, wanted=", ".join(known))]
     missing = [sentence(f"no column {n!r}", where=where, wanted=", ".join(known)) for n in columns if n not in known]
     return missing + [
         sentence(f"column {n!r} is named twice") for n in sorted({n for n in columns if columns.count(n) > 1})

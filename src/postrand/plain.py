@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
 
+MAX_BYTES = 1 << 26
+"""No codebook or plan is longer."""
+
 
 def finite(value: object) -> float:
     """Return a finite real number as Python's own ``int`` or ``float``, and nan for everything else.
@@ -106,7 +109,11 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         If the file cannot be read, is not UTF-8 text or not TOML, or holds an integer that 64 bits do not.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            held = file.read(MAX_BYTES + 1)
+        if len(held) > MAX_BYTES:
+            raise SpecificationError(sentence(f"{what} is longer than {MAX_BYTES:,} bytes", where=str(path)))
+        data = tomllib.loads(held.decode("utf-8").replace("\r\n", "\n"))
     except UnicodeDecodeError:
         raise SpecificationError(sentence(f"{what} is not UTF-8 text", where=str(path))) from None
     except OSError as error:

@@ -64,9 +64,9 @@ def initialise(
     assigned = assign_roles([draft["name"] for draft in drafts], roles)
     drafts = [{**draft, "role": assigned[draft["name"]]} for draft in drafts]
     plan = plan_text(os.path.relpath(file, folder), drafts, epsilon)
+    make_folder(folder)
     written: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for path, text in ((book_path, infer.codebook_text(drafts)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
@@ -74,10 +74,21 @@ def initialise(
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        what, fix = "codebook and plan cannot be written", "give --out a folder that can be written to"
-        got = error.strerror or type(error).__name__
-        raise UsageError(sentence(what, where=str(folder), got=got, fix=fix)) from None
+        raise _unwritable("codebook and plan cannot be written", folder, error) from None
     return book_path, plan_path
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there; raises UsageError where the system refuses."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable("the folder cannot be made", folder, error) from None
+
+
+def _unwritable(what: str, folder: Path, error: OSError) -> UsageError:
+    got, fix = error.strerror or type(error).__name__, "give --out a folder that can be written to"
+    return UsageError(sentence(what, where=str(folder), got=got, fix=fix))
 
 
 def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> dict[str, str]:

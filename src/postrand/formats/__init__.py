@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -62,7 +63,7 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
 
 def _read_file(path: Path, codebook: Codebook | None) -> Source:
     found = format_of(path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
         raise UsageError(sentence("no such file", where=str(path)))
     if not path.stat().st_size:
         raise DataError(sentence("the file is empty", where=path.name))

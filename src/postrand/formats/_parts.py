@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -64,14 +65,17 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
     Raises
     ------
     UsageError
-        If there is none, a folder holds folders, or the files are not of one format.
+        If there is none, a folder cannot be read or holds folders, or the files are not of one format.
     """
-    if path.is_dir():
-        entries = [entry for entry in path.iterdir() if entry.name[0] not in "._"]
+    if os.path.isdir(path):
+        try:
+            entries = [entry for entry in path.iterdir() if entry.name[0] not in "._"]
+        except OSError as error:
+            raise UsageError(sentence("the folder cannot be read", where=str(path), got=error.strerror)) from None
         if any(entry.is_dir() for entry in entries):
             fix = "name the files with a pattern, for example '**/*.parquet'"
             raise UsageError(sentence("the folder holds folders", where=str(path), fix=fix))
-    elif not path.exists() and glob.has_magic(str(path)):
+    elif not os.path.exists(path) and glob.has_magic(str(path)):
         entries = [entry for entry in map(Path, glob.iglob(str(path), recursive=True)) if entry.is_file()]
     else:
         return None

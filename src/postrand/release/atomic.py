@@ -101,12 +101,19 @@ def _under_umask(folder: Path, mode: int) -> int:
 
 def target_problems(directory: Path) -> list[str]:
     """Return a sentence for what keeps a directory of this name from being made."""
-    if os.path.lexists(directory):
-        return [sentence("the output directory exists", where=str(directory), fix="name a new one, or remove it")]
-    if not directory.parent.is_dir():
-        fix = f"create {directory.parent}"
-        return [sentence("the parent folder does not exist", where=str(directory), fix=fix)]
-    return []
+    where, parent = str(directory), directory.parent
+    try:
+        directory.lstat()
+        return [sentence("the output directory exists", where=where, fix="name a new one, or remove it")]
+    except FileNotFoundError:
+        if not parent.is_dir():
+            return [sentence("the parent folder does not exist", where=where, fix=f"create {parent}")]
+        if not os.access(parent, os.W_OK):
+            return [sentence("the parent folder cannot be written to", where=where, fix="name another")]
+        return []
+    except (OSError, ValueError) as error:
+        got = getattr(error, "strerror", None) or "a name that no directory can have"
+        return [sentence("the output directory cannot be made", where=where, got=got, fix="give another name")]
 
 
 def nesting_problems(*directories: Path) -> list[str]:

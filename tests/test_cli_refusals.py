@@ -1,0 +1,273 @@
+"""The command line on input that cannot be meant: one sentence, the right exit code, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand import estimate, formats, risk
+from postrand.cli import main
+from postrand.errors import UsageError
+from postrand.files import anatomise_file, average_columns, permute_columns
+from postrand.numerical import RankBand
+from postrand.release import read
+from postrand.stopping import Stopped, stoppable
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A survey, its codebook and plan, its release, a folder of permuted columns, and a key."""
+    folder = tmp_path_factory.mktemp("work")
+    rng = np.random.default_rng(5)
+    n = 200
+    table = {
+        "id": np.arange(n) * 7,
+        "sex": pa.array(rng.choice(["F", "M"], n)).dictionary_encode(),
+        "area": pa.array(rng.choice(["n", "s", "w"], n)),
+        "pay": rng.normal(size=n),
+    }
+    pq.write_table(pa.table(table), folder / "survey.parquet")
+    (folder / "key").write_text("ab" * 32)
+    roles = ("--key", "sex,area", "--sensitive", "pay", "--record-key", "id")
+    for command in (
+        ("init", folder / "survey.parquet", "--out", folder, *roles),
+        ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
+        ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
+    ):
+        assert call(*command).exit_code == 0
+    return folder
+
+
+WHOLE = {
+    "init": ["{survey}", "--out", "{new}"],
+    "assess": ["{survey}", "--keys", "sex,area", "--codebook", "{book}"],
+    "design": ["--plan", "{plan}"],
+    "compare": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
+    "tune": ["{survey}", "--keys", "sex", "--limit", "tau1 <= 5", "--sampling-fraction", "0.1", "--codebook", "{book}"],
+    "protect": [
+        "--plan",
+        "{plan}",
+        "--out",
+        "{new}",
+        "--dossier",
+        "{more}",
+        "--key-file",
+        "{key}",
+        "--resume",
+        "{other}",
+    ],
+    "permute": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}", "--key-file", "{key}"],
+    "average": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}"],
+    "distances": ["{survey}", "{survey}", "--columns", "pay"],
+    "anatomise": ["{survey}", "--keys", "sex", "--k", "3", "--out", "{new}", "--key-file", "{key}"],
+    "verify": ["{release}", "--file", "{survey}"],
+    "report": ["{release}", "--out", "{new}"],
+    "estimate": ["{release}", "--table", "sex", "--excel", "{new}.xlsx"],
+}
+PLACES = [(name, k) for name, words in WHOLE.items() for k, word in enumerate(words) if word.startswith("{")]
+BAD = {
+    "empty": "",
+    "nul": "a\0b",
+    "long": "n" * 300,
+    "under a file": "{survey}/x",
+    "under proc": "/proc/x",
+    "in proc": "/proc/self/x",
+    "no such parent": "{work}/none/none",
+    "full": "/dev/full",
+    "zero": "/dev/zero",
+    "folder": "{work}",
+    "control": "{work}/a\nb",
+}
+
+
+def filled(work, words, tmp_path):
+    names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
+    places = {**names, "key": work / "key", "release": work / "release", "work": work}
+    places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
+    return [word.format(**places) for word in words]
+
+
+def state(folder):
+    return sorted((str(p), p.stat().st_size) for p in folder.rglob("*"))
+
+
+def test_the_table_of_commands_is_whole():
+    assert set(WHOLE) == set(main.commands) - {"demo", "app"}
+    paths = {n: sum(isinstance(p.type, click.Path) for p in main.commands[n].params) for n in WHOLE}
+    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 5
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_command_works_as_it_stands(work, tmp_path, name):
+    result = call(name, *filled(work, WHOLE[name], tmp_path))
+    wanted = {"verify": "fits codebook", "estimate": ""}
+    assert result.exit_code in ((0, 7) if name in wanted else (0,)), result.output
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize(("name", "place"), PLACES, ids=str)
+def test_a_path_that_cannot_be_meant_is_refused(work, tmp_path, name, place, bad):
+    words = list(WHOLE[name])
+    words[place] = BAD[bad]
+    before = state(work)
+    result = call(name, *filled(work, words, tmp_path))
+    if result.exit_code == 0:  # a line break can be in a name, and init makes the folders it is asked for
+        assert bad == "control" or (name, place, bad) == ("init", 2, "no such parent")
+        for path in sorted(set(work.rglob("*")) - {Path(p) for p, _ in before}, reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        return
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code in range(2, 9)
+    assert result.stderr.count("postrand: ") == 1 or "Error: Invalid value" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert state(work) == before
+
+
+@pytest.mark.parametrize("given", ["", ",", " , "])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        (name, word)
+        for name, words in WHOLE.items()
+        for word in words
+        if word.startswith("--") and not words[words.index(word) + 1].startswith(("{", "0", "3", "5"))
+    ],
+)
+def test_an_empty_list_names_nothing_and_is_refused(work, tmp_path, name, option, given):
+    words = list(WHOLE[name])
+    words[words.index(option) + 1] = given
+    code, problems = answer(name, *filled(work, words, tmp_path))
+    assert (code, problems) == (2, [f"{option}: nothing is named; got {given!r}."])
+    assert list(tmp_path.iterdir()) == []
+
+
+def answer(*arguments):
+    result = call(*arguments, "--json")
+    return result.exit_code, json.loads(result.stdout)["problems"]
+
+
+def test_functions_refuse_to_protect_nothing(work, tmp_path):
+    for make in (
+        lambda: permute_columns(work / "survey.parquet", tmp_path / "out", [], RankBand(5)),
+        lambda: average_columns(work / "survey.parquet", tmp_path / "out", (), RankBand(5)),
+        lambda: anatomise_file(work / "survey.parquet", tmp_path / "out", [], 3),
+        lambda: estimate.table(read(work / "release").frame(), [], read(work / "release").mechanism),
+        lambda: risk.assess(formats.read(work / "survey.parquet"), []),
+    ):
+        with pytest.raises(UsageError):
+            make()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("held", [b"\xff\xfe" * 17, "ключ от квартиры".encode(), b"ab" * 31, b"", b"ab" * 64])
+@pytest.mark.parametrize("name", ["protect", "permute", "anatomise"])
+def test_a_key_file_that_holds_no_key_is_refused_and_never_shown(work, tmp_path, name, held):
+    (tmp_path / "wrong").write_bytes(held)
+    words = [str(tmp_path / "wrong") if w == "{key}" else w for w in WHOLE[name]]
+    result = call(name, *filled(work, words, tmp_path))
+    assert result.exit_code == 2
+    assert "wanted 32 bytes, or 64 hexadecimal digits" in result.stderr
+    assert not held or held.decode("latin-1")[:4] not in result.output
+    assert "xff" not in result.output
+    assert [p.name for p in tmp_path.iterdir()] == ["wrong"]
+
+
+def test_a_key_of_raw_bytes_is_the_key_of_its_digits(work, tmp_path):
+    raw = bytes(range(100, 132))
+    (tmp_path / "raw").write_bytes(raw)
+    (tmp_path / "text").write_text(raw.hex() + "\n")
+    for key in ("raw", "text"):
+        plan = ("--plan", work / "plan.toml", "--out", tmp_path / f"{key} release")
+        assert call("protect", *plan, "--key-file", tmp_path / key).exit_code == 0
+    one, two = ((tmp_path / f"{key} release" / "data.parquet").read_bytes() for key in ("raw", "text"))
+    assert one == two
+
+
+@pytest.fixture(scope="module")
+def long_work(tmp_path_factory):
+    """A plan whose release takes seconds to write."""
+    folder = tmp_path_factory.mktemp("long")
+    rng = np.random.default_rng(5)
+    n = 1_500_000
+    columns = {f"v{k}": pa.array(rng.integers(0, 3, n).astype(str)).dictionary_encode() for k in range(4)}
+    pq.write_table(pa.table(columns), folder / "survey.parquet")
+    assert call("init", folder / "survey.parquet", "--out", folder, "--key", "*").exit_code == 0
+    plan = (folder / "plan.toml").read_text().replace('format = "same"', 'format = "csv"')
+    (folder / "plan.toml").write_text(plan)
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
+def test_a_signal_in_the_middle_leaves_nothing(long_work, tmp_path, number):
+    script = "from postrand.cli import main; main()"
+    plan = ["protect", "--plan", long_work / "plan.toml", "--out", tmp_path / "out", "--dossier", tmp_path / "inside"]
+    command = [sys.executable, "-c", script, *map(str, plan)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        begun = time.monotonic()
+        while not any(p.stat().st_size for p in tmp_path.glob(".out.*.partial/data.csv")):
+            assert running.poll() is None, running.stderr.read()
+            assert time.monotonic() - begun < 60
+            time.sleep(0.005)
+        assert list(tmp_path.glob(".inside.*.partial"))
+        running.send_signal(number)
+        out, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert out == ""
+    assert said.splitlines()[-1] == f"postrand: stopped by {number.name}"
+    assert "Traceback" not in said
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_signal_that_is_ignored_stays_ignored(monkeypatch):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with stoppable():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Stopped) as caught, stoppable():
+            signal.raise_signal(signal.SIGINT)
+        assert (caught.value.code, caught.value.name) == (130, "SIGINT")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_does_not_disturb_the_removal():
+    done = []
+
+    def work():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            done.append("removed")
+
+    with pytest.raises(Stopped), stoppable():
+        work()
+    assert done == ["removed"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_full_disk_behind_standard_output_is_one_sentence(work):
+    script = "from postrand.cli import main; main()"
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", script, "assess", str(work / "survey.parquet"), "--keys", "sex"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "postrand: the answer cannot be written; got No space left on device\n",
+    )
