@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.special import xlogy
 
 from postrand.bistochastic.bounds import information_upper, squares_upper, variance_lower
+from postrand.bistochastic.columns import _Price, information_upper_by_columns
 from postrand.bistochastic.search import inside
 from postrand.design import design
 from postrand.design.bistochastic import BistochasticMatrix, _slope
@@ -38,6 +41,72 @@ def test_bounds_hold_for_every_law(seed, size):
     assert INFORMATION.value(array, p) <= information_upper(p, beta) + 1e-12
     assert VARIANCE.value(array, p) >= variance_lower(p, beta) * (1 - 1e-9)
     assert (array**2).sum() / size <= squares_upper(size, beta) + 1e-12
+
+
+def grid(size, steps):
+    """All distributions over so many categories in steps of 1/steps."""
+    if size == 1:
+        return np.full((1, 1), steps)
+    return np.vstack([np.insert(grid(size - 1, steps - k), 0, k, axis=1) for k in range(steps + 1)])
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 10**9), st.integers(3, 4))
+def test_the_bound_by_columns_holds_for_every_law_and_the_best_found(seed, size):
+    rng = np.random.default_rng(seed)
+    array, beta = rival(seed, size)
+    beta = min(max(beta - 1e-12, 0.0), 0.95)
+    p = rng.dirichlet(np.full(size, rng.choice([0.3, 1.0, 5.0])))
+    bound = information_upper_by_columns(p, beta)
+    assert INFORMATION.value(array, p) <= bound + 1e-12
+    assert design(p, Bistochastic(beta), INFORMATION, BistochasticMatrix()).value <= bound + 1e-12
+
+
+@pytest.mark.parametrize("beta", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("p", [(0.6, 0.3, 0.1), (0.86, 0.135, 0.005), (0.4, 0.4, 0.2)])
+def test_the_bound_by_columns_is_the_optimum_of_its_programme(p, beta):
+    """The programme over a fine grid of columns is a restriction of it: its optimum is no higher, and near."""
+    p, columns = np.array(p), grid(3, 60) / 60
+    q, logs = columns @ p, xlogy(columns, columns)
+    left = xlogy(q, q) - xlogy(columns * p, columns * p).sum(axis=1)
+    needed = beta * 3 * math.log(3)
+    found = linprog(left, A_ub=logs.sum(axis=1)[None], b_ub=[-needed], A_eq=columns.T, b_eq=np.ones(3))
+    restricted = -float(xlogy(p, p).sum()) - found.fun
+    assert restricted - 1e-9 <= information_upper_by_columns(p, beta) <= restricted + 0.01
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**9))
+def test_prices_are_bounded_from_below_on_the_whole_simplex(seed):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(3))
+    price = _Price(p, rng.random() - p, rng.normal(size=3))
+    values = price.value(grid(3, 80) / 80)
+    bound, points = price.least(1e-4)
+    assert bound <= values.min() + 1e-12
+    assert bound >= min(values.min(), 0.0) - 0.01
+    np.testing.assert_allclose(points.sum(axis=1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "beta"), [((0.5, 0.5, 0.0), 0.4), ((1.0, 0.0, 0.0), 0.4), ((0.5, 0.3, 0.2), 0.999)])
+def test_the_bound_by_columns_at_the_edges(p, beta):
+    found = design(p, Bistochastic(beta), INFORMATION, BistochasticMatrix())
+    assert -1e-9 <= found.bound - found.value < 0.2
+    assert information_upper_by_columns(np.array((0.5, 0.3, 0.2)), 0.0) == pytest.approx(1.0296530140645737)
+
+
+@pytest.mark.parametrize("seed", [41, 42])
+def test_very_skewed_priors_give_laws_that_hold_their_beta(seed):
+    """Scaling rows and columns is slow on matrices that nearly fall apart; the law must be exact all the same."""
+    rng = np.random.default_rng(seed)
+    p = np.maximum(rng.dirichlet(np.full(7, 0.3)), 1e-3)
+    best = design(p / p.sum(), Bistochastic(0.3), INFORMATION, BistochasticMatrix())
+    assert best.matrix.is_bistochastic
+    assert best.matrix.beta >= 0.3
+    nearly = np.eye(5) + 1e-7 * rng.random((5, 5))
+    nearly[1:3, 1:3] += rng.random((2, 2)) * [[1e6, 1], [1, 1]]
+    made = inside(nearly, 0.05)
+    np.testing.assert_allclose([made.sum(axis=0), made.sum(axis=1)], 1, atol=1e-14)
 
 
 @given(st.integers(0, 10**9), st.integers(2, 7))

@@ -42,6 +42,10 @@ def inside(array: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
     for _ in range(200):
         array = array / array.sum(axis=0)
         array = array / array.sum(axis=1, keepdims=True)
+    # Scaling is slow where a matrix nearly falls apart into blocks: what is left over goes where sums fall short.
+    array = array / np.maximum(array.sum(axis=0), 1)
+    rows, columns = (np.maximum(1 - array.sum(axis=axis), 0) for axis in (1, 0))
+    array = array + np.outer(rows, columns) / max(rows.sum(), columns.sum(), 1e-300)
     needed = min(beta + _MARGIN, 1.0) * math.log(size)
 
     def excess(t: float) -> float:

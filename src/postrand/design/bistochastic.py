@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.bistochastic.bounds import information_upper, variance_lower
+from postrand.bistochastic.columns import MAX_PRICED, information_upper_by_columns
 from postrand.bistochastic.rounding import round_bistochastic
-from postrand.bistochastic.search import Slope, best_found
+from postrand.bistochastic.search import Slope, best_found, inside
 from postrand.bistochastic.truthfulness import truthful
 from postrand.design.problem import Solution, refuse
+from postrand.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import Bistochastic, PrivacyModel
 
@@ -48,7 +50,16 @@ class BistochasticMatrix:
         slope = _slope(objective, prior)
         found = best_found(lambda M: sign * objective.value(M, prior), slope, prior, privacy.beta)
         notes = ("Not a convex problem: the best of several starts.",)
-        return Solution(round_bistochastic(found), _bound(objective, prior, privacy.beta), {"notes": notes})
+        return Solution(_exact(found, privacy.beta), _bound(objective, prior, privacy.beta), {"notes": notes})
+
+
+def _exact(array: Array, beta: float) -> TransitionMatrix:
+    """Return the exact law next to a float matrix, mixed with the uniform one until rounding keeps β."""
+    for margin in (0.0, 1e-10, 1e-9, 1e-8, 1e-7):
+        law = round_bistochastic(inside(array, min(beta + margin, 1.0)))
+        if law.beta >= beta:
+            break
+    return law
 
 
 def _bound(objective: Objective, prior: Array, beta: float) -> float:
@@ -58,7 +69,8 @@ def _bound(objective: Objective, prior: Array, beta: float) -> float:
         beyond = truthful([0.5, 0.5], max(beta - 1e-11, 0.0)).matrices[0].array
         return objective.value(beyond, prior)
     if isinstance(objective, MutualInformation):
-        return information_upper(prior, beta)
+        found = information_upper(prior, beta)
+        return min(found, information_upper_by_columns(prior, beta)) if 2 < prior.size <= MAX_PRICED else found
     if isinstance(objective, EstimatorVariance):
         plain = objective.value(np.eye(prior.size), prior)  # perturbation never helps the analyst
         return plain if objective.queries else max(plain, variance_lower(prior, beta))
