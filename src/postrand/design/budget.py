@@ -32,7 +32,7 @@ Curve = Callable[[float], tuple[float, float]]
 
 _UNITS = 2000  # of the budget, in the knapsack
 _FIRST = 12  # points of a curve evaluated at the outset
-_ROUNDS = 10
+_ROUNDS = 6  # more narrow the bound, hardly ever the value: the bound falls with the number of points
 _TOLERANCE = 1e-3
 _KEPT = 100  # points of a curve in the knapsack
 _LEAST = 0.1  # of an equal share
