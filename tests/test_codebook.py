@@ -1,5 +1,7 @@
 """Codebooks: checked as a whole, round trip as plain data."""
 
+import datetime
+
 import pytest
 
 from postrand.codebook import Codebook, Variable
@@ -81,3 +83,65 @@ def test_each_invariant_of_a_codebook_is_enforced(variables, message):
 def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(SpecificationError, match="did you mean 'sex'"):
         Codebook((SEX,))["sexe"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"categories": "ab"}, "a list is wanted for categories; got 'ab'"),
+        ({"categories": 0.5}, "a list is wanted for categories"),
+        ({"categories": {"a": 1}}, "a list is wanted for categories"),
+        ({"categories": (["a"], ["b"])}, "holds what is no category; wanted texts, numbers or truth values"),
+        ({"categories": (datetime.date(2026, 1, 1),)}, "write dates as text"),
+        ({"categories": (10**400, 1)}, "not a finite number"),
+        ({"labels": "ab"}, "a list is wanted for labels"),
+        ({"labels": (1, 2)}, "a label is not text"),
+        ({"missing_codes": "a"}, "a list is wanted for missing_codes"),
+        ({"missing_codes": (["a"],)}, "holds what is no category"),
+        ({"categories": (1, 2), "missing_codes": (True,)}, "missing code True is not a category"),
+        ({"type": 5}, "'type' is not text; got 5"),
+        ({"label": ["Sex"]}, "'label' is not text"),
+        ({"ordered": "yes"}, "'ordered' is neither true nor false; got 'yes'"),
+        ({"role": ["key"]}, "unknown role"),
+        ({"missing": {}}, "unknown missing policy"),
+        ({"name": 5}, "has no name"),
+        ({"name": "a\nb"}, "control character, such as a line break. Next: rename"),
+        ({"name": "a\0"}, "control character"),
+        ({"name": "a\u2028b"}, "control character"),
+        ({"name": "a\x85b"}, "control character"),
+    ],
+)
+def test_each_field_of_a_variable_has_its_type(fields, message):
+    with pytest.raises(SpecificationError, match=message) as caught:
+        Variable(**{"name": "x", "role": "key", "categories": ("a", "b"), **fields})
+    assert len(caught.value.problems) == 1 or "missing_codes" in str(caught.value)
+
+
+def test_a_name_is_compared_exactly_blanks_included():
+    book = Codebook(
+        (Variable(" age ", role="other"), Variable("naïve é", role="other"), Variable("می\u200cرود", role="other"))
+    )
+    assert book[" age "].name == " age "
+    with pytest.raises(SpecificationError, match="did you mean ' age '"):
+        book["age"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"variables": 5}, "the variables are not a list of tables"),
+        ({"variables": {"name": "a"}}, "the variables are not a list of tables"),
+        (
+            {"variables": [{"name": "a", "role": "key"}], "rules": 0.5},
+            r"the rules are not a list of tables.*\[\[rules\]\]",
+        ),
+        ({"variables": [{"name": "a", "role": "key"}], "rules": [5]}, "a rule is not a table"),
+        (
+            {"variables": [{"name": "a", "role": "key", "categories": [1, 2]}], "rules": [{"a": []}]},
+            "no category of it",
+        ),
+    ],
+)
+def test_a_codebook_is_lists_of_tables(data, message):
+    with pytest.raises(SpecificationError, match=message):
+        Codebook.from_dict(data)

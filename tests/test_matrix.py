@@ -141,3 +141,22 @@ def test_singular_matrices_are_not_inverted():
     matrix = randomised_response(4, 1.0)
     assert np.allclose(matrix.inverse() @ matrix.array, np.eye(4), atol=1e-12)
     assert TransitionMatrix.identity(3).condition == 1.0
+
+
+@given(size=st.integers(2, 200), exponent=st.floats(-20, -9))
+def test_a_tiny_epsilon_is_held_or_refused(size, exponent):
+    epsilon = 10.0**exponent
+    try:
+        matrix = randomised_response(size, epsilon)
+    except PrivacyError as error:
+        assert "smaller than an exact law can hold" in str(error)  # noqa: PT017 -- either outcome is right
+        assert epsilon < size * (size + 1) / UNIT
+    else:
+        assert within(matrix.ratio, epsilon)
+
+
+def test_no_uniform_law_of_three_categories_is_exact():
+    with pytest.raises(PrivacyError, match="smaller than an exact law can hold; got 1e-17; wanted >= 1e-15"):
+        randomised_response(3, 1e-17)
+    assert randomised_response(2, 1e-17).ratio == 1
+    assert randomised_response(1, 1.0) == TransitionMatrix.identity(1)

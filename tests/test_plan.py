@@ -131,3 +131,46 @@ def test_a_plan_without_blocks_is_refused(folder):
 def test_a_missing_plan_is_refused(tmp_path):
     with pytest.raises(SpecificationError, match="cannot be read"):
         load_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('model = "differential"\nepsilon = 2.0', 'model = ["differential"]', r"unknown model \['differential'\]"),
+        ('model = "differential"\nepsilon = 2.0', "epsilon = 2.0", "unknown model None"),
+        ("epsilon = 2.0", "epsilon = 0x1" + "0" * 400, "privacy.epsilon: a whole number of more than 64 bits"),
+        ("epsilon = 2.0", "epsilon = 1" + "0" * 5000, "is not TOML"),
+        ("epsilon = 2.0", "epsilon = true", "epsilon is not a positive number; got True"),
+        ("epsilon = 2.0", "epsilon = 2026-01-01", "epsilon is not a positive number"),
+        ("[release]", "[[release]]", r"\[release\]: a table is wanted; got \[\{"),
+        ("[source]", "metadata = [1]\n[source]", r"\[metadata\]: a table is wanted; got \[1\]"),
+        ("[[blocks]]", "[blocks]", r"is not TOML"),
+        ('variables = ["area"]', 'variables = [["area"]]', "'variables' is not a list of names"),
+        ('prior = "uniform"', "given = 5", "'given' is not a list of names"),
+        ('prior = "uniform"', "rarer_than = true", "'rarer_than' is not a number of records"),
+        ('prior = "uniform"', 'prior_epsilon = "1"', "prior_epsilon is not a number >= 0; got '1'"),
+        ('prior = "uniform"', 'prior = "dp"', "needs a budget"),
+        ('prior = "uniform"', 'matrix = [["0.5"]]', "not a list of rows of numbers"),
+        ('prior = "uniform"', "matrix = [[nan]]", "not a list of rows of numbers"),
+        ('prior = "uniform"', 'matrix = "111"', "not a list of rows of numbers"),
+        ('prior = "uniform"', "structure = 5", "a name or a table with 'model' is wanted; got 5"),
+        ('"survey.csv"', r'"survey\u0000.csv"', "no name of a file: it holds a control character"),
+        ("[source]", "a = " + "[" * 3000 + "]" * 3000 + "\n[source]", "nested too deeply"),
+    ],
+)
+def test_each_wrongly_typed_entry_of_a_plan_is_named(folder, old, new, message):
+    assert old in PLAN
+    with pytest.raises(SpecificationError, match=message):
+        load(folder, PLAN.replace(old, new))
+
+
+@pytest.mark.parametrize("held", [b"\xff\xfe", b"\0" * 100])
+def test_a_plan_that_is_no_text_is_refused(folder, held):
+    (folder / "plan.toml").write_bytes(held)
+    with pytest.raises(SpecificationError, match="not"):
+        load_plan(folder / "plan.toml")
+
+
+def test_an_endless_plan_is_not_read_to_its_end():
+    with pytest.raises(SpecificationError, match="longer than"):
+        load_plan("/dev/zero")
