@@ -118,12 +118,14 @@ def test_each_field_of_a_variable_has_its_type(fields, message):
 
 
 def test_a_name_is_compared_exactly_blanks_included():
-    book = Codebook(
-        (Variable(" age ", role="other"), Variable("naïve é", role="other"), Variable("می\u200cرود", role="other"))
-    )
-    assert book[" age "].name == " age "
+    names = (" age ", "naïve é", "می\u200cرود")
+    book = Codebook(tuple(Variable(name, role="other") for name in names))
+    assert book.names == names
     with pytest.raises(SpecificationError, match="did you mean ' age '"):
         book["age"]
+
+
+VARIABLE = {"name": "a", "role": "key", "categories": [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -131,15 +133,9 @@ def test_a_name_is_compared_exactly_blanks_included():
     [
         ({"variables": 5}, "the variables are not a list of tables"),
         ({"variables": {"name": "a"}}, "the variables are not a list of tables"),
-        (
-            {"variables": [{"name": "a", "role": "key"}], "rules": 0.5},
-            r"the rules are not a list of tables.*\[\[rules\]\]",
-        ),
-        ({"variables": [{"name": "a", "role": "key"}], "rules": [5]}, "a rule is not a table"),
-        (
-            {"variables": [{"name": "a", "role": "key", "categories": [1, 2]}], "rules": [{"a": []}]},
-            "no category of it",
-        ),
+        ({"variables": [VARIABLE], "rules": 0.5}, r"the rules are not a list of tables.*\[\[rules\]\]"),
+        ({"variables": [VARIABLE], "rules": [5]}, "a rule is not a table"),
+        ({"variables": [VARIABLE], "rules": [{"a": []}]}, "no category of it"),
     ],
 )
 def test_a_codebook_is_lists_of_tables(data, message):
