@@ -70,6 +70,14 @@ def test_what_was_written_is_read_back(tmp_path: Path, name: str) -> None:
     assert release.verify(found.path).ok
 
 
+def test_files_that_nothing_gives_are_named(tmp_path: Path) -> None:
+    plain, more = make(tmp_path / "a"), make(tmp_path / "b", extra={"notes.txt": "x", "ddi.xml": "<a/>"})
+    last = [release.verify(made.path).checks[-1] for made in (plain, more)]
+    assert [check.name for check in last] == ["derived", "derived"]
+    assert last[0].sentence == "each is the one the others give"
+    assert last[1].sentence == last[0].sentence + "; extra files, contents not checked: ddi.xml, notes.txt"
+
+
 def test_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
     a, b = make(tmp_path / "a").path, make(tmp_path / "b").path
     assert {p.name: p.read_bytes() for p in a.iterdir()} == {p.name: p.read_bytes() for p in b.iterdir()}

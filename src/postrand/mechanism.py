@@ -17,7 +17,8 @@ from postrand.classes import parts
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.exact import log_upper
-from postrand.matrix import TransitionMatrix
+from postrand.forms import CONSTANT_SIZE, Constant
+from postrand.matrix import MAX_SIZE, TransitionMatrix
 from postrand.numerical.column import RankedColumn, column_problems
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
@@ -25,7 +26,9 @@ Provenance = Literal["public", "dp", "confidential", "unstated"]
 
 PROVENANCES: tuple[str, ...] = get_args(Provenance)
 SCHEMA_VERSION = 1
-_COMPACT_SIZE = 64
+MAX_ENTRIES = 1 << 28
+"""Entries of all matrices of a mechanism: 2 GiB, which a compact form may ask for in a file of a few thousand bytes.
+Laws that are constant off the diagonal are not counted: they are held as they are written, two numbers a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,7 @@ class Mechanism:
         if data.get("schema") != wanted:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
         try:
+            raise_all(SpecificationError, _size_problems(_declared_size(entry["weights"]) for entry in data["blocks"]))
             blocks = [_block_from_dict(entry) for entry in data["blocks"]]
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -253,6 +257,8 @@ def _block_problems(block: Block) -> Iterable[str]:
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     if not mechanism.blocks:
         yield sentence("a mechanism has no blocks", fix="name at least one variable to perturb")
+    matrices = [block.matrix for block in mechanism.blocks if isinstance(block.matrix, TransitionMatrix)]
+    yield from _size_problems(m.size for m in matrices if not isinstance(m.form, Constant))
     names = mechanism.variables
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two blocks")
@@ -261,6 +267,13 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     if mechanism.codebook is not None:
         for block in mechanism.blocks:
             yield from _fit_problems(block, mechanism.codebook)
+
+
+def _size_problems(sizes: Iterable[int]) -> Iterable[str]:
+    entries = sum(size * size for size in sizes)
+    if entries > MAX_ENTRIES:
+        fix = "merge categories, or perturb fewer variables jointly"
+        yield sentence("the matrices have too many entries", got=f"{entries:,}", wanted=f"<= {MAX_ENTRIES:,}", fix=fix)
 
 
 def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
@@ -309,21 +322,19 @@ def _block_to_dict(block: Block) -> dict[str, Any]:
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
     """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
+    if isinstance(block.matrix.form, Constant):
+        return "diagonal"
     data = _weights_to_data(block)
     return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
 
 
 def _weights_to_data(block: Block) -> Any:
     """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
-    weights = block.matrix.weights
-    if len(weights) < _COMPACT_SIZE:
-        return weights.tolist()
-    off = weights[np.arange(len(weights)), (np.arange(len(weights)) + 1) % len(weights)]
-    differs = weights != off[:, None]
-    np.fill_diagonal(differs, False)
-    if not differs.any():
-        return {"diagonal": weights.diagonal().tolist(), "off": off.tolist()}
-    if block.cells is None:
+    form = block.matrix.form
+    if isinstance(form, Constant):
+        return {"diagonal": form.diagonal.tolist(), "off": form.off.tolist()}
+    weights = form.weights
+    if len(weights) < CONSTANT_SIZE or block.cells is None:
         return weights.tolist()
     usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
     columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
@@ -336,26 +347,36 @@ def _weights_to_data(block: Block) -> Any:
     }
 
 
-def _weights_from_data(data: Any) -> NDArray[Any]:
+def _declared_size(data: Any) -> int:
+    """Return the size of the dense matrix that the data ask for, 0 where they ask for none."""
+    if not isinstance(data, Mapping) or "usual" in data:
+        return len(data if not isinstance(data, Mapping) else data["usual"])
+    return len(data["off"]) if len(data["off"]) > MAX_SIZE else 0
+
+
+def _matrix_from_data(data: Any) -> TransitionMatrix:
     if not isinstance(data, Mapping):
-        return np.array(data)
-    filled = np.array(data["off" if "off" in data else "usual"])
-    if not np.issubdtype(filled.dtype, np.integer):
-        raise TypeError("weights are not integers")
-    weights = np.repeat(filled[:, None], len(filled), axis=1)
+        return TransitionMatrix(_integers(data))
     if "off" in data:
-        np.fill_diagonal(weights, np.array(data["diagonal"], dtype=np.int64))
-        return weights
+        return TransitionMatrix.constant(_integers([data["diagonal"]])[0], _integers([data["off"]])[0])
+    weights = np.repeat(_integers([data["usual"]]).T, len(data["usual"]), axis=1)
     for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
         row[np.array(columns, dtype=np.int64)] = values
-    return weights
+    return TransitionMatrix(weights)
+
+
+def _integers(rows: Any) -> NDArray[np.int64]:
+    """Return rows of integers; of a long text among them numpy would make a matrix of texts of its length."""
+    if not all(type(value) is int for row in rows for value in row):
+        raise TypeError("weights are not integers")
+    return np.array(rows, dtype=np.int64)
 
 
 def _block_from_dict(entry: Mapping[str, Any]) -> Block:
     cells = entry.get("cells")
     block = Block(
         variables=tuple(entry["variables"]),
-        matrix=TransitionMatrix(_weights_from_data(entry["weights"])),
+        matrix=_matrix_from_data(entry["weights"]),
         cells=None if cells is None else tuple(tuple(row) for row in cells),
         provenance=entry["provenance"],
         given=tuple(entry.get("given", ())),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +61,17 @@ class Verification:
         return "\n".join([*lines, verdict])
 
 
+@contextmanager
+def well_formed() -> Iterator[None]:
+    """Turn whatever hostile bytes raise into a ReleaseError; errors that say what is wrong pass."""
+    try:
+        yield
+    except PostrandError:
+        raise
+    except Exception as error:
+        raise ReleaseError(sentence("not well formed", got=type(error).__name__)) from None
+
+
 class Unsettled(ReleaseError):
     """Say that a check can tell neither that something holds nor that it does not."""
 
@@ -95,13 +107,12 @@ class Audit:
             self.checks.append(Check(name, False, "could not be checked, since an earlier check failed"))
             return None
         try:
-            value = function(*arguments)
+            with well_formed():
+                value = function(*arguments)
         except Unsettled as error:
             self.say(name, " ".join(error.problems))
         except PostrandError as error:
             self.checks.append(Check(name, False, " ".join(error.problems)))
-        except Exception as error:  # the bytes may be hostile: whatever they raise is a failed check
-            self.checks.append(Check(name, False, sentence("not well formed", got=type(error).__name__)))
         else:
             ok = None if name == "stated" else True
             self.checks.append(Check(name, ok, holds if isinstance(holds, str) else holds(value)))
@@ -146,6 +157,7 @@ def _entries(folder: Path) -> list[tuple[str, int]]:
 def load(root: Path, name: str) -> dict[str, Any]:
     """Return the object of a canonical JSON file of the release."""
     try:
+        canonical.check_size((root / name).stat().st_size, name)
         data = (root / name).read_bytes()
     except OSError:
         raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None

@@ -8,6 +8,9 @@ from typing import Any
 
 from postrand.errors import ReleaseError, sentence
 
+MAX_BYTES = 1 << 28
+"""A JSON file of a release is no longer: what a reader holds in memory for it stays within a few GiB."""
+
 
 def dump(value: Any) -> bytes:
     """Return the canonical text of plain data: two-space indent, lists of scalars on one line, UTF-8, a final newline.
@@ -15,7 +18,8 @@ def dump(value: Any) -> bytes:
     Raises
     ------
     ReleaseError
-        If the value is not plain data: a number that is not finite, a name that is not text, invalid Unicode.
+        If the value is not plain data (a number that is not finite, a name that is not text, invalid Unicode), or its
+        text is longer than 256 MiB.
 
     Examples
     --------
@@ -23,9 +27,11 @@ def dump(value: Any) -> bytes:
     ['{', '"weights":', '[', '[1,', '2],', '[3,', '4]', ']', '}']
     """
     try:
-        return (_text(value, "") + "\n").encode()
+        text = (_text(value, "") + "\n").encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ReleaseError(sentence("a value cannot be written as JSON", got=str(error))) from None
+    check_size(len(text), "a file of the release")
+    return text
 
 
 def parse(data: bytes, where: str) -> dict[str, Any]:
@@ -50,6 +56,14 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     if dump(value) != data:
         raise ReleaseError(sentence("the JSON is not in the canonical form that releases are written in", where=where))
     return value
+
+
+def check_size(size: int, where: str) -> None:
+    """Raise ReleaseError where a JSON text is longer than releases hold."""
+    if size > MAX_BYTES:
+        raise ReleaseError(
+            sentence("the JSON is too long", where=where, got=f"{size:,} bytes", wanted=f"{MAX_BYTES:,}")
+        )
 
 
 def plain(value: Any) -> Any:

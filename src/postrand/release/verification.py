@@ -28,6 +28,7 @@ from postrand.release.audit import (
     published,
     same_files,
     settled,
+    well_formed,
 )
 from postrand.release.bundle import (
     CERTIFICATE,
@@ -66,9 +67,12 @@ def read(directory: str | Path) -> Release:
     """
     root = Path(directory)
     plain_files(root)
-    manifest = _manifest(root)
-    codebook = _codebook(root)
-    return Release(root, codebook, _mechanism(root, codebook), load(root, CERTIFICATE), manifest)
+    with well_formed():
+        manifest = _manifest(root)
+        codebook = _codebook(root)
+        found = Release(root, codebook, _mechanism(root, codebook), load(root, CERTIFICATE), manifest)
+        found.certificate_sentences  # noqa: B018 raises where the certificate has none
+    return found
 
 
 def verify(
@@ -113,9 +117,7 @@ def verify(
     text = "nothing is in its bytes beside the records"
     audit.attempt("bytes", _bytes, text, root, manifest, law, needs=[found])
     needs = [found, proof]
-    audit.attempt(
-        "derived", _derived, "each is the one the others give", root, manifest, law, proof, found, needs=needs
-    )
+    audit.attempt("derived", _derived, _derived_text, root, manifest, law, proof, found, needs=needs)
     if file is not None:
         text = "every claim holds for the exact law and this file"
         audit.attempt("file", _with_file, text, Path(file), law, proof, found, needs=needs)
@@ -144,7 +146,9 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
         package wrote the release, and would give another page.
     """
     root = Path(directory)
-    page, manifest = columns.rebuilt_page(root) if columns.is_columns(root) else _rebuilt_page(root)
+    plain_files(root)
+    with well_formed():
+        page, manifest = columns.rebuilt_page(root) if columns.is_columns(root) else _rebuilt_page(root)
     target = root / REPORT if out is None else Path(out)
     if out is None and hashlib.sha256(page).hexdigest() != manifest["files"][REPORT].get("sha256"):
         version, fix = manifest["package"]["version"], "give --out to write the page elsewhere"
@@ -159,7 +163,6 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
 
 
 def _rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
-    plain_files(root)
     manifest = _manifest(root)
     mechanism = _mechanism(root, _codebook(root))
     certificate = _certificate(root, mechanism)
@@ -288,14 +291,26 @@ def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> boo
 
 def _derived(
     root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, summary: Summary
-) -> bool:
+) -> tuple[str, ...]:
+    """Check each file that others give, and return the names of those that none does."""
     wanted = derive(mechanism, certificate, summary, manifest["data"])
     version = manifest["package"]["version"]
     hint = "" if version == __version__ else f"verify it with postrand {version}, which wrote it"
     problems = [
         sentence(FORGED, where=name, fix=hint if name == REPORT else "")
         for name, content in wanted.items()
-        if not (root / name).is_file() or (root / name).read_bytes() != content
+        if not _holds(root / name, content)
     ]
     raise_all(ReleaseError, problems)
-    return True
+    own = (*wanted, manifest["data"])
+    return tuple(name for name in manifest["files"] if name not in own and not name.startswith(f"{DATA}/"))
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+
+
+def _derived_text(extra: tuple[str, ...]) -> str:
+    return "each is the one the others give" + (
+        f"; extra files, contents not checked: {', '.join(extra)}" * bool(extra)
+    )
