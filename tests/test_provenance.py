@@ -158,6 +158,19 @@ def test_a_private_prior_is_added_to_the_account(folder):
     assert found["blocks"][0]["prior"] == "dp"
 
 
+def test_what_a_prior_spent_is_said_beside_claims_of_other_models(folder):
+    text = HEAD + REGIONS.replace(
+        "variables", 'prior = "dp"\nprior_epsilon = 0.25\nstructure = "exponential"\nvariables'
+    )
+    text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
+    release = protect(folder, text + '"ranks"\n')
+    record, distance = certificate(release)["claims"]
+    assert "with what the priors spent" in record["sentence"]
+    assert "at distance d" in distance["sentence"]
+    assert distance["sentence"].endswith("; the priors spent ε <= 0.25 beside that")
+    assert verify(release.path).ok
+
+
 def test_priors_that_overspend_the_claim_are_refused(folder):
     text = HEAD.replace("3.0", "2.2") + '[design]\nprior = "dp"\nprior_epsilon = 0.25\n' + BOTH
     with pytest.raises(PrivacyError, match="does not meet"):

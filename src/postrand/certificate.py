@@ -239,6 +239,8 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
         level = add_upper(finding.level, *priors)
         text += f", and ε <= {format_upper(level)} with what the priors spent"
         return dataclasses.replace(finding, holds=left > 0 and within(ratio, left), level=level, sentence=text)
+    if any(priors):  # what another model promises of the values is beside what the choice of the matrix tells
+        text += f"; the priors spent ε <= {format_upper(add_upper(*priors))} beside that"
     return dataclasses.replace(finding, sentence=text)
 
 
