@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tomlkit
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from postrand import options
+from postrand import estimate, options
 from postrand.bistochastic.rounding import round_bistochastic
 from postrand.codebook import Codebook, Variable
 from postrand.coding import category_values
@@ -33,7 +33,9 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.privacy.levels import delta, renyi
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 from postrand.randomness import ReleaseKey, as_release_key
+from postrand.release import canonical, read, verify
 from postrand.run import run
+from tests.release_case import make, rehash
 
 ODD = [
     None,
@@ -352,3 +354,60 @@ def remove(folder):
         path.unlink()
     if folder.exists():
         folder.rmdir()
+
+
+JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    root = tmp_path_factory.mktemp("released") / "release"
+    make(root)
+    return root, {name: (root / name).read_bytes() for name in JSON}
+
+
+@settings(max_examples=150)
+@given(name=st.sampled_from(JSON), pick=st.integers(0, 10**6), value=VALUES, cut=st.booleans())
+def test_a_release_with_any_entry_changed_is_read_or_refused_and_never_verified(released, name, pick, value, cut):
+    root, texts = released
+    data = json.loads(texts[name])
+    path = (everywhere := list(places(data)))[pick % len(everywhere)]
+    changes = removed(data, path) if cut else changed(data, path, value)
+    text = refused_or(canonical.dump, plain(changes))
+    assume(text not in (None, texts[name]) and equal_numbers(data, path, changes) is False)
+    (root / name).write_bytes(text)
+    try:
+        if name != "manifest.json":
+            rehash(root)
+        found = refused_or(read, root)
+        if found is not None:
+            refused_or(lambda: estimate.table(found.frame(), ["sex"], found.mechanism))
+        assert not verify(root, raise_if_failed=False).ok
+    finally:
+        for other, held in texts.items():
+            (root / other).write_bytes(held)
+
+
+def removed(data, path):
+    data = copy.deepcopy(data)
+    inner = data
+    for name in path[:-1]:
+        inner = inner[name]
+    del inner[path[-1]]
+    return data
+
+
+def plain(data):
+    """Return data that JSON can hold, dates as text."""
+    return json.loads(json.dumps(data, default=str))
+
+
+def equal_numbers(data, path, changes):
+    """Tell whether the change puts a number in place of an equal one: 1 for 1.0 says the same."""
+    for name in path:
+        if isinstance(changes, dict) and name not in changes:
+            return False
+        if isinstance(changes, list) and name >= len(changes):
+            return False
+        data, changes = data[name], changes[name]
+    return data == changes
