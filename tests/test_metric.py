@@ -13,7 +13,7 @@ from postrand.codebook import Variable
 from postrand.design import DesignWarning, design
 from postrand.design.metric import Exponential, Geometric, Metric
 from postrand.distances import coordinates, edge_problems, edges_from, from_matrix, ranks, shortest_paths
-from postrand.errors import PostrandError, PrivacyError, SpecificationError
+from postrand.errors import DesignError, PostrandError, PrivacyError, SpecificationError
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.objectives import ExpectedChanges
 from postrand.objectives.distance import ExpectedDistance
@@ -245,6 +245,17 @@ def test_distances_in_plans_are_read():
 def test_wrong_budgets_are_refused(arguments):
     with pytest.raises(PrivacyError):
         MetricPrivacy(*arguments)
+
+
+@pytest.mark.parametrize("structure", [Metric(), Exponential()])
+@pytest.mark.parametrize(
+    ("edges", "message"), [(ranks(5), "code out of range"), (((0, 1, 1.0),), "in 3 parts that no edge connects")]
+)
+def test_a_map_of_other_categories_is_refused(structure, edges, message):
+    with pytest.raises(DesignError, match=message):
+        design(np.full(4, 0.25), MetricPrivacy(1.0, edges), ExpectedDistance(ranks(4)), structure)
+    with pytest.raises(SpecificationError, match="not of these categories"):
+        ExpectedDistance(ranks(5)).value(np.eye(3), np.full(3, 1 / 3))
 
 
 def test_structures_refuse_what_they_cannot_treat():

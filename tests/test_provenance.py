@@ -288,6 +288,12 @@ WRONG = [
     ('[[rules]]\nregion = "S"\n', BOTH, "region = 'S': records contradict a rule; got 1,"),
     ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' by way of 'E'"),
     ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map is in 2 parts"),
+    (
+        "",
+        REGIONS.replace("region", "age") + '"ranks"',
+        "plan.toml, block 'age': a distance needs a block that exchanges",
+    ),
+    ("", REGIONS.replace('["region"]', '["region"]\nrarer_than = 5') + '"ranks"', "a distance needs a block that"),
     ("", ZERO, "epsilon is not a positive number; got 0.0"),
     (
         "",

@@ -128,7 +128,15 @@ def as_points(points: object) -> Points:
 
 
 def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
-    """Return the distance matrix (S, S) of the edges; infinite between unconnected categories."""
+    """Return the distance matrix (S, S) of the edges; infinite between unconnected categories.
+
+    Raises
+    ------
+    SpecificationError
+        If an edge names a code that is not one of 0..S-1.
+    """
+    if not edges or not all(0 <= code < size for edge in edges for code in edge[:2]):
+        raise SpecificationError(sentence("the edges are not of these categories", wanted=f"codes 0..{size - 1}"))
     i, k, length = (np.array(x) for x in zip(*edges, strict=True))
     graph = csr_array((length.astype(np.float64), (i, k)), shape=(size, size))
     found: NDArray[np.float64] = dijkstra(graph, directed=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -181,7 +181,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     raise_all(SpecificationError, check.problems)
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
-    check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
+    shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
+    check.problems += _distance_problems(blocks, shapes or (), where)
     raise_all(SpecificationError, check.problems)
     return plan
 
@@ -319,6 +320,18 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
         yield sentence(what, where=where, fix="leave 'prior' out")
     if entry.get("rarer_than"):
         yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
+
+
+def _distance_problems(blocks: Sequence[BlockPlan], shapes: Sequence[Shape | None], where: str) -> list[str]:
+    """Say where a distance is asked of a block that does not exchange all values of its variable."""
+    asked = [
+        block
+        for block, shape in zip(blocks, shapes, strict=False)
+        if shape is not None and any(isinstance(model, MetricPrivacy) for model in models_of(block.privacy))
+    ]
+    what = "a distance needs a block that exchanges all values, and strata, rules or a selection part them"
+    fix = "use model 'differential', or leave the variable out of rules, 'given' and 'rarer_than'"
+    return [sentence(what, where=f"{where}, block {'*'.join(b.variables)!r}", fix=fix) for b in asked]
 
 
 def _with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], codebook: Codebook) -> BlockPlan:

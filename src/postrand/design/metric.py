@@ -23,8 +23,8 @@ from scipy.sparse import csr_array, eye_array, kron
 
 from postrand.design.general import ILL_CONDITIONED, describe
 from postrand.design.problem import DesignWarning, Solution, refuse
-from postrand.distances import Edges, shortest_paths
-from postrand.errors import DesignError, sentence
+from postrand.distances import Edges, edge_problems, shortest_paths
+from postrand.errors import DesignError, raise_all, sentence
 from postrand.objectives import ExpectedChanges, Objective
 from postrand.objectives.distance import ExpectedDistance
 from postrand.privacy import MetricPrivacy, PrivacyModel
@@ -66,7 +66,7 @@ class Metric:
         if prior.size > MAX_SIZE:
             fix = "use structure 'exponential'"
             raise DesignError(sentence("too many categories", got=prior.size, wanted=f"S <= {MAX_SIZE}", fix=fix))
-        distance = shortest_paths(privacy.edges, prior.size)
+        distance = _distance(privacy, prior.size)
         loss = prior[:, None] * loss_of(self, objective, distance)
         array, bound, steps = least_loss(loss, privacy.edges, privacy.epsilon * (1 - _MARGIN), distance)
         # A little more than the margin was given away: a bound for the budget itself.
@@ -84,6 +84,12 @@ class Metric:
             warnings.warn(text, DesignWarning, stacklevel=3)
             details["notes"] = (text,)
         return Solution(array, bound, details)
+
+
+def _distance(privacy: MetricPrivacy, size: int) -> Floats:
+    """Return the distances (S, S); raises DesignError where the edges do not connect these categories."""
+    raise_all(DesignError, edge_problems(privacy.edges, size))
+    return shortest_paths(privacy.edges, size)
 
 
 def loss_of(structure: Metric | Exponential, objective: Objective, distance: Floats) -> Floats:
@@ -252,7 +258,7 @@ class Exponential:
         """Return the closed form, as floats; no bound is known."""
         if not isinstance(privacy, MetricPrivacy):
             raise refuse(self, privacy, "use privacy MetricPrivacy")
-        distance = shortest_paths(privacy.edges, prior.size)
+        distance = _distance(privacy, prior.size)
         ends = np.array([e[:2] for e in privacy.edges])
         budget = privacy.epsilon * (1 - _MARGIN) * np.array([e[2] for e in privacy.edges])
         low, high = privacy.epsilon / 2 * (1 - _MARGIN), privacy.epsilon
