@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import postrand as pr
@@ -18,7 +19,7 @@ from postrand.errors import PostrandError, SpecificationError
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import MAX_ENTRIES, Mechanism
 from postrand.release import canonical
-from tests.release_case import edit, make, rehash
+from tests.release_case import edit, make, rehash, released_table
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
 LIMITED = """
@@ -206,6 +207,20 @@ def test_no_text_brings_a_reader_down(tmp_path: Path, name: str, text: str) -> N
     assert not release.verify(root, raise_if_failed=False).ok
     with pytest.raises(PostrandError):
         release.read(root)
+
+
+def test_no_name_steers_the_terminal(tmp_path: Path) -> None:
+    """A name that clears its line and writes another over it: what fails is seen to fail."""
+    root = make(tmp_path / "release").path
+    note, table = "x\x1b[2K\rok    data \u202e", released_table()
+    pq.write_table(table.replace_schema_metadata({note: ""}), root / "data.parquet")
+    rehash(root)
+    shown = str(release.verify(root, raise_if_failed=False))
+    assert r"x\x1b[2K\rok    data \u202e" in shown
+    assert shown.replace("\n", "").isprintable()
+    with pytest.raises(PostrandError) as caught:
+        release.verify(root)
+    assert str(caught.value).replace("\n", "").isprintable()
 
 
 def test_public_names_refuse_hostile_folders_alike(tmp_path: Path) -> None:

@@ -88,7 +88,20 @@ def sentence(what: str, *, where: str = "", got: object = None, wanted: object =
     if wanted is not None:
         text += f"; wanted {wanted}"
     text = text if text.endswith(".") else text + "."
-    return f"{text} Next: {fix.rstrip('.')}." if fix else text
+    return printable(f"{text} Next: {fix.rstrip('.')}." if fix else text)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with every control character spelt out: names in a file could otherwise steer the terminal.
+
+    >>> printable("age\x1b[2K\rok")
+    'age\\x1b[2K\\rok'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
+
+
+def _spelt(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def shown(value: object, form: Callable[[object], str] = str) -> str:

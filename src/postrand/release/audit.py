@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import DataError, PostrandError, ReleaseError, printable, raise_all, sentence
 from postrand.release import canonical
 from postrand.release.bundle import DATA, MANIFEST
 
@@ -54,7 +54,7 @@ class Verification:
 
     def __str__(self) -> str:
         marks = {True: "ok  ", False: "FAIL", None: "said"}
-        lines = [f"{marks[c.ok]}  {c.name:<12} {c.sentence}" for c in self.checks]
+        lines = [f"{marks[c.ok]}  {c.name:<12} {printable(c.sentence)}" for c in self.checks]
         verdict = "The release is what it claims to be." if self.ok else "THE RELEASE DOES NOT VERIFY."
         if self.ok and self.stated:
             verdict = "The release is what it claims to be; what is only said rests on the curator's word."
