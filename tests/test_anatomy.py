@@ -125,3 +125,27 @@ def test_bad_data_are_refused():
         anatomise(pa.table({"a": [1.0, math.inf, 3.0], "b": [1, 2, 3]}), ["a"], 2, KEY)
     with pytest.raises(UsageError, match="already named"):
         anatomise(table.append_column(CLASS_COLUMN, pa.array([1, 2, 3])), ["b"], 2, KEY)
+
+
+@pytest.mark.parametrize(
+    ("keys", "k", "error", "message"),
+    [
+        ("age", 2, UsageError, "a list of names"),
+        (["age", "age"], 2, UsageError, "'age' is named twice"),
+        (["age"], "2", UsageError, "k is not a whole number of at least 2; got '2'"),
+        (["age"], float("nan"), UsageError, "k is not a whole number"),
+        (["list"], 2, DataError, "no order"),
+        (["age"], 5, UsageError, "k is larger than the number of records"),
+    ],
+)
+def test_requests_of_the_wrong_kind_are_refused(keys, k, error, message):
+    table = pa.table({"age": [1e308, -1e308, 2.0, 3.0], "list": [[1], [2], [3], [4]], "ill": list("abab")})
+    with pytest.raises(error, match=message):
+        anatomise(table, keys, k)
+
+
+def test_the_widest_numbers_are_near_or_far_without_overflow():
+    table = pa.table({"age": [1e308, -1e308, 0.9e308, -0.9e308], "ill": list("abcd")})
+    release = anatomise(table, ["age"], 2, ReleaseKey.from_seed(1))
+    ages = release.keys["age"].to_pylist()
+    assert sorted(map(sorted, (ages[:2], ages[2:]))) == [[-1e308, -0.9e308], [0.9e308, 1e308]]

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2
 
 from postrand.bistochastic import (
+    allocate,
     birkhoff,
     blocks,
     circulant,
@@ -22,8 +23,9 @@ from postrand.bistochastic import (
     round_bistochastic,
     transfer_matrix,
     tridiagonal,
+    truthful,
 )
-from postrand.errors import PrivacyError, SpecificationError
+from postrand.errors import DesignError, PrivacyError, SpecificationError
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import Bistochastic
 
@@ -362,3 +364,26 @@ def test_one_half_is_not_enough_for_proposition_3():
     assert half.condition > 1e12
     more = np.array([[UNIT // 2 + 1, UNIT // 2 - 1], [UNIT // 2 - 1, UNIT // 2 + 1]])
     assert is_diagonally_dominant(TransitionMatrix(more))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: reach_beta(lambda e: randomised_response(3, e), 30.0, 0.1, -0.1),
+            PrivacyError,
+            "beta is not a number",
+        ),
+        (lambda: reach_beta(lambda e: randomised_response(3, e), 30.0, 0.1, "x"), PrivacyError, "beta is not a number"),
+        (lambda: truthful(["a", "b"], 0.5), DesignError, "the prior is not made of real numbers"),
+        (lambda: allocate([[0.5, 0.5]], 0.5, ["a"]), DesignError, "weights is not made of real numbers"),
+        (lambda: tridiagonal(["a"]), SpecificationError, "alpha is not made of real numbers"),
+        (lambda: circulant(["a"]), SpecificationError, "the first row is not made of real numbers"),
+        (lambda: blocks([True]), SpecificationError, "a class size is not a positive integer"),
+        (lambda: blocks("ab"), SpecificationError, "a class size is not a positive integer"),
+        (lambda: majorises(["a"], ["b"]), SpecificationError, "the first vector is not made of real numbers"),
+    ],
+)
+def test_what_is_no_number_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -90,7 +90,11 @@ def test_numbers_in_text_are_near_as_numbers(tmp_path):
 
 @pytest.mark.parametrize(
     ("columns", "law", "message"),
-    [(["pey"], RankBlocks(2), "no column 'pey'"), (["pay"], RankBlocks(400), "k is larger")],
+    [
+        (["pey"], RankBlocks(2), "no column 'pey'"),
+        (["pay"], RankBlocks(400), r"'pay': rank-blocks \(k = 400\) is larger"),
+        (["pay"], RankBand(1), "runs of one rank protect nothing"),
+    ],
 )
 def test_bad_requests_leave_nothing_behind(survey, tmp_path, columns, law, message):
     with pytest.raises(UsageError, match=message):

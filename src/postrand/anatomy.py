@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.entropy import format_lower
-from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence, shown
+from postrand.plain import is_names, is_whole
 from postrand.randomness import ReleaseKey, as_release_key, derive, words
 
 CLASS_COLUMN = "anatomy_class"
@@ -70,6 +71,8 @@ def anatomise(
     >>> release.classes, release.smallest_class, release.beta >= 0.499, release.distinct_diversity
     (2, 2, True, {'illness': 1})
     """
+    if not is_names(key_variables):
+        raise UsageError(sentence("a list of names is wanted", where="key_variables", got=shown(key_variables, repr)))
     others = [name for name in table.column_names if name not in key_variables]
     raise_all(UsageError, _problems(table, key_variables, others, k))
     positions = np.column_stack([_positions(table[name], name) for name in key_variables])
@@ -137,18 +140,20 @@ def classes_by_proximity(positions: ArrayLike, k: int) -> NDArray[np.int64]:
     return labels
 
 
-def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: object) -> list[str]:
+def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: int) -> list[str]:
     problems = [
         sentence(f"no column {name!r}", where="key_variables", wanted=", ".join(table.column_names))
         for name in keys
         if name not in table.column_names
     ]
+    twice = sorted({name for name in keys if keys.count(name) > 1})
+    problems += [sentence(f"column {name!r} is named twice", where="key_variables") for name in twice]
     if not keys or not others:
         problems.append(sentence("both key variables and other variables are needed", where="key_variables"))
     if CLASS_COLUMN in table.column_names:
         problems.append(sentence(f"a column is already named {CLASS_COLUMN!r}", fix="rename it"))
-    if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-        problems.append(sentence("k is not a whole number of at least 2", got=k))
+    if not is_whole(k, 2):
+        problems.append(sentence("k is not a whole number of at least 2", got=shown(k, repr)))
     elif k > table.num_rows:
         problems.append(sentence("k is larger than the number of records", got=k, fix="choose a smaller k"))
     return problems
@@ -184,6 +189,7 @@ def _positions(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
         values = _codes(column).astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError(sentence("a key variable has values that are not finite", where=f"column {name!r}"))
+    values = values / 2  # exact, and then the width of any two numbers is finite
     width = np.ptp(values)
     scaled: NDArray[np.float64] = (values - values.min()) / width if width else np.zeros(values.size)
     return scaled
@@ -195,7 +201,10 @@ def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
         column = column.unify_dictionaries().combine_chunks()
         codes = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
         return np.asarray(codes, dtype=np.int64)
-    ranks = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
+    try:
+        ranks = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
+    except pa.ArrowNotImplementedError:
+        raise DataError(sentence("values of this type have no order", got=column.type, fix="drop the column")) from None
     return np.asarray(ranks.to_numpy(), dtype=np.int64) - 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand import formats
+from postrand import formats, options
 from postrand.anatomy import anatomise
 from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.numerical import PermutationModel, RankLaw, average, permutation, permutation_model
@@ -62,11 +62,18 @@ def _by_ranks(
     file: Path, out: Path, columns: Sequence[str], law: RankLaw, form: Form, key: ReleaseKey | None
 ) -> dict[str, Any]:
     table = proofs.read_table(file)
-    raise_all(UsageError, _problems(columns, table.column_names, file.name))
+    problems = _problems(columns, table.column_names, file.name)
+    if law.least < 2:
+        problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
+    raise_all(UsageError, problems)
+    held = {name: numbers(table[name], name) for name in columns}
+    few = [name for name in columns if held[name].size < law.least]
+    text = f"{options.describe(law)} is larger than the number of records with a value"
+    raise_all(UsageError, [sentence(text, where=f"column {name!r}", fix="choose a smaller one") for name in few])
     for name in columns:
         column, field = table[name], table.field(name)
         present = np.flatnonzero(pc.is_valid(column).to_numpy())
-        values = numbers(column, name)
+        values = held[name]
         if form == "average":
             made = np.full(table.num_rows, np.nan)
             made[present] = average(values, law)

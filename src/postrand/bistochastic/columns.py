@@ -52,10 +52,10 @@ def information_upper_by_columns(prior: Array, beta: float) -> float:
         if not better.size:
             least, better = price.least(slack)
             best = min(best, most - gained - size * min(0.0, least - _ROUNDING))
-            if least >= -2 * slack:
-                break
             better = np.vstack([better, price.descend(better)])
-            better = better[price.value(better) < 0]
+            better = better[price.value(better) < -slack / 10]
+            if least >= -2 * slack or not better.size:
+                break
         columns = np.vstack([columns, better])
     return best * (1 + 1e-12)
 
@@ -141,10 +141,10 @@ class _Price:
         wide = np.abs(self.cost).max() + 30 + 60 * np.abs(self.curve).max()
         cold, hot = (np.full(len(low), 1 + math.log(max(end, _FLOOR))) for end in (self.prior.min(), self.prior.max()))
         best, point = np.full(len(low), -math.inf), low
-        for _ in range(14):
+        for _ in range(25):
             t = (cold + hot) / 2
             few, many = np.full(len(low), -wide), np.full(len(low), wide)
-            for _ in range(36):
+            for _ in range(44):
                 lam = (few + many) / 2
                 over = self._minimisers(low, high, lam, t)[0].sum(axis=1) > 1
                 few, many = np.where(over, few, lam), np.where(over, lam, many)

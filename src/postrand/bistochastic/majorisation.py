@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.matrix import UNIT, TransitionMatrix
+from postrand.plain import real_array
 
 TOLERANCE = 1e-12
 
@@ -82,7 +83,7 @@ def is_diagonally_dominant(matrix: TransitionMatrix) -> bool:
 
 
 def _pair(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    a, b = np.array(p, dtype=np.float64), np.array(q, dtype=np.float64)
+    a, b = real_array(p, "the first vector"), real_array(q, "the second vector")
     problems = []
     if a.ndim != 1 or a.shape != b.shape or not a.size:
         problems.append(sentence("two vectors of one length are wanted", got=f"shapes {a.shape} and {b.shape}"))

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 from scipy.linalg import circulant as columns_circulant
 
-from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
+from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence, shown
 from postrand.matrix import UNIT, TransitionMatrix
+from postrand.plain import is_whole, listed, real_array
+from postrand.privacy.bistochastic import Bistochastic
 
 
 def blocks(sizes: Sequence[int]) -> TransitionMatrix:
@@ -31,8 +33,8 @@ def blocks(sizes: Sequence[int]) -> TransitionMatrix:
     >>> blocks([2, 1]).array.tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
-    if not sizes or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in sizes):
-        raise SpecificationError(sentence("a class size is not a positive integer", got=list(sizes), wanted=">= 1"))
+    if not (listed(sizes) and all(is_whole(n, 1) for n in sizes)):
+        raise SpecificationError(sentence("a class size is not a positive integer", got=shown(sizes), wanted=">= 1"))
     return TransitionMatrix(block_diag(*(_circulant(_shares(np.ones(n))) for n in sizes)))
 
 
@@ -51,7 +53,7 @@ def circulant(first_row: ArrayLike) -> TransitionMatrix:
     >>> circulant([0.5, 0.25, 0.25]).array.tolist()
     [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
     """
-    row = np.asarray(first_row, dtype=np.float64)
+    row = real_array(first_row, "the first row")
     if row.ndim != 1 or not row.size or not np.isfinite(row).all() or row.min() < 0 or abs(row.sum() - 1) > 1e-9:
         raise SpecificationError(
             sentence("the first row is not a probability distribution", wanted="finite, not negative, sum 1")
@@ -74,7 +76,7 @@ def tridiagonal(alpha: ArrayLike) -> TransitionMatrix:
     >>> tridiagonal([0.5, 0.25]).array.tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 0.25, 0.75]]
     """
-    a = np.asarray(alpha, dtype=np.float64)
+    a = real_array(alpha, "alpha")
     if a.ndim != 1 or not np.isfinite(a).all():
         raise SpecificationError(sentence("alpha is not a list of finite numbers", got=f"shape {a.shape}"))
     problems = [sentence(f"alpha[{i}] is outside [0, 1]", got=float(a[i])) for i in np.flatnonzero((a < 0) | (a > 1))]
@@ -98,7 +100,7 @@ def reach_beta(law: Callable[[float], TransitionMatrix], start: float, end: floa
     Raises
     ------
     PrivacyError
-        If ``law(end)`` does not reach ``beta``.
+        If ``law(end)`` does not reach ``beta``, or β is not a number from 0 to 1.
 
     Examples
     --------
@@ -107,6 +109,7 @@ def reach_beta(law: Callable[[float], TransitionMatrix], start: float, end: floa
     >>> round(epsilon, 4), randomised_response(12, epsilon).beta >= 0.6
     (3.0108, True)
     """
+    Bistochastic(beta)  # refuses what is no β
     if law(start).beta >= beta:
         return start
     attained = law(end).beta

@@ -21,6 +21,7 @@ from postrand.bistochastic.rounding import round_bistochastic
 from postrand.entropy import beta_lower
 from postrand.errors import DesignError, PrivacyError, sentence
 from postrand.matrix import TransitionMatrix
+from postrand.plain import real_array
 from postrand.privacy.bistochastic import Bistochastic
 
 _COLDEST = 1e15
@@ -94,7 +95,7 @@ def allocate(priors: Sequence[ArrayLike], beta: float, weights: ArrayLike | None
     """
     Bistochastic(beta)  # refuses what is no β
     ps = [_distribution(prior) for prior in priors]
-    w = np.ones(len(ps)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = np.ones(len(ps)) if weights is None else real_array(weights, "weights", DesignError)
     if not ps or w.shape != (len(ps),) or not np.isfinite(w).all() or w.min() <= 0:
         raise DesignError(
             sentence("weights are not one positive number for each attribute", wanted=f"{len(ps)} of them")
@@ -115,7 +116,7 @@ def allocate(priors: Sequence[ArrayLike], beta: float, weights: ArrayLike | None
 
 
 def _distribution(prior: ArrayLike) -> NDArray[np.float64]:
-    p = np.asarray(prior, dtype=np.float64)
+    p = real_array(prior, "the prior", DesignError)
     if p.ndim != 1 or not p.size or not np.isfinite(p).all() or p.min() < 0 or abs(p.sum() - 1) > 1e-9:
         raise DesignError(
             sentence("the prior is not a probability distribution", wanted="finite, not negative, sum 1 within 1e-9")

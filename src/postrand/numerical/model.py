@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from postrand.errors import DataError, sentence
+from postrand.errors import DataError, UsageError, sentence, shown
 from postrand.numerical.release import finite_column, rank_order
+from postrand.plain import real_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +30,11 @@ class PermutationModel:
         return float((self.distances <= ranks).mean())
 
     def quantiles(self, shares: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
-        """Return quantiles of the distances as shares of n - 1, the largest possible."""
-        found = np.quantile(self.distances, np.asarray(shares, dtype=np.float64), method="lower")
+        """Return quantiles of the distances as shares of n - 1, the largest possible; raises UsageError."""
+        wanted = real_array(shares, "shares", UsageError)
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise UsageError(sentence("a share is not a number from 0 to 1", got=shown(shares)))
+        found = np.quantile(self.distances, wanted, method="lower")
         return np.asarray(found / max(self.distances.size - 1, 1), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:

@@ -58,9 +58,7 @@ def map_of(matrix: Floats, metric: MetricPrivacy, labels: Sequence[str]) -> tupl
     order = np.argsort(np.round(moved / (float(moved.max()) or 1.0), 9), kind="stable")
     chosen = list(dict.fromkeys(int(order[k]) for k in (0, len(order) // 2, -1)))
     panels = Markup("").join(_panel(matrix[i], i, place, radius, tall, lines, labels[i]) for i in chosen)
-    words = (
-        "Where values of the ringed category go: the stronger the colour, the more probable. Shown are "
-    )
+    words = "Where values of the ringed category go: the stronger the colour, the more probable. Shown are "
     words += "the categories that are moved least, in the middle, and most."
     return Markup('<div class="maps">{}</div>').format(panels), words
 
