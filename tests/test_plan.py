@@ -137,7 +137,13 @@ def test_a_missing_plan_is_refused(tmp_path):
     ("old", "new", "message"),
     [
         ('model = "differential"\nepsilon = 2.0', 'model = ["differential"]', r"unknown model \['differential'\]"),
-        ('model = "differential"\nepsilon = 2.0', "epsilon = 2.0", "unknown model None"),
+        (
+            'model = "differential"\nepsilon = 2.0',
+            "epsilon = 2.0",
+            r"\[privacy\]: no model is named; wanted 'differential' or",
+        ),
+        ('prior = "uniform"', "matrix = [[0.5, 0.4], [0.5, 0.5]]", r"\[\[blocks\]\] 2 matrix: row 0 does not sum to 1"),
+        ('prior = "uniform"', "matrix = [[0.5], [0.5, 0.5]]", r"\[\[blocks\]\] 2 matrix: the matrix is not an array"),
         ("epsilon = 2.0", "epsilon = 0x1" + "0" * 400, "privacy.epsilon: a whole number of more than 64 bits"),
         ("epsilon = 2.0", "epsilon = 1" + "0" * 5000, "is not TOML"),
         ("epsilon = 2.0", "epsilon = true", "epsilon is not a positive number; got True"),

@@ -53,6 +53,7 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
     model = data.get("model")
     if not isinstance(model, str) or model not in members:
         what = f"unknown model {shown(model, repr)}{nearest(shown(model), members)}"
+        what = what if "model" in data else "no model is named"
         raise SpecificationError(sentence(what, where=where, wanted=" or ".join(map(repr, members))))
     return build(members[model], {k: v for k, v in data.items() if k != "model"}, where)
 

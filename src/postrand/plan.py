@@ -19,6 +19,7 @@ from postrand.design.l2_recognition import LeastLoss
 from postrand.distances import edges_from, points_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.infer import load_codebook
+from postrand.matrix import TransitionMatrix
 from postrand.metadata import Description
 from postrand.numerical.planned import NumericalPlan, read_entries
 from postrand.objectives import ExpectedDistance, L2Loss, WholeRecord
@@ -159,7 +160,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     check.names(data, _SECTIONS, "")
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
     file = check.file(source, "file", "[source]")
-    codebook = check.attempt(load_codebook, folder / (check.file(source, "codebook", "[source]") or ""))
+    book = check.file(source, "codebook", "[source]")
+    codebook = check.attempt(load_codebook, folder / book) if book else None
     privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
     release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
     if release is not None:
@@ -272,9 +274,9 @@ class _Check:
             self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
             variables = []
         asked = entry.get("privacy", self.unasked)
-        if isinstance(asked, Mapping) and "distance" in asked and variables and codebook is not None:
-            named = [codebook[v] for v in variables if v in codebook]
-            found = self.attempt(edges_from, asked["distance"], named, part)
+        if isinstance(asked, Mapping) and "distance" in asked:
+            named = [] if codebook is None else [codebook[v] for v in variables if v in codebook]
+            found = self.attempt(edges_from, asked["distance"], named, part) if codebook is not None else None
             places = points_from(asked["distance"], named[0]) if found else ()
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or _ANY, "points": places}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
@@ -350,6 +352,10 @@ def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
     if isinstance(matrix, list) and all(isinstance(row, list) for row in matrix):
         rows = tuple(tuple(finite(x) for x in row) for row in matrix)
         if not any(math.isnan(x) for row in rows for x in row):
+            try:
+                TransitionMatrix.from_array(rows)
+            except SpecificationError as error:
+                raise SpecificationError(f"{where}: {problem}" for problem in error.problems) from None
             return rows
     raise SpecificationError(sentence("not a list of rows of numbers", where=where))
 

@@ -12,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.errors import DesignError, UsageError, sentence
+from postrand.errors import DesignError, UsageError, raise_all, sentence
 from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.plain import finite, is_whole
 from postrand.risk import loglinear, modelchoice, perturbed
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.data import code_data, key_codes
@@ -105,8 +106,14 @@ def tune(
     """
     measure, bound = _parse(limit)
     low, high = levels
-    if not 0 < low < high or draws < 1 or not 0 < sampling_fraction <= 1:
-        raise UsageError(sentence("wanted 0 < low < high, draws >= 1 and a fraction in (0, 1]"))
+    problems = []
+    if not 0 < finite(low) < finite(high):
+        problems.append(sentence("the levels are no range", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
+    if not is_whole(draws, 1):
+        problems.append(sentence("no number of draws", got=repr(draws), wanted=">= 1"))
+    if not 0 < finite(sampling_fraction) <= 1:
+        problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    raise_all(UsageError, problems)
     coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, "category")
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
