@@ -4,6 +4,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 
 from postrand import formats, release
 from postrand.codebook import Codebook, Variable
-from postrand.engines import LocalEngine
+from postrand.engines import Engine, LocalEngine
+from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.errors import DataError, ReleaseError, SpecificationError
+from postrand.frames import TableSource
 from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey
@@ -137,8 +140,8 @@ FORGERIES: list[tuple[str, str, Callable[[Path], None]]] = [
     (".parquet", "data", with_file_metadata),
     (".arrow", "data", with_file_metadata),
     (".arrow", "bytes", with_batch_metadata),
-    (".parquet", "bytes", with_a_spare_category("sex")),
-    (".arrow", "bytes", with_a_spare_category("sex")),
+    (".parquet", "data", with_a_spare_category("sex")),
+    (".arrow", "data", with_a_spare_category("sex")),
     (".arrow", "bytes", with_values_under_nulls),
 ]
 
@@ -188,6 +191,8 @@ def test_other_libraries_are_said_to_be_there_and_never_pass_for_a_check(tmp_pat
     assert found.ok
     assert "another library writes these records in other bytes" in found.stated[0]
     assert "pyarrow 1.0" in found.stated[0]
+    with_a_spare_category("sex")(root / "data.parquet")
+    assert outcome(root)["data"] is False  # whatever the manifest names
     edit(root / "manifest.json", lambda m: m.update(written_with=f"pyarrow {SECRET * 50}"))
     with pytest.raises(ReleaseError, match="manifest"):
         release.verify(root)
@@ -221,7 +226,8 @@ def masked(values: Any, missing: list[int]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
-def test_no_value_under_a_mask_and_no_payload_of_a_nan_is_released(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [LocalEngine(), LocalEngine(threads=1, batch_rows=2), DuckDBEngine()])
+def test_no_value_under_a_mask_and_no_payload_of_a_nan_is_released(tmp_path: Path, engine: Engine) -> None:
     weights = np.array([0.5, PAYLOAD, 7654321.5, 1.5])
     table = pa.table(
         {
@@ -234,7 +240,7 @@ def test_no_value_under_a_mask_and_no_payload_of_a_nan_is_released(tmp_path: Pat
         file.write_table(table)
     assert np.int64(987654321).tobytes() in (tmp_path / "in.arrow").read_bytes()
     source, out = formats.read(tmp_path / "in.arrow", CARRIED), tmp_path / "out.arrow"
-    LocalEngine().perturb(source, SEX, KEY, partial(formats.open_writer, out), shuffle=False)
+    engine.perturb(source, SEX, KEY, partial(formats.open_writer, out), shuffle=False)
     content = out.read_bytes()
     for hidden in (np.int64(987654321).tobytes(), np.float64(7654321.5).tobytes(), b"\xef\xbe\xad\xde"):
         assert hidden not in content
@@ -243,6 +249,25 @@ def test_no_value_under_a_mask_and_no_payload_of_a_nan_is_released(tmp_path: Pat
             "weight": [0.5, None, None, 1.5],
             "age": [7, 8, None, 9],
         }
+
+
+def test_nan_is_missing_wherever_the_records_come_from(tmp_path: Path) -> None:
+    """One table as a file of each format, through DuckDB, and as a frame: the releases hold the same values."""
+    table = pa.table({"sex": ["F", "M", "F"], "weight": [0.5, math.nan, None], "age": [1, None, 3]})
+    found = []
+    paths = [_written(tmp_path / f"in{suffix}", table) for suffix in (".parquet", ".csv", ".arrow")]
+    sources = [formats.read(path, CARRIED) for path in paths]
+    sources += [DuckDBSource(f"FROM '{tmp_path / 'in.parquet'}'"), TableSource(table)]
+    for number, source in enumerate(sources):
+        out = tmp_path / f"out{number}.parquet"
+        LocalEngine().perturb(source, SEX, KEY, partial(formats.open_writer, out))
+        found.append(pq.read_table(out).to_pydict())
+    assert found[0]["weight"].count(None) == 2
+    assert all(values == found[0] for values in found)
+    strict = Codebook((CARRIED["sex"], replace(CARRIED["weight"], missing="error"), CARRIED["age"]))
+    for source in sources:
+        with pytest.raises(DataError, match="variable 'weight': a value is missing"):
+            LocalEngine().perturb(source, SEX.bind(strict), KEY, partial(formats.open_writer, tmp_path / "x.parquet"))
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])

@@ -91,6 +91,7 @@ class _Counter:
         self.records = 0
         self.blocks = [np.zeros(block.matrix.size, dtype=np.int64) for block in mechanism.blocks]
         self.variables = {v.name: np.zeros(v.size, dtype=np.int64) for v in codebook.variables if v.is_categorical}
+        self.known = {n: set(coding.category_values(codebook[n]).to_pylist()) for n in self.variables}
         self.pair = small_pair(codebook, mechanism)
         self.pair_shape = tuple(codebook[name].size for name in self.pair)
         self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
@@ -102,6 +103,7 @@ class _Counter:
             column = batch.column(batch.schema.get_field_index(variable.name))
             if variable.is_categorical:
                 codes[variable.name] = coding.encode(column, variable)
+                self.check_dictionary(column, variable.name)
                 self.variables[variable.name] += _count(codes[variable.name], variable.size)
             else:
                 carried(column, variable)  # refuses missing values where none may be
@@ -117,6 +119,12 @@ class _Counter:
             index = _ravel([codes[n] for n in self.pair], self.pair_shape)
             self.pair_counts += _count(index, self.pair_counts.size)
         self.records += batch.num_rows
+
+    def check_dictionary(self, column: pa.Array, name: str) -> None:
+        """Refuse a dictionary with an entry that no codebook lists, whether or not a record has it."""
+        if pa.types.is_dictionary(column.type) and not self.known[name].issuperset(column.dictionary.to_pylist()):
+            what = "a value that no record has is listed, and is not in the codebook"
+            raise DataError(sentence(what, where=f"variable {name!r}"))
 
 
 class _Cells:
