@@ -1,5 +1,6 @@
 """The command line on input that cannot be meant: one sentence, the right exit code, and nothing left behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -260,6 +261,32 @@ def test_a_second_signal_does_not_disturb_the_removal():
         work()
     assert done == ["removed"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_exit_that_comes_wrapped_is_an_exit():
+    class Descriptor:
+        def __set_name__(self, owner, name):
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped) as caught, stoppable():
+        type("Made", (), {"field": Descriptor()})
+    assert caught.value.code == 143
+    with pytest.raises(ZeroDivisionError), stoppable():
+        raise ZeroDivisionError
+
+
+def test_a_swallowed_signal_can_be_sent_again(monkeypatch):
+    monkeypatch.setattr("postrand.stopping._PATIENCE", 0.0)
+
+    def swallowing():
+        with contextlib.suppress(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.001)
+        signal.raise_signal(signal.SIGHUP)
+
+    with pytest.raises(Stopped) as caught, stoppable():
+        swallowing()
+    assert caught.value.name == "SIGHUP"
 
 
 def test_a_full_disk_behind_standard_output_is_one_sentence(work):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+_PATIENCE = 5.0
 
 
 class Stopped(SystemExit):
@@ -21,19 +24,23 @@ class Stopped(SystemExit):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise :class:`Stopped` in the block when a signal asks for the end, the first time; more are then ignored.
+    """Raise :class:`Stopped` in the block when a signal asks for the end; others within five seconds are ignored.
 
-    A second one would interrupt the removal itself. Signals that were ignored before stay so (``nohup``), and SIGKILL
-    and SIGQUIT always end the process at once. Outside the main thread nothing changes.
+    They would interrupt the removal itself; later ones count again, should a library have swallowed the first. Signals
+    that were ignored before stay so (``nohup``), and SIGKILL and SIGQUIT always end the process at once. Outside the
+    main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    asked: list[tuple[int, float]] = []
+
     def stop(number: int, _: FrameType | None) -> None:
-        for each in handled:
-            signal.signal(each, signal.SIG_IGN)
-        raise Stopped(number)
+        now = time.monotonic()
+        if not asked or now - asked[-1][1] > _PATIENCE:
+            asked.append((number, now))
+            raise Stopped(number)
 
     handled = {n: signal.getsignal(n) for n in SIGNALS if signal.getsignal(n) not in (signal.SIG_IGN, None)}
     try:
@@ -42,6 +49,10 @@ def stoppable() -> Iterator[None]:
         yield
     except KeyboardInterrupt:  # some libraries take SIGINT over while they work
         raise Stopped(signal.SIGINT) from None
+    except Exception:
+        if asked:  # raised amid an import or a callback, the exit comes wrapped in what that raises
+            raise Stopped(asked[-1][0]) from None
+        raise
     finally:
         for number, before in handled.items():
             signal.signal(number, before)

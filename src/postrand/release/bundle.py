@@ -167,8 +167,12 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
     raise_all(ReleaseError, name_problems(list(files)))
     for name, content in files.items():
         path = folder / name
-        path.touch(0o600)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        try:
+            path.touch(0o600)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:  # a full disk does not name the file: it may be another disk than the release's
+            error.filename = str(path)
+            raise
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
