@@ -290,7 +290,7 @@ def test_a_full_disk_under_the_dossier_leaves_nothing(tmp_path: Path, monkeypatc
 
     def full(self: Path, data: bytes) -> int:
         if self.name == "page.html":
-            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+            raise OSError(errno.ENOSPC, "No space left on device")
         return write(self, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
