@@ -196,6 +196,17 @@ def test_blocks_share_what_the_claim_leaves(folder):
     assert certificate(release)["account"]["total"] <= 3.0
 
 
+def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
+    text = HEAD + REGIONS.replace("epsilon = 1.0", "epsilon = 0.5").replace(
+        "variables", 'structure = "geometric"\nvariables'
+    )
+    text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
+    release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
+    account = certificate(release)["account"]
+    assert account["blocks"] == pytest.approx([1.0, 2.0], rel=1e-6)  # 0.5 for each of two steps, and the rest of 3
+    assert account["total"] <= 3.0
+
+
 def test_a_least_share_reaches_the_law(folder):
     both = '[[blocks]]\nvariables = ["age"]\nprivacy = { model = "share", least = LEAST }\n[[blocks]]\n'
     both += 'variables = ["job"]\nprivacy = { model = "share", weight = 3.0, least = 1.0 }\n'

@@ -29,7 +29,15 @@ from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
 from postrand.objectives import L2Loss, MutualInformation, WholeRecord
 from postrand.plan import BlockPlan, Plan
-from postrand.privacy import Bistochastic, DifferentialPrivacy, KeyTypes, PrivacyModel, models_of, needs_file
+from postrand.privacy import (
+    Bistochastic,
+    DifferentialPrivacy,
+    KeyTypes,
+    MetricPrivacy,
+    PrivacyModel,
+    models_of,
+    needs_file,
+)
 from postrand.privacy.histogram import noisy_counts
 from postrand.rules import check_records
 from postrand.shapes import Shape, select
@@ -238,6 +246,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
     models = [model for t in tasks for model in models_of(t.plan.privacy)]
     spent = [model.epsilon for model in models if isinstance(model, DifferentialPrivacy)]
+    spent += [model.widest for model in models if isinstance(model, MetricPrivacy)]
     spent += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
     left = plan.privacy.epsilon - math.fsum(spent)
     if not left > 0:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.distances import Edges, Points, as_edges, as_points
+from postrand.distances import Edges, Points, as_edges, as_points, shortest_paths
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.exact import exp_float, exp_lower, format_upper, log_upper
 from postrand.matrix import TransitionMatrix
@@ -72,6 +72,12 @@ class MetricPrivacy:
         elif any(not _SMALLEST < finite(self.epsilon) * length < _LARGEST for _, _, length in self.edges):
             wanted = f"{_SMALLEST:g} < ε d < {_LARGEST:g} for every edge"
             yield sentence("epsilon times a length is out of all proportion", wanted=wanted, fix="take another unit")
+
+    @property
+    def widest(self) -> float:
+        """The ε that the two farthest values spend, ``ε max d``: that of plain differential privacy."""
+        size = 1 + max(max(edge[:2]) for edge in self.edges)
+        return self.epsilon * float(shortest_paths(self.edges, size).max())
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the exact ratio of every edge with a directed-rounded ``e^(ε length)``.
