@@ -24,7 +24,7 @@ from postrand.design import OBJECTIVES, STRUCTURES, Prior, design
 from postrand.design.budget import Share
 from postrand.distances import coordinates, from_matrix
 from postrand.errors import PostrandError
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.numerical.laws import RANK_LAWS
 from postrand.plan import load_plan, plan_from_dict
 from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, Together
@@ -109,8 +109,7 @@ def refused_or(function, *arguments):
 @pytest.mark.parametrize(("member", "field"), FIELDS, ids=name_of)
 def test_an_option_is_plain_data_or_refused(member, field, odd):
     made = refused_or(lambda: member(**{**VALID.get(member.name, {}), field: odd}))
-    if made is not None and member is not Together:
-        json.dumps(options.to_dict(made), allow_nan=False)
+    assert made is None or member is Together or json.dumps(options.to_dict(made), allow_nan=False)
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -157,7 +156,10 @@ MATRICES = [
 
 @pytest.mark.parametrize("made", MATRICES, ids=repr)
 def test_an_array_is_a_matrix_or_refused(made):
-    for take in (TransitionMatrix.from_array, TransitionMatrix, round_bistochastic, Prior, from_matrix, coordinates):
+    for take in (TransitionMatrix.from_array, TransitionMatrix, round_bistochastic):
+        law = refused_or(take, made)
+        assert law is None or (law.weights.sum(axis=1) == UNIT).all()
+    for take in (Prior, from_matrix, coordinates):
         refused_or(take, made)
     refused_or(KeyTypes.of_counts, made)
     refused_or(KeyTypes, ("a",), made, [1, 2])
@@ -198,7 +200,8 @@ def test_a_number_in_a_call_is_one_or_refused(odd):
         lambda: ReleaseKey.from_hex(odd),
         lambda: as_release_key(odd),
     ):
-        refused_or(call)
+        found = refused_or(call)
+        assert not (isinstance(found, float) and math.isnan(found))
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
@@ -206,8 +209,9 @@ def test_a_number_in_a_call_is_one_or_refused(odd):
 def test_a_field_of_a_variable_is_plain_data_or_refused(field, odd):
     made = refused_or(lambda: Variable(**{"name": "a", "role": "key", "categories": ("x", "y"), field: odd}))
     if made is not None:
-        book = Codebook((made,))
-        json.dumps(book.to_dict(), allow_nan=False)
+        assert (
+            Codebook.from_dict(json.loads(json.dumps(Codebook((made,)).to_dict(), allow_nan=False)))[made.name] == made
+        )
         refused_or(lambda: category_values(made))
 
 
@@ -215,7 +219,7 @@ def test_a_field_of_a_variable_is_plain_data_or_refused(field, odd):
 def test_a_codebook_holds_variables_and_rules_or_is_refused(odd):
     variable = Variable("a", role="key", categories=("x", "y"))
     for call in (lambda: Codebook(odd), lambda: Codebook((variable,), odd), lambda: Codebook((variable, odd))):
-        refused_or(call)
+        assert isinstance(refused_or(call), Codebook | None)
 
 
 BOOK = {
