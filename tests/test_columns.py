@@ -400,3 +400,12 @@ def test_nothing_of_the_file_is_released_beside_values_and_nothing_can_hide_in_t
     pq.write_table(pq.read_table(made[0]), made[0], compression="none")
     rehash(tmp_path / "out")
     assert [name for name, ok in checks(tmp_path / "out").items() if ok is False] == ["bytes"]
+
+
+def test_people_are_told_where_the_folder_is_what_it_leaves_open_and_what_comes_next(file, tmp_path):
+    arguments = ["permute", str(file), "--columns", "age", "--band", "5", "--out", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, arguments).stdout.splitlines()
+    assert told[0] == f"release: {tmp_path / 'out'}"
+    assert told[1].startswith("age: bistochastic privacy holds with β >= ")
+    assert told[2] == "Not covered:"
+    assert told[-1] == f"Next: read {tmp_path / 'out' / 'report.html'}; postrand verify {tmp_path / 'out'}"

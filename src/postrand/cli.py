@@ -303,22 +303,25 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 def permute(
     file: Path, columns: tuple[str, ...], law: Any, out: Path, key_file: Path | None, seed: int | None
 ) -> Result:
-    """Permute numerical columns of FILE among neighbours in rank; every value is kept."""
+    """Permute numerical columns among neighbours in rank.
+
+    Every value of FILE is kept, and with them each column's totals, means and quantiles.
+    """
     from postrand.files import permute_columns
 
-    return _columns_result(permute_columns(file, out, columns, law, _release_key(key_file, seed)))
+    return _columns_result(out, permute_columns(file, out, columns, law, _release_key(key_file, seed)))
 
 
 @command
 @on_ranks
 def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
-    """Average numerical columns of FILE over neighbours in rank; the mean is kept.
+    """Average numerical columns over neighbours in rank.
 
-    With --blocks this is microaggregation. Nothing is drawn at random.
+    The mean of each column of FILE is kept; with --blocks this is microaggregation. Nothing is drawn at random.
     """
     from postrand.files import average_columns
 
-    return _columns_result(average_columns(file, out, columns, law))
+    return _columns_result(out, average_columns(file, out, columns, law))
 
 
 @command
@@ -347,14 +350,21 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
-    """Release the keys of FILE and the rest as two tables, linked by classes of K records."""
+    """Release keys and the rest as two tables.
+
+    They are linked by classes of at least K records of FILE that are near in their keys (Anatomy).
+    """
     from postrand.files import anatomise_file
 
-    return _columns_result(anatomise_file(file, out, names(keys), k, _release_key(key_file, seed)))
+    return _columns_result(out, anatomise_file(file, out, names(keys), k, _release_key(key_file, seed)))
 
 
-def _columns_result(certificate: dict[str, Any]) -> Result:
-    return certificate, "\n".join([claim["sentence"] for claim in certificate["claims"]] + certificate["not_covered"])
+def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:
+    claims = [claim["sentence"] for claim in certificate["claims"]]
+    limits = [f"- {text}" for text in certificate["not_covered"]]
+    following = f"Next: read {out / 'report.html'}; postrand verify {out}"
+    lines = [f"release: {out}", *claims, "Not covered:", *limits, following]
+    return certificate, "\n".join(lines)
 
 
 @command
