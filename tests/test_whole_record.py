@@ -129,6 +129,17 @@ def test_merged_classes_bound_what_all_classes_keep(monkeypatch):
     assert best.value * (1 - 1e-12) <= found.bound < best.value * 1.1
 
 
+def test_a_search_without_time_is_no_worse_than_the_usual_optimum(monkeypatch):
+    joint = table(5, 8, 60, 0.1)
+    best, usual = designed(joint, 1.0), design(joint.sum(axis=1), DifferentialPrivacy(1.0))
+    monkeypatch.setattr(algorithm, "_WORK", 0)
+    monkeypatch.setattr(algorithm, "_EFFORT", 0)
+    monkeypatch.setattr(algorithm, "_SEARCHED", 10)
+    found = designed(joint, 1.0)
+    assert conditional(joint, usual.matrix.array) * (1 - 1e-11) <= found.value <= best.value * (1 + 1e-11)
+    assert found.bound >= best.value * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("size", [20, 40])
 def test_many_categories_have_a_bound(size):
     found = designed(table(size, size, 12), 1.0)

@@ -38,7 +38,9 @@ _WORK = 1 << 28
 """Logarithms that an enumeration may take: some seconds."""
 _CHUNK = 1 << 20
 _MERGED = 32  # classes whose own optima enter the bound
-_STARTS = 8  # random ones of the local search
+_SEARCHED = 256  # classes that the local search sees
+_EFFORT = 1 << 27  # logarithms that it may take
+_STARTS = 8  # random ones of it
 _ROUNDING = 1e-12
 _NOISE = 1e-14  # of the largest term: the rounding of the sums, which matters where their terms cancel
 _ROUNDS = 200
@@ -104,8 +106,11 @@ def best_vertex(weights: Floats, priors: Floats, prior: Floats, epsilon: float) 
         return Vertex((1 + usual) / prior.size, 0.0, 0.0, 0.0, 0)
     kept = float(classes.values(usual[None])[0])
     tried = _all_vertices(classes, epsilon)
-    tau, value, number = tried or _climbed(classes, epsilon, usual)
-    bound = value if tried else _bound(classes, epsilon)
+    if tried:
+        (tau, value, number), bound = tried, tried[1]
+    else:
+        tau, number = _climbed(_merged(classes, _SEARCHED), epsilon, usual)
+        value, bound = float(classes.values(tau[None])[0]), _bound(classes, epsilon)
     if kept >= value * (1 - _ROUNDING):  # of equals, the usual one
         tau, value = usual, max(value, kept)
     noise = _NOISE * float(entropy_excess((1 - prior.size) * tau).max())
@@ -203,8 +208,11 @@ def _vertices(values: Floats, size: int) -> Iterator[Floats]:
             yield taus
 
 
-def _climbed(classes: _Classes, epsilon: float, usual: Floats) -> tuple[Floats, float, int]:
-    """Return the best vertex that changes of one category at a time find, from several starts."""
+def _climbed(classes: _Classes, epsilon: float, usual: Floats) -> tuple[Floats, int]:
+    """Return the best vertex that changes of one category at a time find, from several starts, and how many it tried.
+
+    Of starts for which there is no time left, the vertex itself is tried.
+    """
     generator, size = np.random.default_rng(0), classes.size
     heavy = np.argsort(-classes.weights)[:_STARTS]
     likely = [usual] + [best_pattern(p, epsilon).off * size - 1 for p in classes.priors[heavy]]
@@ -214,8 +222,8 @@ def _climbed(classes: _Classes, epsilon: float, usual: Floats) -> tuple[Floats, 
         starts = [np.array(any_)[np.abs(values[any_] - t[:, None]).argmin(axis=1)] for t in likely]
         starts += [np.full(size, HIGH), *generator.choice(any_, (_STARTS, size))]
         for choice in np.unique(starts, axis=0):
-            value = -1.0
-            while True:
+            value = float(classes.values(values[choice][None])[0])
+            while tried * classes.work < _EFFORT:
                 near = _neighbours(choice, [*any_, *one])
                 found = classes.values(values[near])
                 tried += len(near)
@@ -224,7 +232,7 @@ def _climbed(classes: _Classes, epsilon: float, usual: Floats) -> tuple[Floats, 
                     break
                 choice, value = near[k], float(found[k])
             best, tau = max((best, tau), (value, values[choice]), key=lambda pair: pair[0])
-    return tau, best, tried
+    return tau, tried
 
 
 def _neighbours(choice: Ints, options: list[int]) -> Ints:
