@@ -17,6 +17,7 @@ from postrand.bistochastic import round_bistochastic, shares
 from postrand.codebook import Codebook
 from postrand.design.budget import Curve, Share, allocate, floors, information_curve
 from postrand.design.problem import Design, Prior
+from postrand.design.product import Product
 from postrand.design.shaped import Weights, design_shape
 from postrand.design.solve import design as solve
 from postrand.design.uniform_offdiagonal import UniformOffDiagonal
@@ -216,7 +217,10 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
         return DesignedBlock(block, exact(block.matrix), None, task.shape)
     with _naming(block):
         if task.shape is None or task.weights is None:
-            made = solve(_prior(task, codebook), privacy, block.objective, block.structure)
+            sizes = [codebook[name].size for name in block.variables]
+            cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+            structure = Product.over(cells) if isinstance(block.structure, Product) else block.structure
+            made = solve(_prior(task, codebook), privacy, block.objective, structure)
         else:
             shape, weights = task.shape, task.weights
             names = _class_names(shape, codebook)

@@ -8,6 +8,7 @@ from postrand.design.general import General
 from postrand.design.l2_recognition import LeastLoss, by_stratum, least_loss
 from postrand.design.metric import Exponential, Geometric, Metric
 from postrand.design.problem import Design, DesignWarning, Prior, Structure
+from postrand.design.product import Product
 from postrand.design.rounding import round_inside
 from postrand.design.solve import design
 from postrand.design.symmetric import Symmetric
@@ -31,6 +32,7 @@ STRUCTURES: tuple[type, ...] = (
     Metric,
     Exponential,
     Geometric,
+    Product,
 )
 """Every structure that a plan may name, by its ``name``."""
 
@@ -54,6 +56,7 @@ __all__ = [
     "MutualInformation",
     "Objective",
     "Prior",
+    "Product",
     "Structure",
     "Symmetric",
     "UniformOffDiagonal",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.design.problem import Design, Prior, Status, Structure
+from postrand.design.product import Product
 from postrand.design.solve import design
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.matrix import TransitionMatrix
@@ -69,7 +70,7 @@ def design_shape(
             try:
                 asked = privacy.part(np.concatenate(members)) if needs_file(privacy) else privacy
                 part = objective.part(members) if isinstance(objective, WholeRecord) else objective
-                made[law] = design(prior, asked, part, structure)
+                made[law] = design(prior, asked, part, _told(structure, shape, members[0]))
             except PostrandError as error:
                 if shape.is_simple:
                     raise
@@ -79,6 +80,14 @@ def design_shape(
         return made[0]
     matrix = _assemble(shape, [made[int(law)] for law in shape.laws])
     return _summary(shape, weights, [made[int(law)] for law in shape.laws], matrix, objective)
+
+
+def _told(structure: Structure, shape: Shape, inside: NDArray[np.intp]) -> Structure:
+    """Tell a structure that asks for them which combinations its categories are."""
+    if not isinstance(structure, Product):
+        return structure
+    perturbed = [at for at, name in enumerate(shape.variables) if name not in shape.given]
+    return Product.over(shape.cells[inside][:, perturbed])
 
 
 def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:

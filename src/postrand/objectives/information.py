@@ -15,6 +15,8 @@ from postrand.matrix import TransitionMatrix
 _SERIES = np.array([(-1.0) ** k / (k * (k - 1)) for k in range(2, 15)])[::-1]
 _SMALL = 0.05  # the 13 terms of the series then leave out less than 1e-17, relative
 
+_CHUNK = 1 << 20  # entries at a time, so that large matrices are not copied several times over
+
 
 @dataclass(frozen=True, slots=True)
 class MutualInformation:
@@ -35,9 +37,13 @@ class MutualInformation:
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return ``I(X;Z)`` in nats, as a sum of terms that are not negative (so small ε lose no digits)."""
         marginal = prior @ array
-        used = marginal > 0
-        excess = array[:, used] / marginal[used] - 1
-        return float(marginal[used] @ (prior @ entropy_excess(excess)))
+        used = np.flatnonzero(marginal > 0)
+        kept, step = 0.0, max(1, _CHUNK // max(1, len(array)))
+        for start in range(0, used.size, step):
+            columns = used[start : start + step]
+            excess = array[:, columns] / marginal[columns] - 1
+            kept += float(marginal[columns] @ (prior @ entropy_excess(excess)))
+        return kept
 
 
 def information(matrix: TransitionMatrix, prior: NDArray[np.float64]) -> float:

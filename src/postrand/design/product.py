@@ -1,0 +1,191 @@
+"""Products of independent laws, corrected so that no infeasible combination is ever released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from postrand.design.problem import Solution, refuse
+from postrand.errors import DesignError, sentence
+from postrand.forms import MAX_DENSE
+from postrand.matrix import randomised_response
+from postrand.objectives import MutualInformation, Objective
+from postrand.objectives.information import information_bound
+from postrand.privacy import DifferentialPrivacy, PrivacyModel
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+MAX_COMBINATIONS = 1 << 18
+"""Of the categories of all variables, feasible or not."""
+
+_CLOSE = 1e-3  # of ε: as much of the budget may be left unspent
+_TRIALS = 4
+_CHUNK = 1 << 24  # entries of a table of infeasible combinations at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Draw each variable of a joint block apart, by randomised response; then mend what cannot occur.
+
+    Released combinations that are infeasible become a feasible one: one of those that differ in fewest variables, all
+    alike. That is processing of what is released, so ε stays within the sum of the variables' budgets. It often falls
+    below it: the budgets are then scaled up until ε is spent. The sum is divided equally, and in proportion to
+    ``ln S_j``; the better division counts. Where randomised response on the feasible combinations serves the
+    objective better, that is the answer.
+
+    Of information the bound is that of every law under ε-differential privacy; of other objectives there is none.
+    Without ``cells``, which a plan sets by itself, the block is taken for one variable.
+
+    Raises
+    ------
+    DesignError
+        If there are more than 2^18 combinations, feasible or not, or 2^14 feasible ones.
+
+    Examples
+    --------
+    >>> from postrand.design import design
+    >>> cells = [(a, b) for a in range(9) for b in range(9) if a or b < 5]
+    >>> d = design(np.full(77, 1 / 77), DifferentialPrivacy(1.0), structure=Product.over(cells))
+    >>> d.matrix.epsilon <= 1.0, d.details["law"], sum(d.details["epsilons"]) >= 1.0
+    (True, 'product', True)
+    """
+
+    name: ClassVar[str] = "product"
+    cells: tuple[tuple[int, ...], ...] = field(default=(), repr=False, metadata={"confidential": True})
+
+    @classmethod
+    def over(cls, cells: ArrayLike) -> Product:
+        """Return the structure for a block of these feasible cells, shape (K, J), the codes of each variable."""
+        return cls(tuple(map(tuple, np.asarray(cells, dtype=np.int32).tolist())))
+
+    def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
+        """Return the better of the products, or of randomised response."""
+        if not isinstance(privacy, DifferentialPrivacy):
+            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        sign = 1 if objective.maximise else -1
+        bound = information_bound(privacy.epsilon) if isinstance(objective, MutualInformation) else sign * math.inf
+        response = randomised_response(prior.size, privacy.epsilon)
+        best: Solution | None = None
+        value = sign * objective.value(response.array, prior)
+        for epsilons, array in _products(self._codes(prior.size), privacy.epsilon):
+            found = sign * objective.value(array, prior)
+            if found > value:
+                best, value = Solution(array, bound, {"law": self.name, "epsilons": tuple(epsilons.tolist())}), found
+        return best or Solution(response, bound, {"law": "randomised response"})
+
+    def _codes(self, size: int) -> Codes:
+        """Return the cells with the codes of each variable that occur numbered anew, (K, J); none of one variable."""
+        if not self.cells:
+            return np.empty((size, 0), dtype=np.int32)
+        given = np.array(self.cells, dtype=np.int32)
+        if len(given) != size:
+            raise DesignError(sentence("the cells do not fit the prior", got=len(given), wanted=f"{size}"))
+        columns = [np.unique(column, return_inverse=True)[1] for column in given.T]
+        kept = [column for column in columns if column.any()]  # a variable of one category has nothing to perturb
+        codes = np.stack(kept, axis=1).astype(np.int32) if len(kept) > 1 else np.empty((size, 0), dtype=np.int32)
+        combinations = math.prod((codes.max(axis=0) + 1).tolist()) if codes.size else 0
+        if combinations > MAX_COMBINATIONS or size > MAX_DENSE:
+            what, fix = "a product has too many combinations", "perturb fewer variables jointly"
+            wanted = f"at most {MAX_COMBINATIONS:,}, {MAX_DENSE:,} of them feasible"
+            raise DesignError(sentence(what, got=f"{combinations:,}, {size:,} feasible", wanted=wanted, fix=fix))
+        return codes
+
+
+def corrected(codes: Codes, epsilons: Floats) -> Floats:
+    """Return the law (K, K) of randomised response with ``epsilons`` (J,), mended, on the cells of ``codes`` (K, J)."""
+    return _Mended.of(codes).law(epsilons)
+
+
+def epsilon_of(array: Floats) -> float:
+    """Return ``max_j ln(max_i M[i,j] / min_i M[i,j])`` of a float matrix without zeros."""
+    return float(np.log(array.max(axis=0) / array.min(axis=0)).max())
+
+
+def _indicators(codes: Codes, sizes: NDArray[np.int32]) -> Floats:
+    """Return a column for each category of each variable: 1 where the combination (n, J) has it."""
+    return np.concatenate([np.eye(size)[column] for size, column in zip(sizes.tolist(), codes.T, strict=True)], axis=1)
+
+
+def _products(codes: Codes, epsilon: float) -> Iterator[tuple[Floats, Floats]]:
+    """Yield each division's budgets, scaled until the law spends ε, and its law."""
+    if not codes.size:
+        return
+    mended = _Mended.of(codes)
+    sizes = codes.max(axis=0) + 1.0
+    divisions = [np.ones(sizes.size), np.log(sizes)]
+    for share in divisions[: 1 if (sizes == sizes[0]).all() else 2]:
+        yield mended.spend(epsilon, share / share.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mended:
+    """Hold the cells (K, J), the infeasible combinations (N, J), and what each of these becomes, (K, N), sparse."""
+
+    cells: Codes
+    infeasible: Codes
+    becomes: csr_array
+
+    @classmethod
+    def of(cls, codes: Codes) -> _Mended:
+        sizes = (codes.max(axis=0) + 1).tolist()
+        everything = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+        infeasible = np.delete(everything, np.ravel_multi_index(tuple(codes.T), sizes), axis=0)
+        rows, columns, shares = [], [], []
+        step = max(1, _CHUNK // codes.shape[0])
+        for start in range(0, len(infeasible), step):
+            part = infeasible[start : start + step]
+            apart = sum((part[:, j][:, None] != codes[:, j]).astype(np.int8) for j in range(codes.shape[1]))
+            at, near = np.nonzero(apart == apart.min(axis=1, keepdims=True))
+            rows.append(near)
+            columns.append(at + start)
+            shares.append(1 / np.bincount(at)[at])
+        shape = (len(codes), len(infeasible))
+        if not rows:
+            return cls(codes, infeasible, csr_array(shape))
+        where = (np.concatenate(rows), np.concatenate(columns))
+        return cls(codes, infeasible, csr_array((np.concatenate(shares), where), shape=shape))
+
+    def law(self, epsilons: Floats) -> Floats:
+        """Return the corrected law: the product among feasible cells, and what infeasible ones become."""
+        sizes = self.cells.max(axis=0) + 1
+        nothing_kept = -float(np.log(sizes - 1 + np.exp(epsilons)).sum())
+        true = _indicators(self.cells, sizes).T
+
+        def between(released: Codes) -> Floats:
+            """Return the product's probabilities of combinations (n, J), rows released, columns true: (n, K)."""
+            logs = (_indicators(released, sizes) * np.repeat(epsilons, sizes)) @ true  # ε of each variable kept
+            logs += nothing_kept
+            return np.exp(logs, out=logs)
+
+        found = between(self.cells)
+        step = max(1, _CHUNK // len(self.cells))
+        for start in range(0, len(self.infeasible), step):
+            found += self.becomes[:, start : start + step] @ between(self.infeasible[start : start + step])
+        return np.ascontiguousarray(found.T)
+
+    def spend(self, epsilon: float, share: Floats) -> tuple[Floats, Floats]:
+        """Return budgets in proportion to ``share`` whose law spends ε but for a thousandth, and the law.
+
+        Budgets that sum to ε are always feasible; larger ones are sought by the secant, and taken only if they are.
+        """
+        scale, law = 1.0, self.law(epsilon * share)
+        spent = epsilon_of(law)
+        high = math.inf
+        for _ in range(_TRIALS):
+            if spent >= epsilon * (1 - _CLOSE):
+                break
+            trial = min(scale * epsilon / spent, (scale + high) / 2)
+            attempt = self.law(trial * epsilon * share)
+            level = epsilon_of(attempt)
+            if level <= epsilon:
+                scale, law, spent = trial, attempt, level
+            else:
+                high = trial
+        return scale * epsilon * share, law
