@@ -1,0 +1,58 @@
+"""The fragments of the guide to structure make one plan, which runs; its tables are those of the benchmark."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from postrand import load_plan, verify
+from postrand.cli import main
+from tests.conftest import ROOT
+
+GUIDE = (ROOT / "docs" / "structure.md").read_text(encoding="utf-8")
+
+
+def fragments(first: str) -> str:
+    found = re.findall(rf"```toml\n# {first}[^\n]*\n(.*?)```", GUIDE, re.DOTALL)
+    return "\n".join(found)
+
+
+def command(*arguments: str) -> str:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+def test_the_fragments_make_one_plan_that_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    called = re.search(r"`postrand (init people.parquet [^`]*)`", GUIDE)
+    assert code is not None
+    assert called is not None
+    exec(compile(code.group(1), "structure.md", "exec"), {})
+    command(*called.group(1).split())
+    with open("codebook.toml", "a", encoding="utf-8") as book:
+        book.write("\n" + fragments("codebook.toml"))
+    (tmp_path / "plan.toml").write_text(fragments("plan.toml"), encoding="utf-8")
+    plan = load_plan("plan.toml")
+    assert [b.variables for b in plan.blocks] == [("attend", "regattend"), ("happy",), ("region",), ("workstat",)]
+    designed = json.loads(command("design", "--plan", "plan.toml", "--json"))["blocks"]
+    assert [b["status"] for b in designed] == ["optimal", "optimal", "bounded", "optimal"]
+    assert designed[0]["categories"] == 15
+    command("protect", "--plan", "plan.toml", "--out", "release")
+    release = tmp_path / "release"
+    assert verify(release).ok
+    certificate = json.loads((release / "certificate.json").read_text("utf-8"))
+    assert certificate["account"]["total"] <= 12.0
+    assert certificate["account"]["priors"] == [0.0, 0.0, 0.0, 0.2]
+    assert "<title>Where values of" in (release / "report.html").read_text("utf-8")
+
+
+def test_the_table_of_the_whole_record_is_that_of_the_benchmark():
+    made = (ROOT / "benchmarks" / "results" / "structure.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \|(( [\d.∞]+ \|){7})", made, re.MULTILINE)
+    assert len(rows) == 10
+    for name, cells, _ in rows:
+        assert f"| {name} |{cells}" in GUIDE
