@@ -230,3 +230,26 @@ def test_public_names_refuse_hostile_folders_alike(tmp_path: Path) -> None:
         with pytest.raises(PostrandError, match="not a plain file"):
             read(root)
     assert np.array_equal(TransitionMatrix.identity(2).array, np.eye(2))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".sav", ".dta"])
+def test_no_damage_to_the_data_brings_a_reader_down(tmp_path: Path, suffix: str) -> None:
+    """Bytes at random places: an error of the tree, or records of which each value is in the codebook."""
+    table, rng = released_table(), np.random.default_rng(14)
+    if suffix == ".dta":
+        table = table.set_column(1, "region", table["region"].cast("string").fill_null("n"))
+    root = make(tmp_path / "release", table, data_name=f"data{suffix}").path
+    path = root / f"data{suffix}"
+    content = path.read_bytes()
+    for _ in range(40):
+        damaged = bytearray(content)
+        for at in rng.integers(0, len(content), rng.integers(1, 9)):
+            damaged[at] = rng.choice([0, 127, 255, damaged[at] ^ 1])
+        path.write_bytes(damaged)
+        rehash(root)
+        assert release.verify(root, raise_if_failed=False).checks
+        try:
+            found = release.read(root).frame()
+        except PostrandError:
+            continue
+        assert found.column_names == table.column_names

@@ -37,6 +37,7 @@ class ParquetSource:
             # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
             wanted = None if any("." in name for name in self.schema.names) else names
             for batch in file.iter_batches(max(batch_size, 1), columns=wanted):
+                batch.validate(full=True)  # nothing else checks dictionary indices and text
                 yield from bounded(batch.select(names), batch_size)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from postrand.errors import DataError, PostrandError, ReleaseError, printable, raise_all, sentence
 from postrand.release import canonical
-from postrand.release.bundle import DATA, MANIFEST
+from postrand.release.bundle import DATA, MANIFEST, well_formed
 
 T = TypeVar("T")
 
@@ -59,17 +58,6 @@ class Verification:
         if self.ok and self.stated:
             verdict = "The release is what it claims to be; what is only said rests on the curator's word."
         return "\n".join([*lines, verdict])
-
-
-@contextmanager
-def well_formed() -> Iterator[None]:
-    """Turn whatever hostile bytes raise into a ReleaseError; errors that say what is wrong pass."""
-    try:
-        yield
-    except PostrandError:
-        raise
-    except Exception as error:
-        raise ReleaseError(sentence("not well formed", got=type(error).__name__)) from None
 
 
 class Unsettled(ReleaseError):

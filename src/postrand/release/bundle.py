@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 from postrand import __version__, coding, estimate, formats, report
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
-from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical
@@ -66,13 +67,25 @@ class Release:
         DataError
             If the data does not fit the codebook.
         """
-        source = formats.read(self.data_path, self.codebook)
         names = self.codebook.names
-        batches = [
-            pa.RecordBatch.from_arrays([_typed(batch.column(n), self.codebook[n]) for n in names], names=names)
-            for batch in source.batches(columns=names)
-        ]
-        return pa.Table.from_batches(batches).unify_dictionaries()
+        with well_formed():
+            source = formats.read(self.data_path, self.codebook)
+            batches = [
+                pa.RecordBatch.from_arrays([_typed(batch.column(n), self.codebook[n]) for n in names], names=names)
+                for batch in source.batches(columns=names)
+            ]
+            return pa.Table.from_batches(batches).unify_dictionaries()
+
+
+@contextmanager
+def well_formed() -> Iterator[None]:
+    """Turn whatever hostile bytes raise into a ReleaseError; errors that say what is wrong pass."""
+    try:
+        yield
+    except PostrandError:
+        raise
+    except Exception as error:
+        raise ReleaseError(sentence("not well formed", got=type(error).__name__)) from None
 
 
 def write(

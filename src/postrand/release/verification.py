@@ -28,7 +28,6 @@ from postrand.release.audit import (
     published,
     same_files,
     settled,
-    well_formed,
 )
 from postrand.release.bundle import (
     CERTIFICATE,
@@ -45,6 +44,7 @@ from postrand.release.bundle import (
     manifest_of,
     name_problems,
     released_codebook,
+    well_formed,
 )
 from postrand.summary import Summary, check_bytes, summarise
 from postrand.tie import tie
