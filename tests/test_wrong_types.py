@@ -25,7 +25,9 @@ from postrand.design.budget import Share
 from postrand.distances import coordinates, from_matrix
 from postrand.errors import PostrandError
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.numerical.laws import RANK_LAWS
+from postrand.mechanism import Block, Mechanism
+from postrand.numerical.column import RankedColumn
+from postrand.numerical.laws import RANK_LAWS, RankBlocks
 from postrand.plan import load_plan, plan_from_dict
 from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, Together
 from postrand.privacy.accounting import compose
@@ -159,8 +161,8 @@ def test_an_array_is_a_matrix_or_refused(made):
     for take in (TransitionMatrix.from_array, TransitionMatrix, round_bistochastic):
         law = refused_or(take, made)
         assert law is None or (law.weights.sum(axis=1) == UNIT).all()
-    for take in (Prior, from_matrix, coordinates):
-        refused_or(take, made)
+    for other in (Prior, from_matrix, coordinates):
+        refused_or(other, made)
     refused_or(KeyTypes.of_counts, made)
     refused_or(KeyTypes, ("a",), made, [1, 2])
     refused_or(KeyTypes, ("a",), [[0], [1]], made)
@@ -220,6 +222,41 @@ def test_a_codebook_holds_variables_and_rules_or_is_refused(odd):
     variable = Variable("a", role="key", categories=("x", "y"))
     for call in (lambda: Codebook(odd), lambda: Codebook((variable,), odd), lambda: Codebook((variable, odd))):
         assert isinstance(refused_or(call), Codebook | None)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Block)])
+def test_a_field_of_a_block_is_plain_data_or_refused(field, odd):
+    valid = {
+        "variables": ("a", "b"),
+        "matrix": randomised_response(2, 1.0),
+        "cells": ((0, 0), (0, 1)),
+        "provenance": "dp",
+    }
+    made = refused_or(lambda: Block(**{**valid, field: odd}))
+    law = None if made is None else refused_or(Mechanism, [made])
+    assert (
+        law is None
+        or Mechanism.from_dict(json.loads(json.dumps(law.to_dict(), allow_nan=False))).digest() == law.digest()
+    )
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda v: type(v).__name__)
+def test_a_mechanism_is_made_of_blocks_or_refused(odd):
+    law = randomised_response(2, 1.0)
+    for call in (
+        lambda: Mechanism(odd),
+        lambda: Mechanism({"a": odd}),
+        lambda: Mechanism([Block("a", law), odd]),
+        lambda: Mechanism({"a": law}, odd),
+        lambda: Mechanism({"a": law}, None, odd),
+        lambda: Mechanism({"a": law}, None, [odd]),
+        lambda: RankedColumn(odd, RankBlocks(3), "permute", 10),
+        lambda: RankedColumn("pay", odd, "permute", 10),
+        lambda: RankedColumn("pay", RankBlocks(3), odd, 10),
+        lambda: RankedColumn("pay", RankBlocks(3), "permute", odd),
+    ):
+        assert isinstance(refused_or(call), Mechanism | RankedColumn | None)
 
 
 BOOK = {

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from postrand import strata
 from postrand.classes import parts
 from postrand.codebook import Codebook
-from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.exact import log_upper
 from postrand.forms import CONSTANT_SIZE, Constant
 from postrand.matrix import MAX_SIZE, TransitionMatrix
 from postrand.numerical.column import RankedColumn, column_problems
+from postrand.plain import finite, is_names, listed
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
 """Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
@@ -58,12 +59,17 @@ class Block:
     prior_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        names = (self.variables,) if isinstance(self.variables, str) else tuple(self.variables)
+        names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
+        given = listed(self.given)
+        if not (is_names(names) and is_names(given)):
+            got = shown((self.variables, self.given), repr)
+            raise SpecificationError(sentence("the variables of a block are not a list of names", got=got))
         object.__setattr__(self, "variables", names)
-        object.__setattr__(self, "given", tuple(self.given))
+        object.__setattr__(self, "given", given)
         if self.cells is not None:
-            object.__setattr__(self, "cells", tuple(tuple(int(c) for c in row) for row in self.cells))
+            object.__setattr__(self, "cells", _codes(self.cells, f"block {self.name!r}"))
         raise_all(SpecificationError, _block_problems(self))
+        object.__setattr__(self, "prior_epsilon", finite(self.prior_epsilon))
 
     @property
     def name(self) -> str:
@@ -130,9 +136,17 @@ class Mechanism:
         if isinstance(blocks, Mapping):
             # A bare string is one variable; Block makes the tuple.
             blocks = [Block(names, matrix) for names, matrix in blocks.items()]
-        object.__setattr__(self, "blocks", tuple(blocks))
+        for name, kind, value in (("blocks", Block, blocks), ("numerical", RankedColumn, numerical)):
+            held = listed(value)
+            if held is None or not all(isinstance(one, kind) for one in held):
+                got = shown(value, repr)
+                raise SpecificationError(sentence(f"a mechanism's {name} are not a list of {kind.__name__}", got=got))
+            object.__setattr__(self, name, held)
+        if not isinstance(codebook, Codebook | None):
+            raise SpecificationError(
+                sentence("not a Codebook", got=shown(codebook, repr), fix="use Codebook.from_dict")
+            )
         object.__setattr__(self, "codebook", codebook)
-        object.__setattr__(self, "numerical", tuple(numerical))
         raise_all(SpecificationError, _mechanism_problems(self))
 
     @property
@@ -227,6 +241,17 @@ class Mechanism:
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
+    """Return rows of whole numbers as plain ones; raises SpecificationError where they are anything else."""
+    try:
+        array = np.asarray(cells)
+    except (ValueError, TypeError, OverflowError):
+        array = np.array(None)  # rows of several lengths
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise SpecificationError(sentence("the cells are not rows of codes", where=where, wanted="shape (K, J)"))
+    return tuple(map(tuple, array.tolist()))
+
+
 def _block_problems(block: Block) -> Iterable[str]:
     where = f"block {block.name!r}"
     if not block.variables or not all(isinstance(n, str) and n for n in block.variables):
@@ -236,8 +261,9 @@ def _block_problems(block: Block) -> Iterable[str]:
     if not isinstance(block.matrix, TransitionMatrix):
         yield sentence("not a TransitionMatrix", where=where, got=type(block.matrix).__name__, fix="use from_array")
         return
-    if block.provenance not in PROVENANCES:
-        yield sentence(f"unknown provenance {block.provenance!r}", where=where, wanted=", ".join(PROVENANCES))
+    if not isinstance(block.provenance, str) or block.provenance not in PROVENANCES:
+        what = f"unknown provenance {shown(block.provenance, repr)}"
+        yield sentence(what, where=where, wanted=", ".join(PROVENANCES))
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
@@ -249,9 +275,9 @@ def _block_problems(block: Block) -> Iterable[str]:
     elif block.given:
         yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
     spent = block.prior_epsilon
-    if not (isinstance(spent, (int, float)) and 0 <= spent < math.inf) or (spent and block.provenance != "dp"):
+    if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
         what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
-        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {spent!r}")
+        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:

@@ -161,7 +161,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
     file = check.file(source, "file", "[source]")
     book = check.file(source, "codebook", "[source]")
-    codebook = check.attempt(load_codebook, folder / book) if book else None
+    codebook: Any = check.attempt(load_codebook, folder / book) if book else None
     privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
     release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
     if release is not None:

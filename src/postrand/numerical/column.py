@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 from postrand import options
 from postrand.codebook import Codebook
 from postrand.entropy import format_lower
-from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.numerical.laws import RANK_LAWS, RankLaw, beta_lower, describe
+from postrand.plain import is_whole
 
 Form = Literal["permute", "average"]
 """Release the values of neighbours in rank, or their averages."""
@@ -45,14 +46,20 @@ class RankedColumn:
 
     def __post_init__(self) -> None:
         raise_all(SpecificationError, self._problems())
+        object.__setattr__(self, "records", int(self.records))
 
     def _problems(self) -> Iterable[str]:
-        where = f"numerical variable {self.variable!r}"
+        where = f"numerical variable {shown(self.variable, repr)}"
         if not isinstance(self.variable, str) or not self.variable:
             yield sentence("a numerical column names no variable")
-        if self.form not in FORMS:
-            yield sentence(f"unknown form {self.form!r}{nearest(str(self.form), FORMS)}", where=where, wanted=FORMS)
-        if isinstance(self.records, bool) or not isinstance(self.records, int) or self.records < 1:
+        if not isinstance(self.form, str) or self.form not in FORMS:
+            what = f"unknown form {shown(self.form, repr)}{nearest(shown(self.form), FORMS)}"
+            yield sentence(what, where=where, wanted=" or ".join(FORMS))
+        if not isinstance(self.law, RANK_LAWS):
+            yield sentence(
+                "not a law on ranks", where=where, got=shown(self.law, repr), wanted="RankBlocks or RankBand"
+            )
+        elif not is_whole(self.records, 1):
             yield sentence("no number of records", where=where, wanted="a whole number >= 1")
         elif self.law.least > self.records:
             what = f"{options.describe(self.law)} needs more records with a value than there are"
