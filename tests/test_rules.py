@@ -177,7 +177,25 @@ def test_closed_blocks_exchange_whatever_the_rules_treat_alike():
     assert [np.flatnonzero(age.labels == c).tolist() for c in range(len(age.laws))] == [[0], [1], [2, 3]]
     assert shapes[1].given == ("age",)
     assert shapes[3].is_simple
-    assert "Rules link" in advice(book(), [Part(("age",)), Part(("job",)), Part(("degree",))])[0]
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 4.0])
+def test_the_advice_compares_what_joint_and_separate_blocks_keep(epsilon):
+    names = ("age", "job", "degree")
+    (text,) = advice(book(), [Part((n,), epsilon=epsilon) for n in names])
+    sizes = [book()[n].size for n in names]
+    cells = len(feasible_cells(book(), names, book().rules))
+
+    def kept(size, budget):
+        law = randomised_response(size, budget).array
+        return float((law * np.log(law * size)).sum() / size)
+
+    together, apart = kept(cells, 3 * epsilon), sum(kept(size, epsilon) for size in sizes)
+    assert f"Rules link age, job, degree: {cells} feasible combinations." in text
+    assert f"at ε = {3 * epsilon:.3g}, {together:.2g} nats" in text
+    assert f"blocks apart {apart:.2g}" in text
+    assert ("One joint block is advised" in text) == (together >= apart) == (epsilon > 1)
+    assert ("structure 'product'" in text) == (together < apart)
 
 
 def test_a_joint_block_on_feasible_cells_states_its_domain():

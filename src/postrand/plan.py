@@ -119,7 +119,11 @@ class Plan:
 
     @property
     def _parts(self) -> list[Part]:
-        return [Part(block.variables, block.given) for block in self.blocks]
+        claimed = self.privacy.epsilon if isinstance(self.privacy, DifferentialPrivacy) else 1.0
+        share = claimed / max(len(self.blocks), 1)  # of blocks without a budget of their own, about
+        models = [block.privacy if isinstance(block.privacy, DifferentialPrivacy) else None for block in self.blocks]
+        budgets = [share if model is None else model.epsilon for model in models]
+        return [Part(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
 
     def _cells(self, block: BlockPlan) -> int:
         return math.prod(self.codebook[name].size for name in block.variables)

@@ -12,6 +12,7 @@ categories that are feasible given the hubs' values.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,6 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, sentence
 from postrand.rules import Rule, feasible_cells, linked
-
-JOINT_CELLS = 300
-"""Up to here, jointly perturbing what rules link is advised: more cells leave little of each category's information."""
 
 _MAX_HUBS = 1 << 12
 
@@ -50,10 +48,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Name the variables that one block perturbs, and those that it is asked to read and leave as they are."""
+    """Name the variables that one block perturbs, those that it is asked to read and leave as they are, and its ε."""
 
     variables: tuple[str, ...]
     given: tuple[str, ...] = ()
+    epsilon: float = 1.0
 
 
 def shapes_of(codebook: Codebook, parts: Sequence[Part]) -> list[Shape]:
@@ -91,7 +90,11 @@ def select(shape: Shape, stays: NDArray[np.bool_]) -> Shape:
 
 
 def advice(codebook: Codebook, parts: Sequence[Part]) -> list[str]:
-    """Say, for each set of blocks that rules link, how many combinations are feasible and which way to take."""
+    """Say, for each set of blocks that rules link, how many combinations are feasible and which way to take.
+
+    Compared are laws that treat all categories alike: randomised response on the feasible combinations with the sum of
+    the budgets, and on each block's with its own. What depends on one another is kept better together than this says.
+    """
     inside = [part.variables for part in parts]
     perturbed = {name for names in inside for name in names}
     rules = [rule for rule in codebook.rules if not perturbed.isdisjoint(rule.variables)]
@@ -102,13 +105,29 @@ def advice(codebook: Codebook, parts: Sequence[Part]) -> list[str]:
             continue
         count = len(feasible_cells(codebook, names, codebook.rules))
         text = f"Rules link {', '.join(names)}: {count:,} feasible combinations. "
+        total = sum(part.epsilon for part in blocks)
+        together = _kept(count, total)
+        apart = sum(_kept(len(feasible_cells(codebook, b.variables, codebook.rules)), b.epsilon) for b in blocks)
+        figures = (
+            f"at ε = {total:.3g}, {together:.2g} nats about evenly spread combinations, and blocks apart {apart:.2g}"
+        )
         text += (
-            "One joint block is advised: it discloses nothing about them."
-            if count <= JOINT_CELLS
-            else "Blocks closed under the rules are advised: one joint block would keep little of each category."
+            f"One joint block is advised: it discloses nothing else about them, and keeps, {figures}."
+            if together >= apart
+            else f"Blocks closed under the rules keep more, and disclose classes; one joint block keeps, {figures}. "
+            "Its structure 'product' comes near the latter and discloses no classes."
         )
         texts.append(text)
     return texts
+
+
+def _kept(size: int, epsilon: float) -> float:
+    """Return the information (nats) that randomised response keeps about ``size`` equally frequent categories."""
+    if size < 2:
+        return 0.0
+    stays = 1 / (1 + (size - 1) * math.exp(-epsilon))
+    moves = (size - 1) * math.exp(-epsilon) * stays
+    return math.log(size) + stays * math.log(stays) + moves * math.log(moves / (size - 1))
 
 
 def _single(rules: Iterable[Rule]) -> list[Rule]:
