@@ -1,6 +1,7 @@
 """Design: the matrix that keeps most, or costs least, under a privacy model, with a bound that proves it."""
 
 from postrand.design.bistochastic import BistochasticMatrix
+from postrand.design.bistochastic_families import Parameterised
 from postrand.design.circulant import Circulant
 from postrand.design.curve import Comparison, compare
 from postrand.design.feasible import FeasibleSet
@@ -28,6 +29,7 @@ STRUCTURES: tuple[type, ...] = (
     Circulant,
     General,
     BistochasticMatrix,
+    Parameterised,
     LeastLoss,
     Metric,
     Exponential,
@@ -55,6 +57,7 @@ __all__ = [
     "Metric",
     "MutualInformation",
     "Objective",
+    "Parameterised",
     "Prior",
     "Product",
     "Structure",
