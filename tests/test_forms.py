@@ -109,8 +109,7 @@ def test_small_laws_are_dense_and_equal_to_the_constant_form(size, seed):
 @pytest.mark.parametrize("law", LAWS)
 def test_the_sampler_without_tables_draws_the_law_to_the_unit(law):
     """Ends of the intervals of v: every other category has exactly ``off`` values, the category itself the rest."""
-    made = sampler(law)
-    assert isinstance(made, StayOrMove)
+    made = StayOrMove.of(law.form)
     for i in (0, 1, 33, law.size - 1):
         share, others = int(law.form.off[i]), [j for j in range(law.size) if j != i]
         ends = [k * share for k in range(law.size)]
@@ -130,15 +129,25 @@ def test_both_samplers_draw_one_law():
     law, n, i = LAWS[3], 2_000_000, 4
     words = np.random.default_rng(5).integers(0, 2**64, n, dtype=np.uint64)
     expected = law.array[i] * n
-    for made in (sampler(law), AliasTables.of(law)):
+    assert isinstance(law.form, Constant)
+    for made in (StayOrMove.of(law.form), AliasTables.of(law)):
         counts = np.bincount(draw(made, np.full(n, i, dtype=np.int16), words), minlength=70)
         assert ((counts - expected) ** 2 / expected).sum() < 152.6
-    made = sampler(law)
-    assert isinstance(made, StayOrMove)
+    made = StayOrMove.of(law.form)
     mutant = StayOrMove(made.off * 19 // 20)
     counts = np.bincount(draw(mutant, np.full(n, i, dtype=np.int16), words), minlength=70)
     assert ((counts - expected) ** 2 / expected).sum() > 152.6
     assert made.size == mutant.size == 70
+
+
+def test_which_sampler_draws_depends_on_the_law_alone():
+    for size, kind in ((1024, AliasTables), (1025, StayOrMove)):
+        law = randomised_response(size, 3.0)
+        assert isinstance(sampler(law), kind)
+        assert isinstance(sampler(TransitionMatrix(law.weights)), kind)
+    weights = randomised_response(1025, 3.0).weights
+    weights[0, :2] += (1, -1)
+    assert isinstance(sampler(TransitionMatrix(weights)), AliasTables)
 
 
 @pytest.mark.parametrize("law", LAWS)
