@@ -95,3 +95,15 @@ def test_a_least_share_is_kept_where_the_optimum_would_take_it():
     assert kept.epsilons[2] >= 1.5
     assert kept.value < free.value
     assert floors([Share(least=3.0), Share()], 3.0)[1] == 0.0  # nothing remains, which allocate refuses
+
+
+@pytest.mark.parametrize("total", [50.0, 150.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_budget_larger_than_laws_can_hold_is_divided_all_the_same(total, count):
+    """No law in units of 2^-53 holds an ε above 36.7; what a share cannot use is left, within the bound."""
+    priors = [np.array([0.5, 0.3, 0.15, 0.05]), np.full(12, 1 / 12), np.array([0.9, 0.1])][:count]
+    curves = [information_curve([(1.0, p, None)], UniformOffDiagonal()) for p in priors]
+    found = allocate(curves, total)
+    everything = -sum(float(p @ np.log(p)) for p in priors)
+    assert everything * (1 - 1e-3) < found.value <= found.bound <= everything * (1 + 1e-9)
+    assert math.fsum(found.epsilons) <= total * (1 + 1e-12)

@@ -278,3 +278,12 @@ def test_what_cannot_be_searched_is_refused():
     with pytest.raises(DesignError, match="not a Structure"):
         design(SCENARIO_I, DifferentialPrivacy(1.0), structure=UniformOffDiagonal)
     assert issubclass(DesignWarning, UserWarning)
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 33.0, 35.0])
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_entries_that_are_lost_in_the_digits_of_1_are_rounded_inside_all_the_same(size, epsilon):
+    p = np.full(size, 1 / size)
+    found = design(p, DifferentialPrivacy(epsilon), structure=UniformOffDiagonal())
+    assert found.matrix.epsilon <= epsilon
+    assert found.value == pytest.approx(np.log(size), rel=1e-9)

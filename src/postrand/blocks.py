@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from postrand import formats
 from postrand.bistochastic import round_bistochastic, shares
 from postrand.codebook import Codebook
-from postrand.design.budget import Curve, Share, allocate, floors, information_curve
+from postrand.design.budget import LARGEST_SHARE, Curve, Share, allocate, floors, information_curve
 from postrand.design.problem import Design, Prior
 from postrand.design.product import Product
 from postrand.design.shaped import Weights, design_shape
@@ -259,7 +259,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     curves = [_curve(tasks[b], plan.codebook) for b in sharing]
     asked = list(sharing.values())
     found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
-    return {b: DifferentialPrivacy(e) for b, e in zip(sharing, found.epsilons, strict=True)}
+    return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found.epsilons, strict=True)}
 
 
 def _bits(

@@ -22,7 +22,7 @@ from postrand.design.problem import DesignWarning, Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, WholeRecord
-from postrand.objectives.information import information
+from postrand.objectives.information import entropy, information
 from postrand.plain import finite
 from postrand.privacy import DifferentialPrivacy
 
@@ -36,6 +36,9 @@ _ROUNDS = 6  # more narrow the bound, hardly ever the value: the bound falls wit
 _TOLERANCE = 1e-3
 _KEPT = 100  # points of a curve in the knapsack
 _LEAST = 0.1  # of an equal share
+
+LARGEST_SHARE = 25.0
+"""All but 1e-9 of the information is then kept. Laws in units of 2^-53 end at ln 2^53 = 36.7, and round badly near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +87,13 @@ class Allocation:
 def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]], structure: Structure) -> Curve:
     """Return ε -> information kept by the structure's best matrix, mean over ``(mass, prior, objective)`` of classes.
 
-    No objective: information by itself; of the whole record, what is kept beyond the clear variables.
+    No objective: information by itself; of the whole record, what is kept beyond the clear variables. Beyond ε = 25 the
+    matrix stays that of 25, and the bound is the entropy of the prior.
     """
 
     def curve(epsilon: float) -> tuple[float, float]:
+        if epsilon > LARGEST_SHARE:
+            return curve(LARGEST_SHARE)[0], math.fsum(mass * entropy(prior) for mass, prior, _ in classes)
         value = bound = 0.0
         for mass, prior, whole in classes:
             objective = whole or MutualInformation()

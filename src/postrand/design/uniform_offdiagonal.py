@@ -115,7 +115,7 @@ def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionM
     DesignError
         If even a quarter of mixing does not meet the model.
     """
-    size = off.size
+    size, off = off.size, off.clip(min=0)  # near ε = 33 a small entry is lost in the digits of 1
     for t in mixing_weights():
         values, places = np.unique(((1 - t) * off + t / size) * UNIT, return_inverse=True)
         for up in product((True, False), repeat=len(values)) if len(values) <= 4 else [np.zeros(len(values), bool)]:
