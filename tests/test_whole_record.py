@@ -107,6 +107,8 @@ def test_a_matrix_that_is_best_for_every_class_is_proven_so_by_their_bounds(monk
     found = designed(joint, 1.0)
     assert found.status == "optimal"
     assert found.value == pytest.approx(known.value, rel=1e-12)
+    classes = algorithm.Classes(*WholeRecord(joint=joint).classes(joint.sum(axis=1)))
+    assert known.value * (1 - 1e-12) <= algorithm.upper_bound(classes, 1.0) <= known.value * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))

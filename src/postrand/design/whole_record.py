@@ -59,7 +59,7 @@ class Vertex:
 
 
 @dataclass(frozen=True, slots=True)
-class _Classes:
+class Classes:
     """P(c), (C,), and p(.|c), (C, S), of the classes that leave anything to tell."""
 
     weights: Floats
@@ -67,10 +67,12 @@ class _Classes:
 
     @property
     def size(self) -> int:
+        """The number S of categories."""
         return int(self.priors.shape[1])
 
     @property
     def margin(self) -> Floats:
+        """Their sum over the classes, (S,)."""
         margin: Floats = self.weights @ self.priors
         return margin
 
@@ -100,7 +102,7 @@ def best_vertex(weights: Floats, priors: Floats, prior: Floats, epsilon: float) 
 
     ``prior`` (S,) is that of the usual optimum, to compare with.
     """
-    classes = _Classes(weights, priors)
+    classes = Classes(weights, priors)
     usual = best_pattern(prior, epsilon).off * prior.size - 1
     if not weights.size:
         return Vertex((1 + usual) / prior.size, 0.0, 0.0, 0.0, 0)
@@ -110,7 +112,7 @@ def best_vertex(weights: Floats, priors: Floats, prior: Floats, epsilon: float) 
         (tau, value, number), bound = tried, tried[1]
     else:
         tau, number = _climbed(_merged(classes, _SEARCHED), epsilon, usual)
-        value, bound = float(classes.values(tau[None])[0]), _bound(classes, epsilon)
+        value, bound = float(classes.values(tau[None])[0]), upper_bound(classes, epsilon)
     if kept >= value * (1 - _ROUNDING):  # of equals, the usual one
         tau, value = usual, max(value, kept)
     noise = _NOISE * float(entropy_excess((1 - prior.size) * tau).max())
@@ -165,7 +167,7 @@ def _members(codes: Ints, size: int) -> NDArray[np.bool_]:
     return (codes[:, None] >> np.arange(size) & 1).astype(bool)
 
 
-def _all_vertices(classes: _Classes, epsilon: float) -> tuple[Floats, float, int] | None:
+def _all_vertices(classes: Classes, epsilon: float) -> tuple[Floats, float, int] | None:
     """Try every vertex: return the best, its value and how many there are; None where that would take too long."""
     families = size_taus(classes.size, epsilon)
     number = sum(_number(values, classes.size) for values in families)
@@ -208,7 +210,7 @@ def _vertices(values: Floats, size: int) -> Iterator[Floats]:
             yield taus
 
 
-def _climbed(classes: _Classes, epsilon: float, usual: Floats) -> tuple[Floats, int]:
+def _climbed(classes: Classes, epsilon: float, usual: Floats) -> tuple[Floats, int]:
     """Return the best vertex that changes of one category at a time find, from several starts, and how many it tried.
 
     Of starts for which there is no time left, the vertex itself is tried.
@@ -247,7 +249,7 @@ def _neighbours(choice: Ints, options: list[int]) -> Ints:
     return np.unique(found, axis=0)
 
 
-def _bound(classes: _Classes, epsilon: float) -> float:
+def upper_bound(classes: Classes, epsilon: float) -> float:
     """Return the least of the bounds that hold for every member of the family."""
     merged = _merged(classes, _MERGED)
     total, margin = float(classes.weights.sum()), classes.margin
@@ -259,11 +261,11 @@ def _bound(classes: _Classes, epsilon: float) -> float:
     return min(bounds)
 
 
-def _merged(classes: _Classes, most: int) -> _Classes:
+def _merged(classes: Classes, most: int) -> Classes:
     """Return at most ``most`` classes, each a mixture of similar ones: weighted k-means on p(.|c)."""
     if classes.weights.size <= most:
         return classes
-    found = _Classes(classes.weights, classes.priors[np.argsort(-classes.weights)[:most]])
+    found = Classes(classes.weights, classes.priors[np.argsort(-classes.weights)[:most]])
     for _ in range(20):
         centres = found.priors
         label = ((centres**2).sum(axis=1) - 2 * classes.priors @ centres.T).argmin(axis=1)
@@ -271,8 +273,8 @@ def _merged(classes: _Classes, most: int) -> _Classes:
     return found
 
 
-def _pooled(classes: _Classes, label: Ints) -> _Classes:
+def _pooled(classes: Classes, label: Ints) -> Classes:
     weights: Floats = np.bincount(label, weights=classes.weights).astype(np.float64)
     sums = np.stack([np.bincount(label, weights=classes.weights * p) for p in classes.priors.T], axis=1)
     used = weights > 0
-    return _Classes(weights[used], sums[used] / weights[used, None])
+    return Classes(weights[used], sums[used] / weights[used, None])
