@@ -220,6 +220,22 @@ def test_only_so_many_are_drawn():
     assert page.count("How far the released value") == MAX_DRAWN + 2
 
 
+def test_large_maps_keep_the_page_small():
+    side = 17  # 289 places on a grid
+    places = tuple((float(k % side), float(k // side)) for k in range(side**2))
+    edges = tuple((i, k, 1.0) for i in range(side**2) for k in (i + 1, i + side)
+                  if k < side**2 and (k == i + side or k % side))  # fmt: skip
+    matrix, metric = law(edges, side**2), MetricPrivacy(1.0, edges, places)
+    names = tuple(f"a long name of region number {k}" for k in range(side**2))
+    book = Codebook(tuple(Variable(f"v{k}", role="key", categories=names) for k in range(MAX_DRAWN)))
+    mechanism = Mechanism([Block((v.name,), matrix) for v in book.variables], book)
+    page = page_of(
+        mechanism, summary_of(mechanism), certify(mechanism, [Claim(metric, (v.name,)) for v in book.variables])
+    )
+    assert page.count('class="map"') == 3 * MAX_DRAWN
+    assert len(page.encode()) < 1_500_000
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_with_drawings_have_no_violation(tmp_path, scheme):
     chromium()
