@@ -45,7 +45,7 @@ class KullbackLeiblerLoss:
     Raises
     ------
     DesignError
-        If ``records`` or ``draws`` is not a positive whole number, or ``seed`` is negative.
+        If ``records``, ``draws`` or ``seed`` is not a whole number in its range.
 
     Examples
     --------
@@ -63,11 +63,11 @@ class KullbackLeiblerLoss:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("records", 1), ("draws", 1), ("seed", 0)):
+        for name, least, most in (("records", 1, 10**12), ("draws", 1, 10**7), ("seed", 0, 2**64)):
             number = getattr(self, name)
-            if not is_whole(number, least):
-                got = shown(number, repr)
-                raise DesignError(sentence(f"{name} is not a whole number", got=got, wanted=f">= {least}"))
+            if not is_whole(number, least) or number > most:
+                got, wanted = shown(number, repr), f"{least}..{most}"
+                raise DesignError(sentence(f"{name} is not a whole number in its range", got=got, wanted=wanted))
             object.__setattr__(self, name, int(number))
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
