@@ -1,6 +1,7 @@
 """Nothing hides in the bytes of released data: not in metadata, dictionaries, masked memory or behind the end."""
 
 import hashlib
+import json
 import math
 import struct
 from collections.abc import Callable
@@ -202,6 +203,29 @@ def test_a_release_that_would_not_verify_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="byte for byte"):
         make(tmp_path / "release", data_writer=forged_parquet)
     assert list(tmp_path.iterdir()) == []
+
+
+LABELLED = Variable("sex", role="key", type="int64", categories=(1, 2), labels=("F", "M"), label="Sex")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".sav", ".dta"])
+def test_labels_are_those_that_the_codebook_publishes(tmp_path: Path, suffix: str) -> None:
+    """What a person takes out of the codebook is not in the data either, and a forger who puts it back is refused."""
+    labels = json.dumps({"1": "Female", "2": "Male", "3": SECRET})
+    field = pa.field("sex", pa.int64(), metadata={"label": f"Sex, {SECRET}", "value_labels": labels})
+    table = pa.table([pa.array([1, 2, 2, 1])], schema=pa.schema([field]))
+    path = _written(tmp_path / f"in{suffix}", table)
+    for variable, label in ((LABELLED, b"Sex"), (replace(LABELLED, label=""), None)):
+        book = Codebook((variable,))
+        law = Mechanism({"sex": randomised_response(2, 1.0)}, book)
+        source, out = formats.read(path, book), tmp_path / f"{variable.label or 'none'}{suffix}"
+        assert SECRET.encode() in (source.schema.field("sex").metadata[b"label"])
+        LocalEngine().perturb(source, law, KEY, partial(formats.open_writer, out))
+        assert SECRET.encode() not in out.read_bytes()
+        said = formats.read(out).schema.field("sex").metadata
+        assert (said.get(b"label"), json.loads(said[b"value_labels"])) == (label, {"1": "F", "2": "M"})
+        with pytest.raises(DataError, match="metadata that the codebook does not give; got label, value_labels"):
+            make(tmp_path / "x", data_writer=writer_of(table), data_name=f"data{suffix}", mechanism=law, claims=())
 
 
 # -- what is missing --------------------------------------------------------------------------------------------------

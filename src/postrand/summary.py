@@ -73,7 +73,7 @@ def check_bytes(path: Path, mechanism: Mechanism) -> None:
     """
     codebook = mechanism.require_codebook()
     for part in _files(formats.read(path, codebook)):
-        with formats.open_comparison(part.path, released_schema(part, part.schema.names)) as writer:
+        with formats.open_comparison(part.path, released_schema(part, codebook.names, codebook)) as writer:
             for batch in part.batches(codebook.names):
                 writer.write(released_values(batch, codebook))
 
@@ -184,9 +184,10 @@ def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
     if schema.metadata:
         # Dataframe libraries note there the columns and index of the file that a frame was read from.
         yield sentence("the data file carries metadata of its own", where=where, got=", ".join(_names(schema.metadata)))
-    for field, public in zip(schema, released_schema(file, schema.names), strict=True):
-        if foreign := set(field.metadata or {}) - set(public.metadata or {}):
-            what = f"column {field.name!r} carries metadata that no release writes"
+    for public in released_schema(file, codebook.names, codebook):
+        found, may = (field.metadata or {} for field in (schema.field(public.name), public))
+        if foreign := {key for key, text in found.items() if may.get(key) != text}:
+            what = f"column {public.name!r} carries metadata that the codebook does not give"
             yield sentence(what, where=where, got=", ".join(_names(foreign)))
 
 

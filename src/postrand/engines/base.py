@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from postrand import formats
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
 from postrand.mechanism import Mechanism
@@ -39,10 +40,11 @@ class FolderSink:
         return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
 
 
+_LABEL, _VALUES = b"label", b"value_labels"
 PUBLIC_METADATA = frozenset(
-    (b"label", b"value_labels", b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
+    (_LABEL, _VALUES, b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
 )
-"""What a column's own metadata may carry into a release: the labels that the codebook publishes too."""
+"""What a column's own metadata may carry into a release; labels only as the codebook publishes them."""
 
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 
@@ -114,15 +116,35 @@ def released_names(codebook: Codebook) -> tuple[str, ...]:
     return tuple(v.name for v in codebook.with_role(*RELEASED_ROLES))
 
 
-def released_schema(source: Source, columns: Sequence[str]) -> pa.Schema:
-    """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind."""
-    return pa.schema([_public_field(source.schema.field(name)) for name in columns])
+def released_schema(source: Source, columns: Sequence[str], codebook: Codebook | None = None) -> pa.Schema:
+    """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind.
+
+    With a codebook, the labels are those that it publishes: of a label that a person took out of it, or of a value that
+    is no category, nothing stays.
+    """
+    return pa.schema(
+        [_public_field(source.schema.field(n), None if codebook is None else codebook[n]) for n in columns]
+    )
 
 
-def _public_field(field: pa.Field) -> pa.Field:
+def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
     """Keep of a field's metadata what a release may say: the confidential file may have written anything there."""
     kept = {key: text for key, text in (field.metadata or {}).items() if key in PUBLIC_METADATA}
+    if variable is not None:
+        published = {_LABEL: variable.label, **({_VALUES: _labels(kept, variable)} if variable.is_categorical else {})}
+        kept = {key: published.get(key, text) for key, text in kept.items() if published.get(key, text)}
     return field.remove_metadata().with_metadata(kept) if kept else field.remove_metadata()
+
+
+def _labels(metadata: Mapping[bytes, bytes], variable: Variable) -> str:
+    """Return the codebook's labels of the values that the file labels, in the file's order, as JSON."""
+    try:
+        found = json.loads(metadata.get(_VALUES, b"{}"))
+    except (ValueError, RecursionError):
+        return ""
+    texts = dict(zip(map(str, variable.categories), variable.labels, strict=False))
+    kept = {value: texts[value] for value in found if value in texts} if isinstance(found, dict) else {}
+    return json.dumps(kept, ensure_ascii=False) if kept else ""
 
 
 def check_columns(

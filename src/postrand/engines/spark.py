@@ -143,7 +143,8 @@ class SparkEngine:
         names = check_columns(source, mechanism, columns, record_key)
         perturber = Perturber.of(mechanism, key, names)
         inputs = list(dict.fromkeys([*perturber.inputs, *([] if record_key is None else [record_key])]))
-        schema, needed = released_schema(source, names), pa.schema([source.schema.field(name) for name in inputs])
+        schema = released_schema(source, names, mechanism.codebook)
+        needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         with self._rows(source, inputs, numbered) as (frame, step, total), self._folder(sink) as folder:
             cores = frame.sparkSession.sparkContext.defaultParallelism
