@@ -203,7 +203,7 @@ def long_work(tmp_path_factory):
     """A plan whose release takes seconds to write."""
     folder = tmp_path_factory.mktemp("long")
     rng = np.random.default_rng(5)
-    n = 1_500_000
+    n = 800_000
     columns = {f"v{k}": pa.array(rng.integers(0, 3, n).astype(str)).dictionary_encode() for k in range(4)}
     pq.write_table(pa.table(columns), folder / "survey.parquet")
     assert call("init", folder / "survey.parquet", "--out", folder, "--key", "*").exit_code == 0
