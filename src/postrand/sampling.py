@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BITS = 53
 TABLE_SIZE = 1024
-"""Up to here tables stay in the cache, and a draw takes 1 to 2 ns; beyond, it waits 27 ns for memory, a division 2.5."""
+"""Up to here tables stay in the cache: 1 to 2 ns a draw; beyond, each waits 27 ns for memory. A division takes 2.5."""
 
 CHUNK = 8192
 """Records whose words are made and used at a time: 256 KiB of plain and cipher text stay within the L2 cache."""

@@ -197,5 +197,5 @@ def _names(metadata: Iterable[bytes]) -> list[str]:
 
 def _law_problems(counts: Iterable[NDArray[np.int64]], mechanism: Mechanism) -> Iterable[str]:
     for block, counted in zip(mechanism.blocks, counts, strict=True):
-        if counted[block.matrix.weights.max(axis=0) == 0].any():
+        if counted[block.matrix.form.columns()[0] == 0].any():
             yield sentence("a value is released that the matrix gives probability zero", where=f"block {block.name!r}")

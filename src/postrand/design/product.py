@@ -177,13 +177,15 @@ class _Mended:
         """
         scale, law = 1.0, self.law(epsilon * share)
         spent = epsilon_of(law)
-        high = math.inf
+        high, slope = math.inf, spent
         for _ in range(_TRIALS):
             if spent >= epsilon * (1 - _CLOSE):
                 break
-            trial = min(scale * epsilon / spent, (scale + high) / 2)
+            # Aim just below: the secant's error would else take half of the trials above.
+            trial = min(scale + (epsilon * (1 - _CLOSE / 2) - spent) / slope, 0.05 * scale + 0.95 * high)
             attempt = self.law(trial * epsilon * share)
             level = epsilon_of(attempt)
+            slope = (level - spent) / (trial - scale)
             if level <= epsilon:
                 scale, law, spent = trial, attempt, level
             else:
