@@ -67,7 +67,7 @@ def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
-            problems.append(sentence(f"option {name!r} is missing", where=where, fix=f"set {name} = ..."))
+            problems.append(sentence(f"option {name!r} is missing", where=where, fix=f"give {name} a value"))
     raise_all(SpecificationError, problems)
     try:
         return kind(**values)
