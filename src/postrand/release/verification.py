@@ -91,8 +91,8 @@ def verify(
     private and the order shuffled (the certificate's ``facts``), and the contents of extra files. Whoever could
     rewrite *all* files consistently is caught only by ``manifest_sha256``, the digest of ``manifest.json`` as
     published by the agency elsewhere. Claims that rest on the confidential frequencies are reported as stated; an
-    auditor who has the confidential ``file`` recomputes them too, from file and law, and compares numerical columns with
-    it: the same values, or their averages, each within its run of ranks where records stand in the file's order.
+    auditor who has the confidential ``file`` recomputes them too, from file and law, and compares numerical columns
+    with it: the same values, or their averages, each within its run of ranks where records stand in the file's order.
 
     A folder of permuted columns or of an Anatomy release is verified too: its claims are those of its tables.
 
