@@ -32,11 +32,11 @@ def _tied(claim: Claim, mechanism: Mechanism, count: Count) -> Claim:
     if not claim.variables:
         claim = dataclasses.replace(claim, variables=mechanism.variables)
     blocks = blocks_of(claim, mechanism)
-    table = count([name for block in blocks for name in block.variables])
-    cells, given = blocks[0].cells, blocks[0].given
     if len(blocks) > 1 and any(block.cells is not None for block in blocks):
         what = f"{claim.privacy.name!r} is not computed over several blocks where one lists its cells"
         fix = "claim it for one block, with all keys in it"
         raise PrivacyError(sentence(what, where=", ".join(claim.variables), fix=fix))
     assert needs_file(claim.privacy)
-    return dataclasses.replace(claim, privacy=claim.privacy.on(KeyTypes.of_table(table, cells, given)))
+    table = count([name for block in blocks for name in block.variables])
+    types = KeyTypes.of_table(table, blocks[0].cells, blocks[0].given)
+    return dataclasses.replace(claim, privacy=claim.privacy.on(types))
