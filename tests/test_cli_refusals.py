@@ -298,3 +298,14 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(work):
         1,
         "postrand: the answer cannot be written; got No space left on device\n",
     )
+
+
+def test_ctrl_c_ends_the_workbench_as_it_is_meant_to():
+    command = [sys.executable, "-c", "from postrand.cli import main; main()", "app", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline().startswith("Workbench: http://127.0.0.1:")
+        time.sleep(2)  # the address is said before the server takes signals over
+        running.send_signal(signal.SIGINT)
+        out, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (0, "")
+    assert out.endswith("The workbench has ended; its working files are removed.\n")

@@ -135,6 +135,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
     """Serve until interrupted; say the address, with its token, at once; remove all working files in the end."""
     for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would stay
         signal.signal(getattr(signal, name), _leave)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # an end like any other here, not a run that is stopped
     folder = Path(tempfile.mkdtemp(prefix="postrand-"))
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
