@@ -156,7 +156,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("made", MATRICES, ids=repr)
+@pytest.mark.parametrize("made", MATRICES)
 def test_an_array_is_a_matrix_or_refused(made):
     for take in (TransitionMatrix.from_array, TransitionMatrix, round_bistochastic):
         law = refused_or(take, made)
