@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import ReleaseKey, load_plan, run, verify
+from postrand import ReleaseKey, blocks, load_plan, run, verify
 from postrand.design import Product, design
-from postrand.design.product import corrected, epsilon_of
+from postrand.design.product import _Mended, corrected, epsilon_of
 from postrand.errors import DesignError
 from postrand.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, MutualInformation
@@ -45,9 +45,10 @@ def brute(cells, epsilons):
     return M
 
 
+@pytest.mark.parametrize("share", [0.6, 0.1])  # of few feasible cells the nearest may differ in two variables
 @pytest.mark.parametrize("seed", range(4))
-def test_the_corrected_law_is_the_product_with_the_infeasible_moved_to_the_nearest(seed):
-    cells, epsilons = some(seed), np.array([0.5, 1.5, 1.0])
+def test_the_corrected_law_is_the_product_with_the_infeasible_moved_to_the_nearest(seed, share):
+    cells, epsilons = some(seed, share), np.array([0.5, 1.5, 1.0])
     law = corrected(np.array(cells, dtype=np.int32), epsilons)
     np.testing.assert_allclose(law, brute(cells, epsilons), atol=1e-15)
     np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-14)
@@ -64,6 +65,17 @@ def test_without_infeasible_combinations_it_is_the_product():
 def test_moving_what_is_drawn_never_spends_more(seed, epsilons, share):
     law = corrected(np.array(some(seed, share), dtype=np.int32), np.array(epsilons))
     assert epsilon_of(law) <= sum(epsilons) * (1 + 1e-12)
+
+
+@given(st.integers(0, 2**32), st.floats(0.05, 9), st.floats(0.1, 0.9))
+def test_budgets_are_scaled_up_as_far_as_the_whole_budget_goes(seed, epsilon, share):
+    mended = _Mended.of(np.array(some(seed, share), dtype=np.int32))
+    divided = np.array([0.2, 0.5, 0.3])
+    epsilons, law = mended.spend(epsilon, divided)
+    assert epsilon_of(law) <= epsilon * (1 + 1e-12)
+    assert epsilon_of(law) >= epsilon_of(mended.law(epsilon * divided))
+    np.testing.assert_array_equal(law, mended.law(epsilons))
+    np.testing.assert_allclose(epsilons / epsilons.sum(), divided)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 9.0])
@@ -177,3 +189,12 @@ def test_a_plan_releases_no_forbidden_combination(tmp_path, given):
     law = release.mechanism["age"].matrix
     assert 0.98 < release.mechanism["age"].epsilon <= 1.0
     assert len(np.unique(law.weights[0])) > 2  # a product: not constant off the diagonal
+
+
+def test_a_product_whose_law_could_not_be_written_is_refused_before_it_is_designed(tmp_path, monkeypatch):
+    (tmp_path / "codebook.toml").write_text(CODEBOOK, "utf-8")
+    (tmp_path / "plan.toml").write_text(PLAN, "utf-8")
+    (tmp_path / "data.csv").write_text("age,work,place,town\nold,none,N,A\n", "utf-8")
+    monkeypatch.setattr(blocks, "MAX_PRODUCT_CELLS", 39)
+    with pytest.raises(DesignError, match=r"too many combinations; got 40; wanted at most 39"):
+        blocks.design_blocks(load_plan(tmp_path / "plan.toml"))

@@ -51,6 +51,9 @@ MAX_CELLS = 1 << 13
 MAX_CONSTANT_CELLS = 1 << 16
 """Of one whose law is constant off the diagonal, two numbers a cell: the design then takes 11 s and 1.7 GB."""
 
+MAX_PRODUCT_CELLS = 3_500
+"""Of a product, whose entries are all written out: with more, ``mechanism.json`` would be too long to be read again."""
+
 _MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
 
 
@@ -142,6 +145,7 @@ def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
 def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source | None) -> _Task:
     size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
     most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
+    most = min(most, MAX_PRODUCT_CELLS) if isinstance(block.structure, Product) else most
     if size > most:
         where, fix = f"block {'*'.join(block.variables)!r}", "perturb fewer variables jointly, or group categories"
         wanted = f"at most {most:,}"
