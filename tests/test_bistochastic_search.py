@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.special import xlogy
@@ -76,6 +76,7 @@ def test_the_bound_by_columns_is_the_optimum_of_its_programme(p, beta):
 
 
 @settings(max_examples=30)
+@example(49525)  # the relaxation's solutions are a segment between two corners
 @given(st.integers(0, 10**9))
 def test_prices_are_bounded_from_below_on_the_whole_simplex(seed):
     rng = np.random.default_rng(seed)
@@ -84,7 +85,7 @@ def test_prices_are_bounded_from_below_on_the_whole_simplex(seed):
     values = price.value(grid(3, 80) / 80)
     bound, points = price.least(1e-4)
     assert bound <= values.min() + 1e-12
-    assert bound >= min(values.min(), 0.0) - 0.01
+    assert bound >= min(values.min(), 0.0) - 0.003
     np.testing.assert_allclose(points.sum(axis=1), 1, atol=1e-12)
 
 

@@ -117,7 +117,11 @@ class _Price:
             bounds, x = self.relax(low, high)
             points.append(x / x.sum(axis=1, keepdims=True))
             seen = min(seen, float(self.value(points[-1]).min()))
-            missed = np.where(self.curve <= 0, self.curve * (xlogy(x, x) - _chord(low, high, x)), 0.0)
+            missed = self._missed(low, high, x)
+            # The relaxation may have other solutions than x, which may be a corner of the box, where nothing is missed.
+            corner = missed.max(axis=1, keepdims=True) < slack / size
+            x = np.where(corner, (low + high) / 2, x)
+            missed = np.where(corner, self._missed(low, high, x), missed)
             rows, at = np.arange(len(x)), missed.argmax(axis=1)
             open_ = (bounds < seen - slack) & (missed[rows, at] > 0) & (count < _BOXES)
             closed = min(closed, float(bounds[~open_].min(initial=math.inf)))
@@ -130,6 +134,10 @@ class _Price:
             held = (low.sum(axis=1) <= 1) & (high.sum(axis=1) >= 1)
             low, high, count = low[held], high[held], count + int(held.sum())
         return closed, np.vstack(points)
+
+    def _missed(self, low: Array, high: Array, x: Array) -> Array:
+        """Return how far chords lie below the concave terms of F at x (K, S)."""
+        return np.where(self.curve <= 0, self.curve * (xlogy(x, x) - _chord(low, high, x)), 0.0)
 
     def relax(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return bounds from below on F within boxes (K, S) of the simplex, and points (K, S) of the relaxation.
