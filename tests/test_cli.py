@@ -1,7 +1,9 @@
 """The command line, run as a person would: every step on a small file, exit codes, JSON, refusals."""
 
 import json
+import sys
 import tomllib
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -264,3 +266,29 @@ def test_what_the_file_says_of_its_columns_beyond_their_labels_stays_behind(surv
     metadata = pq.read_schema(folder / "out" / "data.parquet").field("sex").metadata or {}
     assert metadata.get(b"label") == b"sex"
     assert b"note" not in metadata
+
+
+def test_labels_of_a_release_cannot_steer_the_terminal(tmp_path):
+    table = pa.table({"sex": ["F\x1b[2K", "M\x9b1A"] * 500})
+    pq.write_table(table, tmp_path / "survey.parquet")
+    assert call("init", tmp_path / "survey.parquet", "--out", tmp_path, "--key", "sex").exit_code == 0
+    assert call("protect", "--plan", tmp_path / "plan.toml", "--out", tmp_path / "out").exit_code == 0
+    shown = call("estimate", tmp_path / "out", "--table", "sex")
+    assert shown.exit_code == 0
+    assert r"F\x1b[2K" in shown.output
+    assert r"M\x9b1A" in shown.output
+    assert all(line.isprintable() for line in shown.output.split("\n"))
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch):
+    from postrand.run import design_blocks
+
+    def warned(plan, kept=design_blocks):
+        warnings.warn("this matrix cannot be inverted", UserWarning, stacklevel=1)
+        return kept(plan)
+
+    monkeypatch.setattr(sys.modules["postrand.run"], "design_blocks", warned)
+    result = call("design", "--plan", started / "plan.toml")
+    assert result.exit_code == 0
+    assert result.stderr == "postrand: warning: this matrix cannot be inverted\n"

@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import click
 
 from postrand import __version__
-from postrand.errors import PostrandError, UsageError, raise_all, sentence
+from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.stopping import Stopped, stoppable
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
@@ -71,7 +72,8 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
-            with stoppable():
+            with stoppable(), warnings.catch_warnings():
+                warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
                 data, text = function(**arguments)
         except PostrandError as error:
@@ -84,9 +86,14 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
         except Stopped as stopped:
             print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
             raise SystemExit(stopped.code) from None
-        _say(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text)
+        _say(json.dumps(data, indent=2, ensure_ascii=False) if as_json else "\n".join(map(printable, text.split("\n"))))
 
     return wrapped
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as any other line: where in the code it was given tells a curator nothing."""
+    print(f"postrand: warning: {printable(str(message))}", file=sys.stderr)
 
 
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
