@@ -97,8 +97,8 @@ def test_a_map_shades_each_place_by_its_probability():
     ring = tags.of("circle", "true")[0]
     true = next(k for k, a in enumerate(dots[:4]) if (a["cx"], a["cy"]) == (ring["cx"], ring["cy"]))
     assert [a["class"] for a in dots[:4]] == [f"h{svg.shade(p)}" for p in matrix.array[true]]
-    assert (float(dots[0]["cx"]), float(dots[0]["cy"])) == (10.0, 200.0)  # the south-west corner
-    assert (float(dots[2]["cx"]), float(dots[2]["cy"])) == (200.0, 10.0)  # the north-east
+    assert (float(dots[0]["cx"]), float(dots[0]["cy"])) == (14.0, 196.0)  # the south-west corner
+    assert (float(dots[2]["cx"]), float(dots[2]["cy"])) == (196.0, 14.0)  # the north-east
     assert tags.of("path", "line")[0]["d"].count("M") == 4
 
 

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 WIDTH, HEIGHT = 330, 220
 _LEFT, _BOTTOM, _EDGE = 44, 34, 8
-_SIDE = 210  # of a map
+_SIDE, _MARGIN = 210, 14  # of a map; the margin holds the largest ring
 _COLUMNS = 200  # of a fan
 _STEPS = 120  # of a curve
 _LINES = 4  # neighbours for each point, on average, that are drawn
@@ -45,9 +45,9 @@ def map_of(matrix: Floats, metric: MetricPrivacy, labels: Sequence[str]) -> tupl
     points = np.array(metric.points)
     low = points.min(axis=0)
     spread = float((points.max(axis=0) - low).max()) or 1.0
-    place = 10 + (_SIDE - 20) * (points - low) / spread
-    place[:, 1] = place[:, 1].max() + 10 - place[:, 1]  # north is up
-    tall = float(place[:, 1].max()) + 10
+    place = _MARGIN + (_SIDE - 2 * _MARGIN) * (points - low) / spread
+    place[:, 1] = place[:, 1].max() + _MARGIN - place[:, 1]  # north is up
+    tall = float(place[:, 1].max()) + _MARGIN
     near = np.sort(np.hypot(*(place[:, None] - place[None]).T), axis=1)[:, 1]
     radius = min(9.0, max(1.5, 0.45 * float(np.median(near))))
     lines = Markup("")
