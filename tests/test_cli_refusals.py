@@ -212,6 +212,15 @@ def long_work(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def heard():
+    """Let SIGHUP count, though the tests themselves may run behind ``nohup``, as their children then would."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
 def test_a_signal_in_the_middle_leaves_nothing(long_work, tmp_path, number):
     script = "from postrand.cli import main; main()"
@@ -275,6 +284,7 @@ def test_an_exit_that_comes_wrapped_is_an_exit():
         raise ZeroDivisionError
 
 
+@pytest.mark.usefixtures("heard")
 def test_a_swallowed_signal_can_be_sent_again(monkeypatch):
     monkeypatch.setattr("postrand.stopping._PATIENCE", 0.0)
 
