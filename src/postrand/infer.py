@@ -54,7 +54,7 @@ role        fill in one of: {", ".join(ROLES)}
               other       neither; released
               weight, household   released as they are, for the analyst
               record_key  a unique number of the record; not released unless asked
-              drop        not released
+              drop        not released; needed for what repeats a perturbed variable (dummies, recodes, sums)
 categories  the values in their order; all of them are published with the release. Add those that could occur
             but do not, and remove no value that occurs. Without categories a column is released as it is.
 labels      a text for each category, in the same order
