@@ -147,9 +147,12 @@ def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: 
     most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
     most = min(most, MAX_PRODUCT_CELLS) if isinstance(block.structure, Product) else most
     if size > most:
-        where, fix = f"block {'*'.join(block.variables)!r}", "perturb fewer variables jointly, or group categories"
-        wanted = f"at most {most:,}"
-        raise DesignError(sentence("a block has too many combinations", where=where, got=size, wanted=wanted, fix=fix))
+        where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
+        fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
+        if shape is not None and len(shape.variables) > len(block.variables):
+            what += f" with the variables that rules or strata link to it ({', '.join(shape.variables)})"
+            fix = "group categories, or link fewer variables; a missing value that is a category counts as one"
+        raise DesignError(sentence(what, where=where, got=size, wanted=wanted, fix=fix))
     if block.matrix is not None or source is None or not block.reads_file:
         return _Task(block, shape, None if shape is None else Weights.uniform(shape))
     names = block.variables if shape is None else shape.variables

@@ -294,7 +294,7 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
         from postrand.numerical import RankBand, RankBlocks
 
         if (band is None) == (blocks is None):
-            raise UsageError(sentence("give one of --band and --blocks"))
+            raise UsageError(sentence("give one of --band and --blocks, not both"))
         law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
         return function(columns=names(columns), law=law, **arguments)
 

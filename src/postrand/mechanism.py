@@ -331,6 +331,7 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
             where=where,
             got=block.matrix.size,
             wanted=math.prod(shape),
+            fix="count 'missing' too where a variable's missing values are a category",
         )
 
 

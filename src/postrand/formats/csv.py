@@ -90,7 +90,7 @@ def _check_header(path: Path, header: Sequence[str], codebook: Codebook | None) 
     odd = [at for at, name in enumerate(header, 1) if not re.search(r"[^\W\d]", name)]
     if odd and not known:
         what = f"the first line has a number, or nothing, where a column's name should be: field {odd[0]}"
-        fix += "; if these are names, list them in a codebook"
+        fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, leave it out"
         raise DataError(sentence(what, where=path.name, fix=fix))
     problems = [
         f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"

@@ -154,10 +154,15 @@ def load(root: Path, name: str) -> dict[str, Any]:
 
 def check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
     """Refuse data of another schema."""
-    if data.get("schema") != wanted:
-        raise ReleaseError(
-            sentence("unknown schema", where=where, got=data.get("schema"), wanted=wanted, fix="use a newer postrand")
+    found = data.get("schema")
+    if found != wanted:
+        alike = str(found).rpartition("/")[0] == wanted.rpartition("/")[0]
+        fix = (
+            "use a newer postrand"
+            if alike
+            else "name a folder of the kind that is wanted; for this one see its report.html"
         )
+        raise ReleaseError(sentence("unknown schema", where=where, got=found, wanted=wanted, fix=fix))
 
 
 def published(root: Path, wanted: str) -> bool:

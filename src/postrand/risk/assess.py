@@ -136,7 +136,8 @@ def _estimate(
     if model != "search":
         loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
     if pi is None:
-        return _Result(notes=("no sampling fraction or weight was given: tau1 and tau2 are not estimated",))
+        missing = "population uniques (tau1) and correct matches (tau2) are not estimated"
+        return _Result(notes=(f"no sampling fraction or weight was given: {missing}",))
     if keys.has_wildcards:
         return _Result(notes=("missing keys match every value: tau1 and tau2 need missing='category'",))
     if not cells.uniques.any():
