@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from postrand import options
 from postrand.certificate import Certificate
+from postrand.entropy import format_lower
 from postrand.exact import format_upper
 from postrand.matrix import UNIT
 from postrand.mechanism import Block, Mechanism, weights_form
-from postrand.privacy import MetricPrivacy
+from postrand.privacy import Bistochastic, MetricPrivacy
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
@@ -152,9 +153,14 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
         "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
-        "level": format_upper(float(finding.level)),
+        "level": _level(model, float(finding.level)),
         "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
     }
+
+
+def _level(model: str, level: float) -> str:
+    """Return the level, rounded against the claim: β protects more where it is larger."""
+    return f"≥ {format_lower(level)}" if model == Bistochastic.name else f"≤ {format_upper(level)}"
 
 
 def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
