@@ -279,7 +279,7 @@ def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
         f"the exact law does not meet {options.describe(claim.privacy)}",
         where=", ".join(claim.variables),
         got=f"level {format_upper(finding.level)}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
-        fix="give the blocks smaller budgets, which add up in a claim on several, or claim less",
+        fix="protect its blocks more (in a claim on several, ε adds up and so do bits), or claim less",
     )
 
 
