@@ -1,5 +1,6 @@
 """The page is a pure, safe and readable function of the release, and its numbers are the estimators'."""
 
+import dataclasses
 import itertools
 import math
 import re
@@ -210,6 +211,15 @@ def test_a_seeded_release_says_that_it_is_not_private() -> None:
     law = one(randomised_response(2, 1.0))
     page = page_of(law, summary_of(law), certify(law, (), Facts(key_is_private=False)))
     assert "This release is not private." in Page(page).text
+
+
+def test_limits_that_have_no_room_are_counted() -> None:
+    law = one(randomised_response(2, 1.0))
+    certificate = dataclasses.replace(certify(law), not_covered=tuple(f"Limit number {k}." for k in range(53)))
+    lines = Page(page_of(law, summary_of(law), certificate)).text
+    assert "Limit number 49." in lines
+    assert "Limit number 50." not in lines
+    assert "3 further limits stand in" in lines
 
 
 def test_the_account_of_one_record_adds_up(html: str) -> None:
