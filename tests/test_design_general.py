@@ -219,3 +219,14 @@ def test_least_variance_takes_the_best_structure_and_is_bounded_over_all_matrice
     assert 0 < found.bound <= found.value
     for structure in (Circulant(), UniformOffDiagonal()):
         assert found.value <= design(p, DifferentialPrivacy(1.0), EstimatorVariance(), structure).value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [28.0, 31.0, 36.0])
+@pytest.mark.parametrize("size", [2, 4, 30])
+def test_nearly_no_privacy_keeps_nearly_the_truth(size, epsilon):
+    p = np.random.default_rng(size).dirichlet(np.ones(size))
+    found = design(p, DifferentialPrivacy(epsilon), structure=General())
+    truth = float(-(p * np.log(p)).sum())
+    assert found.value <= found.bound <= truth * (1 + 1e-12)
+    assert found.value >= truth * (1 - 1e-9)
+    assert found.matrix.epsilon <= epsilon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,8 @@ from postrand.privacy import DifferentialPrivacy, PrivacyModel
 MAX_SIZE = 600
 ILL_CONDITIONED = 1e6
 _LARGE = 100
+_LARGEST_EPSILON = 30.0
+"""Beyond it e^ε is out of the solvers' range; a matrix for a smaller ε holds the larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,18 @@ class General:
             return Solution(array, bound, describe(array))
         if isinstance(objective, EstimatorVariance):
             return _least_variance(prior, privacy, objective)
+        solved = replace(privacy, epsilon=min(privacy.epsilon, _LARGEST_EPSILON))
         if isinstance(objective, WholeRecord):
-            return _answer(prior, privacy, objective, best_channel(*objective.classes(prior), privacy.epsilon))
-        if not isinstance(objective, MutualInformation):
+            found = best_channel(*objective.classes(prior), solved.epsilon)
+        elif isinstance(objective, MutualInformation):
+            # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
+            tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
+            found = best_staircase(prior, solved.epsilon, tolerance)
+        else:
             raise refuse(self, objective, "use structure UniformOffDiagonal, Symmetric or Circulant")
-        # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
-        tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
-        return _answer(prior, privacy, objective, best_staircase(prior, privacy.epsilon, tolerance))
+        truth = float(objective.value(np.eye(prior.size), prior))  # no channel tells more
+        bound = min(found.bound, truth) if solved.epsilon == privacy.epsilon else truth
+        return _answer(prior, solved, objective, replace(found, bound=bound))
 
 
 def _answer(
