@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -26,6 +27,7 @@ from postrand.design import (
     design,
     round_inside,
 )
+from postrand.design.curve import Comparison, Point
 from postrand.errors import DesignError
 from postrand.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
@@ -202,10 +204,43 @@ def test_curve_agrees_with_single_designs_and_draws_itself():
     assert curve.text().count("\n") == 8
     assert json.loads(json.dumps(curve.to_dict(), allow_nan=False))["points"][0]["epsilon"] == 0.5
     picture = curve.svg()
-    assert picture.count("<polyline") == 8
+    broken = {p.structure for p in curve.points if not math.isfinite(p.variance)}  # two budgets: a gap leaves no line
+    assert picture.count("<polyline") == 8 - len(broken)
     assert "nan" not in picture
 
 
 def test_curve_needs_an_epsilon():
     with pytest.raises(DesignError, match="no epsilon"):
         compare(PRIOR, [])
+
+
+def panel(svg, left, right):
+    """The runs of polylines and the marks between two abscissae."""
+    lines = [[tuple(map(float, at.split(","))) for at in path.split()] for path in re.findall(r'points="([^"]*)"', svg)]
+    marks = [tuple(map(float, at)) for at in re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', svg)]
+    return [line for line in lines if left < line[0][0] < right], [mark for mark in marks if left < mark[0] < right]
+
+
+def test_the_curve_is_broken_where_frequencies_are_not_estimable():
+    variances = (9.0, 4.0, math.inf, 2.0, math.inf)
+    points = tuple(
+        Point("general", epsilon, 0.1 * epsilon, 0.1 * epsilon, variance, "optimal")
+        for epsilon, variance in zip((0.5, 1.0, 2.0, 4.0, 8.0), variances, strict=True)
+    )
+    drawn = Comparison(points, 1.0).svg()
+    lines, marks = panel(drawn, 380, 760)
+    assert [len(line) for line in lines] == [2]
+    assert len(marks) == 3
+    assert marks[-1] not in lines[0]
+    information, all_marks = panel(drawn, 0, 380)
+    assert [len(line) for line in information] == [5]
+    assert len(all_marks) == 5
+    assert marks[-1][0] == pytest.approx(all_marks[3][0] + 380)  # both panels have all budgets across
+    assert "(logarithmic)" in drawn
+
+
+def test_the_axis_names_only_budgets_that_were_designed_for():
+    drawn = compare([0.4, 0.3, 0.3], [0.5, 1.0, 2.0, 4.0], [UniformOffDiagonal()]).svg()
+    assert re.findall(r'text-anchor="middle">([^<]*)<', drawn) == 2 * ["0.5", "1", "2", "4"]
+    many = compare([0.5, 0.5], np.linspace(0.5, 4, 200), [UniformOffDiagonal()]).svg()
+    assert len(re.findall(r'text-anchor="middle">([^<]*)<', many)) < 40

@@ -21,7 +21,7 @@ from postrand.objectives import EstimatorVariance, MutualInformation
 from postrand.objectives.information import entropy
 from postrand.privacy import DifferentialPrivacy
 
-_WIDTH, _HEIGHT, _MARGIN = 380, 260, 52
+_WIDTH, _HEIGHT, _MARGIN, _LABEL = 380, 260, 52, 20
 _COLOURS = ("#1f5a91", "#b3541e", "#2e7d4f", "#6b3fa0")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
@@ -77,24 +77,24 @@ class Comparison:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT + 36}" role="img" '
             'font-family="sans-serif" font-size="11" fill="currentColor">'
             "<title>Information and estimator variance against epsilon</title>"
-            "<desc>One line for each structure; the numbers are in the table.</desc>"
+            "<desc>One line for each structure, broken where frequencies are not estimable; "
+            "the numbers are in the table.</desc>"
             f"{self._panel('information', 'information (nats)', 0, log=False)}"
-            f"{self._panel('variance', 'estimator variance × n', _WIDTH, log=True)}{legend}</svg>"
+            f"{self._panel('variance', 'estimator variance × n (logarithmic)', _WIDTH, log=True)}{legend}</svg>"
         )
 
     def _panel(self, field: str, label: str, left: int, *, log: bool) -> str:
-        curves = [
-            [(p.epsilon, getattr(p, field)) for p in self.points if p.structure == name] for name in self.structures
-        ]
-        curves = [[(x, math.log10(y) if log else y) for x, y in curve if 0 < y < math.inf] for curve in curves]
-        xs = [x for curve in curves for x, _ in curve] or [0.0, 1.0]
-        ys = [y for curve in curves for _, y in curve] or [0.0, 1.0]
-        across = _Axis(min(xs), max(xs), left + _MARGIN, left + _WIDTH - 12)
+        curves = [_runs(self.points, name, field, log=log) for name in self.structures]
+        budgets = sorted({p.epsilon for p in self.points}) or [0.0, 1.0]
+        ys = [y for curve in curves for run in curve for _, y in run] or [0.0, 1.0]
+        across = _Axis(budgets[0], budgets[-1], left + _MARGIN, left + _WIDTH - 12)
         up = _Axis(min(ys) if log else 0.0, max(ys), _HEIGHT - 36, 14)
-        paths = [" ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve) for curve in curves]
-        lines = "".join(f'<polyline fill="none" {_stroke(k)} points="{path}"/>' for k, path in enumerate(paths))
+        lines = "".join(
+            _drawn(k, [(across(x), up(y)) for x, y in run]) for k, curve in enumerate(curves) for run in curve
+        )
         ticks = "".join(
-            f'<text x="{across(x):.1f}" y="{_HEIGHT - 20}" text-anchor="middle">{x:g}</text>' for x in across.ticks()
+            f'<text x="{across(x):.1f}" y="{_HEIGHT - 20}" text-anchor="middle">{x:g}</text>'
+            for x in _apart(budgets, across)
         ) + "".join(
             f'<text x="{left + _MARGIN - 6}" y="{up(y) + 4:.1f}" text-anchor="end">{10**y if log else y:.3g}</text>'
             f'<line x1="{left + _MARGIN}" x2="{left + _WIDTH - 12}" y1="{up(y):.1f}" y2="{up(y):.1f}" '
@@ -152,6 +152,35 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         return [float(f"{t:.3g}") for t in np.linspace(self.least, self.most, 4)]
+
+
+def _runs(points: Iterable[Point], structure: str, field: str, *, log: bool) -> list[list[tuple[float, float]]]:
+    """Return the curve of a structure in unbroken parts: a line through an ε without a value would invent one."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for point in (p for p in points if p.structure == structure):
+        value = getattr(point, field)
+        if 0 < value < math.inf:
+            runs[-1].append((point.epsilon, math.log10(value) if log else value))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _drawn(k: int, run: Sequence[tuple[float, float]]) -> str:
+    """Return a line, with a mark on each point: alone between gaps it has no line."""
+    colour = _COLOURS[k % len(_COLOURS)]
+    marks = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in run)
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in run)
+    return (f'<polyline fill="none" {_stroke(k)} points="{path}"/>' if len(run) > 1 else "") + marks
+
+
+def _apart(values: Sequence[float], axis: _Axis) -> list[float]:
+    """Return those of the sorted values whose labels do not run into the one before."""
+    kept = [values[0]]
+    for value in values[1:]:
+        if axis(value) - axis(kept[-1]) >= _LABEL:
+            kept.append(value)
+    return kept
 
 
 def _stroke(k: int) -> str:
