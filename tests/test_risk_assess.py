@@ -12,6 +12,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
 from postrand.risk.groups import by_group
+from postrand.risk.tau import Tau
 from postrand.table import tally
 
 
@@ -79,6 +80,27 @@ def test_readings_of_the_report():
     assert whole is not None
     assert whole.journalist is not None
     assert whole.journalist.average == pytest.approx(whole.prosecutor.average, rel=1e-12)
+
+
+def test_the_printed_estimate_is_the_centre_of_its_interval():
+    """The interval is centred at the estimate less its bias, and cut to what is possible; so is what is printed."""
+    for tau, printed, corrected in (
+        (Tau(0.4, 0.1, 0.3, (0.0, 0.296)), "0.1 (95% 0.0 to 0.3)", 0.1),
+        (Tau(0.4, 0.1, 0.6, (0.0, 0.0)), "0.0 (95% 0.0 to 0.0)", 0.0),
+        (Tau(0.4), "0.4", 0.4),
+    ):
+        assert str(tau) == printed
+        assert tau.corrected == pytest.approx(corrected)
+    report = assess(columns(), KEYS, sampling_fraction=0.05)
+    found = report.tau2_estimate
+    assert found is not None
+    assert found.interval is not None
+    assert found.bias is not None
+    assert found.interval[0] <= found.corrected <= found.interval[1]
+    assert report.to_dict()["tau2"]["corrected"] == found.corrected
+    assert found.corrected == pytest.approx(found.value - found.bias)
+    assert report.tau2 == found.value
+    assert str(found) in str(report)
 
 
 def test_no_sample_uniques_is_said():

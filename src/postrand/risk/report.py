@@ -134,4 +134,5 @@ def _tau_dict(tau: Tau | None) -> dict[str, Any] | None:
     if tau is None:
         return None
     interval = None if tau.interval is None else list(tau.interval)
-    return {"value": tau.value, "standard_error": tau.standard_error, "bias": tau.bias, "interval": interval}
+    plain = {"value": tau.value, "standard_error": tau.standard_error, "bias": tau.bias}
+    return {**plain, "corrected": tau.corrected, "interval": interval}

@@ -20,7 +20,13 @@ NORMAL_95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Tau:
-    """An estimate with its standard error, bias and 95% interval; all None where they were not computed."""
+    """An estimate with its standard error, bias and 95% interval; all None where they were not computed.
+
+    The text is the estimate less its bias, where the interval is centred. The interval is cut to what is possible.
+
+    >>> str(Tau(0.4, 0.15, 0.25, (0.0, 0.444)))
+    '0.2 (95% 0.0 to 0.4)'
+    """
 
     value: float
     standard_error: float | None = None
@@ -28,8 +34,16 @@ class Tau:
     interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        text = f"{self.value:,.1f}"
+        text = f"{self.corrected:,.1f}"
         return text if self.interval is None else f"{text} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
+
+    @property
+    def corrected(self) -> float:
+        """The value less its bias, within the interval; the value itself where they were not computed."""
+        if self.interval is None:
+            return self.value
+        low, high = self.interval
+        return min(max(self.value - (self.bias or 0.0), low), high)
 
 
 def unique_risk(mu: FloatArray, pi: FloatArray | float) -> tuple[FloatArray, FloatArray]:
