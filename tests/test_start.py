@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand.errors import UsageError
+from postrand.infer import load_codebook
 from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
 from postrand.start import assign_roles, initialise
@@ -27,3 +28,23 @@ def test_every_wrong_role_is_named_at_once():
     text = str(caught.value)
     for expected in ("no column 'c'", "'a' has two roles", "'*' is given to two roles", "did you mean 'key'"):
         assert expected in text
+
+
+def test_weight_household_and_record_key_of_a_csv_file_have_no_categories(tmp_path):
+    (tmp_path / "a.csv").write_text("w,h,id,sex\n100,7,1,F\n100,7,2,M\n100,8,3,F\n", "utf-8")
+    roles = {"weight": ["w"], "household": ["h"], "record_key": ["id"], "key": ["sex"]}
+    book, _ = initialise(tmp_path / "a.csv", tmp_path / "work", roles)
+    found = {v.name: (v.role, v.type, v.categories) for v in load_codebook(book).variables}
+    assert found == {
+        "w": ("weight", "double", ()),
+        "h": ("household", "int64", ()),
+        "id": ("record_key", "int64", ()),
+        "sex": ("key", "string", ("F", "M")),
+    }
+    assert "role = 'record_key'" not in book.read_text("utf-8")
+
+
+def test_a_weight_that_is_no_number_stays_text(tmp_path):
+    (tmp_path / "a.csv").write_text("w,sex\nheavy,F\nlight,M\n", "utf-8")
+    book, _ = initialise(tmp_path / "a.csv", tmp_path / "work", {"weight": ["w"], "key": ["sex"]})
+    assert next((v.type, v.categories) for v in load_codebook(book).variables) == ("string", ())

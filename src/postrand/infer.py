@@ -35,6 +35,8 @@ from postrand.rules import read_rules
 MAX_CATEGORIES = 100
 _MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
 _LINE = 100
+_CARRIED = ("weight", "household", "record_key")
+"""Roles of columns that are numbers or names of something: their values are no categories."""
 _NO_ANSWER = frozenset(
     (
         "", ".", "-", "?", "*", "blank", "dk", "dk/na", "don't know", "dont know", "do not know", "iap", "inap",
@@ -68,16 +70,20 @@ column for each variable and a row for each combination (empty: any value).
 """
 
 
-def infer(source: Source, *, max_categories: int = MAX_CATEGORIES) -> list[dict[str, Any]]:
+def infer(
+    source: Source, *, max_categories: int = MAX_CATEGORIES, roles: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Draft the entries of a codebook in one pass over the records, with bounded memory.
 
-    Returns for each column a dict with the fields of :class:`postrand.Variable`, an empty ``role``, and ``notes``, a
-    list of proposals for a person. Columns of at most ``max_categories`` different values get categories, except
+    Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
+    empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
+    Columns of at most ``max_categories`` different values get categories, except
     numbers with a fractional part: in numeric order where all are numbers (or text that reads as numbers), in the
     dictionary's order where the file has one, else sorted. Missing values make ``missing`` ``category``, or ``keep``
     for a column without categories. Text of a CSV file without categories becomes a number where nothing is lost.
     """
-    columns = [_Column(f, max_categories, isinstance(source, CsvSource)) for f in source.schema]
+    roles, untyped = roles or {}, isinstance(source, CsvSource)
+    columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
     for batch in source.batches():
         for column in columns:
             column.add(batch.column(column.field.name))
@@ -143,6 +149,7 @@ class _Column:
     field: pa.Field
     limit: int
     untyped: bool  # the file holds text only, so that a number is a guess
+    role: str = ""
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
     is_many: bool = False
     has_missing: bool = False
@@ -175,7 +182,7 @@ class _Column:
         categories = self._with_labelled(categories)
         notes = list(self._notes(type_, categories))
         missing = "error" if not self.has_missing else "category" if categories else "keep"
-        draft: dict[str, Any] = {"name": self.field.name, "role": "", "type": type_, "missing": missing}
+        draft: dict[str, Any] = {"name": self.field.name, "role": self.role, "type": type_, "missing": missing}
         if getattr(self.field.type, "ordered", False):
             draft["ordered"] = True
         if label := self._text(b"label"):
@@ -214,9 +221,11 @@ class _Column:
 
     def _type_and_categories(self) -> tuple[str, list[Any]]:
         declared = str(self.field.type)
+        if self.role in _CARRIED:
+            return self._number_type() or str(value_type(self.field.type)), []
         fractional = any(not number.is_integer() for number in self._numbers() or ())
         if self.untyped and self.has_values and (self.is_many or fractional):
-            declared = "int64" if self.fits["int64"] else "double" if self.fits["double"] else declared
+            declared = self._number_type() or declared
             fractional = declared == "double"
         if self.is_many or fractional or not self.values:
             return declared, []
@@ -226,6 +235,11 @@ class _Column:
         if numbers is None:
             return declared, sorted(self.values)
         return declared, [value for _, value in sorted(zip(numbers, self.values, strict=True))]
+
+    def _number_type(self) -> str:
+        """Return the type of a column of texts that are all numbers, else an empty text; a weight may be any number."""
+        order = ("double", "int64") if self.role == "weight" else ("int64", "double")
+        return next((t for t in order if self.untyped and self.has_values and self.fits[t]), "")
 
     def _numbers(self) -> list[float] | None:
         """Return the distinct values as numbers, or None where one is no number."""
@@ -281,11 +295,11 @@ class _Column:
     def _notes(self, type_: str, categories: Sequence[Any]) -> Iterable[str]:
         if not self.has_values:
             yield "every value is missing: role = 'drop'?"
-        if self.has_values and not categories and is_text(arrow_type(type_)):
+        if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
             yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
-        if self._is_key():
+        if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
-        if _WEIGHT.search(self.field.name):
+        if _WEIGHT.search(self.field.name) and not self.role:
             yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:

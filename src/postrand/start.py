@@ -60,9 +60,8 @@ def initialise(
         if has_controls(n)
     ]
     raise_all(DataError, hidden)
-    drafts = infer.infer(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
-    assigned = assign_roles([draft["name"] for draft in drafts], roles)
-    drafts = [{**draft, "role": assigned[draft["name"]]} for draft in drafts]
+    described = source if ddi is None else metadata.described(source, metadata.read_ddi(ddi))
+    drafts = infer.infer(described, roles=assign_roles(source.schema.names, roles))
     plan = plan_text(os.path.relpath(file, folder), drafts, epsilon)
     make_folder(folder)
     written: list[Path] = []
