@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,12 +59,16 @@ _MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum sur
 
 @dataclass(frozen=True, slots=True)
 class DesignedBlock:
-    """A planned block with its matrix, and the design that made it (None where the plan gives the matrix)."""
+    """A planned block with its matrix, and the design that made it (None where the plan gives the matrix).
+
+    ``frequencies`` (K,) are what the plan's prior says of its cells, those of all classes together, summing to 1.
+    """
 
     plan: BlockPlan
     matrix: TransitionMatrix
     design: Design | None
     shape: Shape | None = None
+    frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
 
     @property
     def block(self) -> Block:
@@ -221,7 +225,7 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
     if block.matrix is not None:
         bistochastic = any(isinstance(model, Bistochastic) for model in models_of(privacy))
         exact = round_bistochastic if bistochastic else TransitionMatrix.from_array
-        return DesignedBlock(block, exact(block.matrix), None, task.shape)
+        return DesignedBlock(block, exact(block.matrix), None, task.shape, _prior(task, codebook).p)
     with _naming(block):
         if task.shape is None or task.weights is None:
             sizes = [codebook[name].size for name in block.variables]
@@ -232,7 +236,7 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
             shape, weights = task.shape, task.weights
             names = _class_names(shape, codebook)
             made = design_shape(shape, weights, privacy, block.objective, block.structure, names.__getitem__)
-    return DesignedBlock(block, made.matrix, made, task.shape)
+    return DesignedBlock(block, made.matrix, made, task.shape, _prior(task, codebook).p)
 
 
 def _class_names(shape: Shape, codebook: Codebook) -> list[str]:

@@ -177,6 +177,7 @@ def design(plan: Path) -> Result:
     What each keeps, how far it is from the best possible, and the privacy it guarantees; nothing is written.
     """
     from postrand.certificate import certify
+    from postrand.expected import expected
     from postrand.plan import load_plan
     from postrand.run import claims_of, design_blocks, mechanism_of
 
@@ -184,9 +185,11 @@ def design(plan: Path) -> Result:
     blocks = design_blocks(loaded)
     mechanism = mechanism_of(loaded, blocks)
     certificate = certify(mechanism, claims_of(loaded, mechanism))
-    data = {"blocks": [block.to_dict() for block in blocks], "claims": list(certificate.sentences)}
+    worth = [expected(block, loaded.codebook) for block in blocks]
+    told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
+    data = {"blocks": told, "claims": list(certificate.sentences)}
     data["advice"] = list(loaded.advice)
-    lines = [str(block) for block in blocks]
+    lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences])
 
 

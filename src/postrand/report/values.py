@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ MAX_HEAT = 25
 """A matrix of more categories is summarised, not drawn."""
 MAX_ROWS = 30
 MAX_ESTIMATED = 1_000
+EXPECTED_RECORDS = 1_000_000
+"""So many that what one record is worth no longer depends on their number."""
 HEAT_BUDGET, ROW_BUDGET, VARIABLE_BUDGET = 6_000, 1_200, 300
 """What one page holds in all, so that it stays under 2 MB whatever the mechanism."""
 
@@ -114,7 +117,22 @@ def values(mechanism: Mechanism, summary: Summary) -> Values:
     return Values(tuple(variables), tuple(_blocks(parts, book)), _table(mechanism, summary))
 
 
-def _estimate(block: Block, book: Codebook, counts: NDArray[np.int64]) -> Estimate | str:
+def expected_shares(block: Block, book: Codebook, frequencies: NDArray[np.float64]) -> dict[str, float | None]:
+    """Return what one released record is worth, in unperturbed ones, for the table of each perturbed variable.
+
+    With ``frequencies`` π, (K,), of the block's cells: ``(1 − Σπ_v²) / V_v``, V_v the summed variance of the unbiased
+    shares of v a record, the report's effective sample size over the records as they grow. None where no table can be
+    estimated, or the block has too many cells.
+    """
+    if block.matrix.size > MAX_ESTIMATED:
+        return dict.fromkeys(block.perturbed)
+    released = EXPECTED_RECORDS * (block.matrix.array.T @ frequencies)
+    views = _variables(block, book, released, _estimate(block, book, released))
+    found = {view.name: view.effective for view in views}
+    return {name: None if m is None else min(1.0, (m - 1) / (EXPECTED_RECORDS - 1)) for name, m in found.items()}
+
+
+def _estimate(block: Block, book: Codebook, counts: NDArray[Any]) -> Estimate | str:
     """Return the unbiased estimate of a block's cells, or the reason why there is none."""
     if block.matrix.size > MAX_ESTIMATED:
         return f"there are more than {MAX_ESTIMATED:,} categories"
@@ -130,9 +148,7 @@ def _estimate(block: Block, book: Codebook, counts: NDArray[np.int64]) -> Estima
         return str(error)
 
 
-def _variables(
-    block: Block, book: Codebook, counts: NDArray[np.int64], found: Estimate | str
-) -> Iterable[VariableView]:
+def _variables(block: Block, book: Codebook, counts: NDArray[Any], found: Estimate | str) -> Iterable[VariableView]:
     cells = block.cell_table(tuple(book[name].size for name in block.variables))
     for position, name in enumerate(block.variables):
         if name in block.given:
