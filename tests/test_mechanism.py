@@ -28,7 +28,7 @@ def make(provenance="public"):
 def test_a_mapping_and_blocks_mean_the_same():
     assert Mechanism({"sex": M2, ("age", "race"): M8}, codebook=BOOK).digest() == make().digest()
     assert make().variables == ("sex", "age", "race")
-    assert make()["race"].name == "age*race"
+    assert make()["race"].name == "age × race"
 
 
 def test_round_trip_through_json():

@@ -26,6 +26,7 @@ from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, 
 from postrand.matrix import randomised_response
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
+from postrand.rules import reachable
 from tests.release_case import edit, rehash
 
 CODEBOOK = """
@@ -53,6 +54,7 @@ codebook = "codebook.toml"
 model = "differential"
 epsilon = 3.0
 """
+BUDGET = 'privacy = { model = "differential", epsilon = 1.0 }\n'
 BOTH = """
 [[blocks]]
 variables = ["age"]
@@ -232,6 +234,37 @@ def test_blocks_beyond_memory_are_refused(folder, monkeypatch, structure, limit)
     assert protect(folder, text).mechanism.blocks[0].matrix.size == 7
 
 
+def test_a_block_that_reads_too_many_combinations_names_ways_out_that_work(folder, monkeypatch):
+    """Of 4 x 4 x 4 values, missing ones included, 54 are feasible: of a child 2 jobs and 3 regions."""
+
+    def sizes(text, missing):
+        rules = CODEBOOK + '[[rules]]\nage = "child"\nregion = "S"\n'
+        (folder / "codebook.toml").write_text(rules.replace("\ncategories", f'\nmissing = "{missing}"\ncategories'))
+        (folder / "plan.toml").write_text(HEAD + text)
+        plan = load_plan(folder / "plan.toml")
+        designed = blocks.design_blocks(plan)
+        law = Mechanism([d.block for d in designed], plan.codebook)
+        assert not reachable(law)
+        return [b.matrix.size for b in law.blocks]
+
+    age, *others = (f'[[blocks]]\nvariables = ["{n}"]\n' + BUDGET for n in ("age", "job", "region"))
+    assert sizes(age, "category") == [54]
+    monkeypatch.setattr(blocks, "MAX_CELLS", 20)
+    with pytest.raises(DesignError, match=r"\(job, region, age\); got 54; wanted at most 20") as refused:
+        sizes(age, "category")
+    assert "group categories; or give job, region blocks too, one for each: age is then" in str(refused.value)
+    assert "or complete the records and set missing = 'error' ('keep' will not do" in str(refused.value)
+    assert sizes(age + "".join(others), "category") == [4, 14, 15]
+    assert sizes(age, "error") == [20]
+    with pytest.raises(SpecificationError) as kept:
+        sizes(age, "keep")
+    told = kept.value.problems
+    assert len(told) == 3
+    assert not any("jointly" in problem for problem in told)
+    assert "'job' keeps missing values, and is read by the block that perturbs age" in told[0]
+    assert "'age' keeps missing values, and is perturbed by a law that depends on job, region" in told[2]
+
+
 def test_only_rare_records_are_perturbed(folder):
     text = HEAD.replace("3.0", "1.0") + '[[blocks]]\nvariables = ["age", "job"]\nrarer_than = 600\n'
     release = protect(folder, text + 'privacy = { model = "differential", epsilon = 1.0 }\n')
@@ -240,7 +273,7 @@ def test_only_rare_records_are_perturbed(folder):
     assert stay == 1  # children without a job: the one frequent combination
     text = " ".join(certificate(release)["not_covered"])
     assert "1 of 7 values are released unchanged" in text
-    assert "tuned on confidential frequencies: age*job" in text
+    assert "tuned on confidential frequencies: age × job" in text
     leak = (
         "which values are perturbed was decided on the file's own counts; the matrix tells everyone which combinations"
     )

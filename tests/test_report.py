@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import estimate, release, report
+from postrand import estimate, options, release, report
 from postrand.account import record_account
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
@@ -298,8 +298,21 @@ def test_a_metric_block_shows_how_far_values_move(size: int) -> None:
         row = [f"c{k}", *cells, text.decimal(found.expected[k]), text.decimal(found.reach[k])]
         assert " ".join(row) in words
     assert (f"the largest {text.decimal(found.expected.max())}" in words) is (size > len(shown))
-    assert ("edges = a list of 39, in certificate.json" in words) is (size == 40)
+    assert f"edges = a list of {size - 1}, in certificate.json" in words
+    assert "(0, 1, 1.0)" not in words
     assert "How far" not in Page(page_of(law, summary_of(law))).text  # no claim, no map
+
+
+def test_places_and_edges_of_a_small_map_are_counted_and_not_spelt_out() -> None:
+    metric = MetricPrivacy(1.1, ranks(3), points=((0.0, 0.0), (1.0, 0.5), (2.0, 0.0)))
+    gap = np.abs(np.arange(3)[:, None] - np.arange(3))
+    array = np.exp(-gap / 2)
+    law = one(TransitionMatrix.from_array(array / array.sum(axis=1, keepdims=True)))
+    words = Page(page_of(law, summary_of(law), certify(law, [metric]))).text
+    assert "edges = a list of 2, in certificate.json" in words
+    assert "points = a list of 3, in certificate.json" in words
+    assert "0.5)" not in words
+    assert options.describe(metric) == "metric (epsilon = 1.1, edges = a list of 2, points = a list of 3)"
 
 
 def test_certainty_is_not_called_doubt() -> None:

@@ -73,8 +73,8 @@ class Block:
 
     @property
     def name(self) -> str:
-        """The variables, joined by ``*``."""
-        return "*".join(self.variables)
+        """The variables, joined by ``×``."""
+        return " × ".join(self.variables)
 
     @property
     def perturbed(self) -> tuple[str, ...]:
@@ -319,8 +319,7 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
             yield sentence(f"variable {v.name!r} has no categories", where=where, fix="list them in the codebook")
         elif v.missing == "keep" and (len(variables) > 1 or block.cells is not None):
             # A missing value is in no cell, and no law says what the other variables of such a record become.
-            what = f"variable {v.name!r} keeps missing values, and is perturbed jointly"
-            yield sentence(what, where=where, fix="set missing = 'category', or perturb it in a block of its own")
+            yield _missing_problem(v.name, block)
     shape = tuple(v.size for v in variables)
     if block.cells is not None:
         if any(not 0 <= c < s for row in block.cells for c, s in zip(row, shape, strict=True)):
@@ -333,6 +332,20 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
             wanted=math.prod(shape),
             fix="count 'missing' too where a variable's missing values are a category",
         )
+
+
+def _missing_problem(name: str, block: Block) -> str:
+    """Say what a block does with a variable whose missing values it has no law for, and what would be one."""
+    fix = "set missing = 'category', which makes it one category more, or complete the records and set 'error'"
+    if name in block.given:
+        how = f"read by the block that perturbs {', '.join(block.perturbed)} (rules or strata link them)"
+    elif block.given:
+        how = f"perturbed by a law that depends on {', '.join(block.given)}"
+    elif len(block.variables) > 1:
+        how, fix = "perturbed jointly", f"{fix}, or perturb it in a block of its own where no rule links it"
+    else:
+        how = "perturbed within classes only"
+    return sentence(f"variable {name!r} keeps missing values, and is {how}", where=f"block {block.name!r}", fix=fix)
 
 
 def _block_to_dict(block: Block) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from typing import Any
 
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 
+MAX_LISTED = 10
+"""Entries of a list that a sentence spells out."""
+
 
 def to_dict(value: Any) -> dict[str, Any]:
     """Return ``{"model": name, field: value, ...}`` for a member of a family; confidential fields are no options.
@@ -28,8 +31,20 @@ def describe(value: Any) -> str:
     'differential (epsilon = 1.0)'
     """
     chosen = to_dict(value)
-    fields = ", ".join(f"{name} = {field}" for name, field in chosen.items() if name != "model" and field != [])
+    fields = ", ".join(f"{name} = {brief(field)}" for name, field in chosen.items() if name != "model" and field != [])
     return f"{chosen['model']} ({fields})" if fields else str(chosen["model"])
+
+
+def brief(value: object) -> object:
+    """Return a list of lists, such as the edges of a map, or a long list as how many there are; else the value itself.
+
+    >>> brief([(0, 1, 1.0), (1, 2, 1.0)]), brief([1, 2])
+    ('a list of 2', [1, 2])
+    """
+    if not isinstance(value, (list, tuple)):
+        return value
+    nested = any(isinstance(entry, (list, tuple)) for entry in value)
+    return f"a list of {len(value):,}" if nested or len(value) > MAX_LISTED else value
 
 
 def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> Any:

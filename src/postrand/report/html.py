@@ -28,7 +28,6 @@ from postrand.summary import Summary
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000
-MAX_LISTED = 10
 MAX_DRAWN = 6
 MAX_MAPS = 20
 """Blocks after these have no drawing of distances, and no table of them, so that the page stays under 2 MB."""
@@ -175,8 +174,9 @@ def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
 
 
 def _option(value: object) -> str:
-    if isinstance(value, (list, tuple)) and len(value) > MAX_LISTED:
-        return f"a list of {len(value):,}, in certificate.json"
+    said = options.brief(value)
+    if said is not value:
+        return f"{said}, in certificate.json"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
