@@ -133,8 +133,7 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
     if source is None and any(block.reads_file for block in plan.blocks):
         source = formats.read(plan.source, plan.codebook)
     tasks = [
-        _prepare(block, shape, plan.codebook, engine, source)
-        for block, shape in zip(plan.blocks, plan.shapes, strict=True)
+        _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
     ]
     budgets = _budgets(plan, tasks)
     return tuple(_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks))
@@ -146,17 +145,18 @@ def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
     check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
 
 
-def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source | None) -> _Task:
+def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, source: Source | None) -> _Task:
+    codebook = plan.codebook
     size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
     most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
     most = min(most, MAX_PRODUCT_CELLS) if isinstance(block.structure, Product) else most
     if size > most:
         where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
         fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
-        if shape is not None and len(shape.variables) > len(block.variables):
+        if shape is not None and shape.given:
             what += f" with the variables that rules or strata link to it ({', '.join(shape.variables)})"
-            fix = "group categories, or link fewer variables; a missing value that is a category counts as one"
-        raise DesignError(sentence(what, where=where, got=size, wanted=wanted, fix=fix))
+            fix = _fewer(block, shape, plan)
+        raise DesignError(sentence(what, where=where, got=f"{size:,}", wanted=wanted, fix=fix))
     if block.matrix is not None or source is None or not block.reads_file:
         return _Task(block, shape, None if shape is None else Weights.uniform(shape))
     names = block.variables if shape is None else shape.variables
@@ -173,6 +173,21 @@ def _prepare(block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: 
         shape = select(shape, held >= block.rarer_than)
         weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
     return _Task(block, shape, weights)
+
+
+def _fewer(block: BlockPlan, shape: Shape, plan: Plan) -> str:
+    """Say how a block that reads others gets fewer combinations: all those of variables in clear are cells of it."""
+    known = {name for other in plan.blocks for name in (*other.variables, *other.given)}
+    clear = [name for name in shape.given if name not in known]
+    fixes = ["group categories"]
+    if clear:
+        own = f"give {', '.join(clear)} blocks too, one for each: {' × '.join(block.variables)} is then exchanged only "
+        fixes.append(own + "among values that the rules treat alike, and a value unlike all others stays as it is")
+    fixes += ["name fewer variables in 'given'"] * bool(block.given)
+    if any(plan.codebook[name].missing == "category" for name in shape.variables):
+        what = "complete the records and set missing = 'error' ('keep' will not do in a block that reads others)"
+        fixes.append(what + ", since a missing value that is a category counts as one")
+    return "; or ".join(fixes)
 
 
 def _is_constant(block: BlockPlan, shape: Shape | None) -> bool:
