@@ -440,6 +440,23 @@ def test_reading_names_what_is_missing(root: Path, name: str) -> None:
         release.read(root)
 
 
+@pytest.mark.parametrize("kind", ["nothing", "a file", "a folder"])
+def test_what_is_no_release_is_one_problem_with_a_next_step(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    if kind == "a file":
+        place.write_text("[source]\n")
+    elif kind == "a folder":
+        place.mkdir()
+        (place / "data.csv").write_text("a\n1\n")
+    with pytest.raises(ReleaseError) as caught:
+        release.verify(place)
+    (problem,) = caught.value.problems
+    assert "Next: name the folder that 'postrand protect --out' made" in problem
+    wanted = {"nothing": "no such release", "a file": "a release is a folder", "a folder": "manifest.json is missing"}
+    assert wanted[kind] in problem
+    assert [check.ok for check in release.verify(place, raise_if_failed=False).checks] == [False]
+
+
 def test_reading_refuses_what_is_no_release(tmp_path: Path, root: Path) -> None:
     with pytest.raises(ReleaseError, match="no such release"):
         release.read(tmp_path / "nowhere")

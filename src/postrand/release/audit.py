@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from postrand.errors import DataError, PostrandError, ReleaseError, printable, raise_all, sentence
 from postrand.release import canonical
-from postrand.release.bundle import DATA, MANIFEST, well_formed
+from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, well_formed
 
 T = TypeVar("T")
 
@@ -122,6 +122,7 @@ class Audit:
 
 def plain_files(root: Path) -> tuple[str, ...]:
     """Return the names of the files; links, and folders but that of the data, are refused: nothing outside is read."""
+    raise_all(ReleaseError, no_release(root))
     try:
         found = _entries(root)
         if stat.S_ISDIR(dict(found).get(DATA, 0)):
@@ -134,6 +135,19 @@ def plain_files(root: Path) -> tuple[str, ...]:
         (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
     )
     return tuple(name for name, _ in found)
+
+
+def no_release(root: Path) -> list[str]:
+    """Say why there is nothing at this place that could be verified: no folder, or one without a manifest."""
+    fix = "name the folder that 'postrand protect --out' made"
+    if not os.path.lexists(root):
+        return [sentence("no such release", where=str(root), fix=fix)]
+    if not os.path.isdir(root):  # which knows no name that is too long, as Path.is_dir does
+        return [sentence("no such release: a release is a folder", where=str(root), fix=fix)]
+    if not os.path.lexists(root / MANIFEST):
+        wanted = f"{MANIFEST}, {CERTIFICATE}, {REPORT}, the data, and for perturbed data {CODEBOOK} and {MECHANISM}"
+        return [sentence(f"this folder is no release: {MANIFEST} is missing", where=str(root), wanted=wanted, fix=fix)]
+    return []
 
 
 def _entries(folder: Path) -> list[tuple[str, int]]:

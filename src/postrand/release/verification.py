@@ -24,6 +24,7 @@ from postrand.release.audit import (
     Verification,
     check_schema,
     load,
+    no_release,
     plain_files,
     published,
     same_files,
@@ -103,6 +104,8 @@ def verify(
     """
     root, audit = Path(directory), Audit()
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
+    if no_release(root):
+        return audit.outcome(root, raise_if_failed)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
