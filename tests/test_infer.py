@@ -186,8 +186,9 @@ def test_the_file_tells_what_to_edit_and_its_roles_must_be_filled_in(tmp_path):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SpecificationError) as caught:
         infer.load_codebook(path)
-    assert [p.split(":")[0] for p in caught.value.problems] == ["variable 'sex'", "variable 'odd'"]
-    assert "no role is given" in caught.value.problems[0]
+    (problem,) = caught.value.problems
+    assert problem.startswith("codebook.toml: no role is given to sex, odd; wanted key, sensitive, other")
+    assert "--other '*' or --drop '*'" in problem
     uncommented = text.replace("# no answer? then uncomment: ", "").replace('role = ""', 'role = "key"')
     path.write_text(uncommented, encoding="utf-8")
     assert infer.load_codebook(path)["odd"].missing_codes == ("iap",)
@@ -252,7 +253,7 @@ def test_a_filled_in_draft_encodes_its_file(tmp_path, suffix):
         ),
         (
             "[[variables]]\nname = 'a'\nroll = 'key'\n[[variables]]\nrole = 'key'\n",
-            ["variable 'a': unknown field 'roll' (did you mean 'role'?)", "variable 'a': no role", "no name is given"],
+            ["variable 'a': unknown field 'roll' (did you mean 'role'?)", "no role is given to a;", "no name is given"],
         ),
     ],
 )

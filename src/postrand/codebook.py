@@ -158,6 +158,7 @@ class Codebook:
         problems: list[str] = []
         variables: list[Variable] = []
         rules: list[Rule] = []
+        without: list[str] = []
         for name in ("variables", "rules"):
             entries = data.get(name, [])
             if not isinstance(entries, list):
@@ -169,9 +170,16 @@ class Codebook:
                     if name == "rules":
                         rules.append(_rule_from_dict(entry, place))
                     else:
+                        if isinstance(entry, Mapping) and entry.get("role", "") == "":
+                            without.append(shown(entry.get("name", place)))
+                            entry = {**entry, "role": "other"}  # what else is wrong with it is said too
                         variables.append(_variable_from_dict(entry, place))
                 except SpecificationError as error:
                     problems += error.problems
+        if without:
+            what = f"no role is given to {', '.join(without)}"
+            fix = "set their roles, or run 'postrand init' anew with --other '*' or --drop '*' for all others"
+            problems.insert(0, sentence(what, where=where, wanted=", ".join(ROLES), fix=fix))
         if not data.get("variables"):
             problems.append(sentence("no variables", where=where, fix="run 'postrand init FILE'"))
         if not problems:
