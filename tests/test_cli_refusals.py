@@ -156,6 +156,23 @@ def test_an_empty_list_names_nothing_and_is_refused(work, tmp_path, name, option
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("init",), ("assess", "--keys", "sex")])
+def test_a_file_that_is_not_there_is_said_to_be_so_whatever_its_type(tmp_path, command):
+    code, problems = answer(
+        command[0], tmp_path / "nofile", *command[1:], *(["--out", tmp_path] * (command[0] == "init"))
+    )
+    assert code == 2
+    assert problems == [f"{tmp_path / 'nofile'}: no such file."]
+
+
+@pytest.mark.parametrize("name", ["permute", "average", "distances", "anatomise"])
+def test_a_column_that_is_nearly_named_is_proposed(work, tmp_path, name):
+    words = ["pai" if word == "pay" else "sexx" if word == "sex" else word for word in WHOLE[name]]
+    code, problems = answer(name, *filled(work, words, tmp_path))
+    assert code == 2
+    assert f"did you mean '{'sex' if name == 'anatomise' else 'pay'}'?" in problems[0]
+
+
 def answer(*arguments):
     result = call(*arguments, "--json")
     return result.exit_code, json.loads(result.stdout)["problems"]

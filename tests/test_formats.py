@@ -427,12 +427,15 @@ class TestCsv:
             list(formats.read(path).batches())
 
 
-def test_suffixes():
+def test_suffixes(tmp_path):
     assert formats.format_of("A/B.PARQUET").name == "Parquet"
     known = [s for f in formats.formats() for s in f.suffixes]
     assert len(set(known)) == len(known)
+    (tmp_path / "data.xyz").write_text("a\n")
     with pytest.raises(UsageError, match=r"unknown file type '\.xyz'; wanted one of .*\.csv.*\.parquet"):
-        formats.read("data.xyz")
+        formats.read(tmp_path / "data.xyz")
+    with pytest.raises(UsageError, match="no such file"):
+        formats.read(tmp_path / "data.abc")
     with pytest.raises(UsageError, match="unknown file type ''"):
         formats.open_writer("data", TABLE.schema)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.entropy import format_lower
-from postrand.errors import DataError, UsageError, raise_all, sentence, shown
+from postrand.errors import DataError, UsageError, nearest, raise_all, sentence, shown
 from postrand.plain import is_names, is_whole
 from postrand.randomness import ReleaseKey, as_release_key, derive, words
 
@@ -142,7 +142,11 @@ def classes_by_proximity(positions: ArrayLike, k: int) -> NDArray[np.int64]:
 
 def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: int) -> list[str]:
     problems = [
-        sentence(f"no column {name!r}", where="key_variables", wanted=", ".join(table.column_names))
+        sentence(
+            f"no column {name!r}{nearest(name, table.column_names)}",
+            where="key_variables",
+            wanted=", ".join(table.column_names),
+        )
         for name in keys
         if name not in table.column_names
     ]

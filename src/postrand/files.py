@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from postrand import formats, options
 from postrand.anatomy import anatomise
-from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.numerical import PermutationModel, RankLaw, average, permutation, permutation_model
 from postrand.numerical.column import Form
 from postrand.numerical.released import numbers
@@ -130,7 +130,11 @@ def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.
 def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
     if not columns:
         return [sentence("no column is named, and nothing would be protected", where=where, wanted=", ".join(known))]
-    missing = [sentence(f"no column {n!r}", where=where, wanted=", ".join(known)) for n in columns if n not in known]
+    missing = [
+        sentence(f"no column {n!r}{nearest(n, known)}", where=where, wanted=", ".join(known))
+        for n in columns
+        if n not in known
+    ]
     return missing + [
         sentence(f"column {n!r} is named twice") for n in sorted({n for n in columns if columns.count(n) > 1})
     ]

@@ -62,9 +62,9 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
 
 
 def _read_file(path: Path, codebook: Codebook | None) -> Source:
-    found = format_of(path)
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
         raise UsageError(sentence("no such file", where=str(path)))
+    found = format_of(path)
     if not path.stat().st_size:
         raise DataError(sentence("the file is empty", where=path.name))
     source = found.read(path, codebook)
