@@ -74,6 +74,9 @@ def test_the_two_tables_of_anatomy(survey, tmp_path):
     assert min(collections.Counter(keys["anatomy_class"].to_pylist()).values()) >= 4
     assert "4-anonymity" in certificate["claims"][0]["sentence"]
     assert certificate["details"]["distinct_diversity"]["pay"] >= 1
+    limits = " ".join(certificate["not_covered"])
+    assert "Released as they are, ids and weights included: pay." in limits
+    assert "of a household or of one person, are not covered" in limits
 
 
 def test_numbers_in_text_are_near_as_numbers(tmp_path):

@@ -199,6 +199,9 @@ def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence
         "not_covered": [
             "Classes whose other values agree disclose them: see the diversity.",
             "All values are released as they are; hidden is only which of the records of a class has which.",
+            f"Released as they are, ids and weights included: {', '.join(release.others.column_names[1:])}.",
+            "Records that belong together, such as those of a household or of one person, are not covered: what links "
+            "them, an id or a class that is theirs alone, can tell whose they are.",
             "No ε holds: a record never leaves its class. β is an average over classes.",
         ],
     }
