@@ -65,6 +65,7 @@ def test_the_report_says_the_same_of_a_file_with_these_frequencies():
     summary = Summary(int(counts.sum()), (counts,), {}, (), np.zeros((0, 0), np.int64))
     (view,) = values(mechanism, summary).variables
     share = expected_shares(mechanism.blocks[0], BOOK, pi)["b"]
+    assert view.effective is not None
     assert view.effective / n == pytest.approx(share, rel=1e-4)
 
 

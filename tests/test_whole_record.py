@@ -19,6 +19,7 @@ from postrand.design import whole_record as algorithm
 from postrand.errors import DesignError, SpecificationError
 from postrand.objectives import MutualInformation, WholeRecord
 from postrand.privacy import DifferentialPrivacy
+from postrand.risk.clear import ClearWarning
 from tests import oracles
 
 SKEWED = np.array([[0.6, 0.0], [0.0, 0.2], [0.0, 0.1], [0.0, 0.06], [0.0, 0.04]])
@@ -240,7 +241,8 @@ def test_a_plan_designs_for_what_the_clear_variables_do_not_tell(folder, objecti
     assert found.value == pytest.approx(wanted.value, rel=1e-9)
     assert (found.status, found.provenance) == ("optimal", "confidential")
     np.testing.assert_allclose(found.matrix.array, wanted.matrix.array, atol=1e-9)
-    release = run(plan, folder / "out", release_key=ReleaseKey.from_seed(1))
+    with pytest.warns(ClearWarning, match="perturbed ones, .*: x by c;"):
+        release = run(plan, folder / "out", release_key=ReleaseKey.from_seed(1))
     assert verify(release.path).ok
     assert "0.6" not in (release.path / "certificate.json").read_text()  # no frequency of the file
 

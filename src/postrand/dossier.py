@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.report.html import Sections
+from postrand.risk.clear import Disclosed, Told
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.summary import Summary
@@ -27,6 +28,7 @@ from postrand.summary import Summary
 MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+MAX_TOLD = 100
 MAX_SUBSETS = 400
 """Search combinations of keys only while there are at most so many of them."""
 
@@ -38,6 +40,7 @@ class Dossier:
     data: Mapping[str, Any]
     before: risk.RiskReport | None
     combinations: tuple[RiskyCombination, ...]
+    told: Disclosed = field(default_factory=Disclosed)
 
     @property
     def text(self) -> str:
@@ -53,6 +56,7 @@ class Dossier:
         sections: Sections = {
             "Risk before and after": list(_risk_rows(self.before, after)),
             "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
+            "What variables in clear settle": [_told(pair) for pair in self.told.worst[:MAX_TOLD]],
             "Designs": [_design(entry) for entry in self.data["designs"]],
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
@@ -82,6 +86,7 @@ def collect(
     source: Source,
     designs: Iterable[Mapping[str, Any]],
     certificate: Certificate,
+    told: Disclosed,
 ) -> Dossier:
     """Assess the file as it is and count its variables exactly."""
     before, note = assess(source, codebook)
@@ -94,11 +99,12 @@ def collect(
         "notice": "INTERNAL: risk and exact counts; never part of a release",
         "risk": {} if before is None else before.to_dict(),
         **({"risk_note": note} if note else {}),
+        "clear": told.to_dict(),
         "designs": list(designs),
         "claims": list(certificate.sentences),
         "counts": counts,
     }
-    return Dossier(data, before, combinations(source, codebook))
+    return Dossier(data, before, combinations(source, codebook), told)
 
 
 def assess(
@@ -170,6 +176,16 @@ MEASURES: Sequence[tuple[str, Any]] = (
 
 def _combination(found: RiskyCombination) -> dict[str, object]:
     return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
+
+
+def _told(found: Told) -> dict[str, object]:
+    return {
+        "Perturbed": found.perturbed,
+        "In clear": found.clear,
+        "Wrong guesses it mends (λ)": found.guessed,
+        "Records it settles": found.settled,
+        "Largest correlation of two values": found.same,
+    }
 
 
 def _point(point: Point) -> dict[str, object]:

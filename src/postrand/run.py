@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
 from postrand.release.bundle import DATA
+from postrand.risk import clear
 from postrand.table import ContingencyTable
 from postrand.tie import tie
 
@@ -44,6 +46,8 @@ def run(
     ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
     removed when the release is there; it needs the release key of the first call.
 
+    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``).
+
     Raises
     ------
     PostrandError
@@ -63,6 +67,12 @@ def run(
     facts = Facts(key.is_private, plan.release.shuffle, plan.release.release_ids)
     claims = claims_of(plan, mechanism, engine, source)
     certificate = certify(mechanism, claims, facts)
+    columns = release.released_codebook(plan.codebook, facts).names
+    told = clear.told_by_clear(
+        plan.codebook, mechanism.variables, columns, partial(engine.count, source, plan.codebook)
+    )
+    if much := told.warning:
+        warnings.warn(much, clear.ClearWarning, stacklevel=2)
     name, suffix = data_name(plan, source, engine)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
 
@@ -73,7 +83,7 @@ def run(
                 mechanism,
                 key,
                 sink_for(path, suffix, source, plan.release.shuffle),
-                columns=release.released_codebook(plan.codebook, facts).names,
+                columns=columns,
                 record_key=record_key,
                 shuffle=plan.release.shuffle,
                 progress=step,
@@ -81,7 +91,7 @@ def run(
 
     inside = None
     if dossier is not None:
-        inside = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate)
+        inside = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate, told)
     made = release.write(
         out,
         data_writer=write_data,
