@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from click.testing import CliRunner
 
 from postrand import load_plan, verify
@@ -24,7 +23,6 @@ def command(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
 def test_the_fragments_make_one_plan_that_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = re.search(r"```python\n(.*?)```", GUIDE, re.DOTALL)
@@ -39,12 +37,17 @@ def test_the_fragments_make_one_plan_that_runs(tmp_path, monkeypatch):
     plan = load_plan("plan.toml")
     assert [b.variables for b in plan.blocks] == [("attend", "regattend"), ("happy",), ("region",), ("workstat",)]
     designed = json.loads(command("design", "--plan", "plan.toml", "--json"))["blocks"]
-    assert [b["status"] for b in designed] == ["optimal", "optimal", "bounded", "optimal"]
+    assert [b["status"] for b in designed] == ["optimal", "optimal", "local", "optimal"]
     assert designed[0]["categories"] == 15
+    assert all(block["condition"] < 100 for block in designed)
+    assert all(0.2 < low <= high < 0.9 for low, high in (block["unchanged"] for block in designed))
+    told = command("design", "--plan", "plan.toml")
+    assert told.count("released records will answer the table of") == 5
+    assert "warning" not in told
     command("protect", "--plan", "plan.toml", "--out", "release")
     release = tmp_path / "release"
     assert verify(release).ok
     certificate = json.loads((release / "certificate.json").read_text("utf-8"))
-    assert certificate["account"]["total"] <= 12.0
+    assert certificate["account"]["total"] <= 14.0
     assert certificate["account"]["priors"] == [0.0, 0.0, 0.0, 0.2]
     assert "<title>Where values of" in (release / "report.html").read_text("utf-8")
