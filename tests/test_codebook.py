@@ -61,7 +61,7 @@ def test_all_problems_of_a_codebook_are_reported_at_once():
         Codebook.from_dict(data)
     text = str(caught.value)
     assert len(caught.value.problems) == 5
-    for expected in ("no role is given to sex;", "did you mean 'categories'?", "no name", "not a table", "a list is wanted"):
+    for expected in ("no role is given to sex;", "mean 'categories'?", "no name", "not a table", "a list is wanted"):
         assert expected in text
 
 

@@ -174,7 +174,8 @@ def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Resu
 def design(plan: Path) -> Result:
     """Show the matrices of a plan, and their claims.
 
-    What each keeps, how far it is from the best possible, and the privacy it guarantees; nothing is written.
+    What each keeps, how far it is from the best possible, and the privacy it guarantees; nothing is written. The file
+    is read only where a prior, or a selection of records, needs it.
     """
     from postrand.certificate import certify
     from postrand.expected import expected

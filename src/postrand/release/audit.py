@@ -116,7 +116,7 @@ class Audit:
         verification = Verification(root, tuple(self.checks))
         if raise_if_failed:
             failed = (c for c in verification.checks if c.ok is False)
-            raise_all(ReleaseError, (f"{root.name}, {c.name}: {c.sentence}" for c in failed))
+            raise_all(ReleaseError, (f"{root.name or root}, {c.name}: {c.sentence}" for c in failed))
         return verification
 
 

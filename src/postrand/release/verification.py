@@ -104,7 +104,8 @@ def verify(
     """
     root, audit = Path(directory), Audit()
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
-    if no_release(root):
+    if problems := no_release(root):
+        raise_all(ReleaseError, problems if raise_if_failed else ())
         return audit.outcome(root, raise_if_failed)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
