@@ -26,6 +26,7 @@ from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, 
 from postrand.matrix import randomised_response
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
+from postrand.risk.clear import ClearWarning
 from postrand.rules import reachable
 from tests.release_case import edit, rehash
 
@@ -203,7 +204,8 @@ def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
         "variables", 'structure = "geometric"\nvariables'
     )
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
-    release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
+    with pytest.warns(ClearWarning, match="job by age"):  # the rule: children have no job
+        release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
     account = certificate(release)["account"]
     assert account["blocks"] == pytest.approx([1.0, 2.0], rel=1e-6)  # 0.5 for each of two steps, and the rest of 3
     assert account["total"] <= 3.0
