@@ -117,3 +117,12 @@ def test_the_prior_and_the_strata_are_those_of_the_plan(plan):
     groups = [[k for k, cell in enumerate(cells) if cell[at] == value] for value in ("F", "M")]
     wanted = worth(designed.block.matrix, designed.frequencies, groups)
     assert expected_shares(designed.block, book, designed.frequencies) == {"sex": pytest.approx(wanted, rel=1e-5)}
+
+
+def test_design_says_why_nothing_is_known(plan):
+    words = "what released records will be worth for the table of sex is not known: the matrix cannot be inverted"
+    flat = "matrix = [[0.5, 0.5], [0.5, 0.5]]"
+    text = plan.read_text().replace('variables = ["sex"]', f'variables = ["sex"]\n{flat}')
+    plan.write_text(text)
+    told = CliRunner().invoke(main, ["design", "--plan", str(plan)])
+    assert (told.exit_code, words in told.stdout) == (0, True), told.output

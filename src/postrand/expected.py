@@ -6,7 +6,7 @@ from typing import Any
 
 from postrand.blocks import DesignedBlock
 from postrand.codebook import Codebook
-from postrand.report.values import expected_shares
+from postrand.report.values import MAX_ESTIMATED, expected_shares
 
 LEAST_SHARE = 0.01
 """Of a file that is worth less than this share of its records, a curator is warned."""
@@ -24,7 +24,9 @@ def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any
     lines, few = [], []
     for name, share in shares.items():
         if share is None:
-            lines.append(f"  {name}: what its shares will be worth is not known")
+            many = designed.matrix.size > MAX_ESTIMATED
+            why = f"more than {MAX_ESTIMATED:,} categories" if many else "the matrix cannot be inverted"
+            lines.append(f"  what released records will be worth for the table of {name} is not known: {why}")
             continue
         worth = f"{1000 * share:.2g}" if share < 0.0995 else f"{1000 * share:,.0f}"
         lines.append(f"  1,000 released records will answer the table of {name} like {worth} unperturbed ones")
