@@ -119,7 +119,7 @@ def test_all_problems_of_plan_and_codebook_are_reported_at_once(folder):
     with pytest.raises(SpecificationError) as caught:
         load(folder, text)
     message = str(caught.value)
-    for expected in ("no role is given to pay", "did you mean 'shuffle'", "not a positive number", "did you mean 'file'"):
+    for expected in ("role is given to pay", "did you mean 'shuffle'", "not a positive number", "did you mean 'file'"):
         assert expected in message
 
 
