@@ -205,8 +205,3 @@ def changed(value: reactive.Value[Any], new: Any) -> None:
         same = value() == new
     if not same:
         value.set(new)
-
-
-def without_options(bench: Bench) -> Bench:
-    """Return the bench without the texts of its forms: what the forms themselves depend on."""
-    return dataclasses.replace(bench, values={}, find="", page=0, problem="")
