@@ -136,6 +136,11 @@ def apply_maps(maps: Sequence[Callable[[Array], Array] | None], tensor: Array) -
     return np.ascontiguousarray(tensor)
 
 
+def dense(operator: Operator, size: int) -> Array:
+    """Return an operator along an axis of length K as a matrix."""
+    return np.eye(size) if operator is None else operator
+
+
 def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:
     """Return the diagonal of ``B diag(tensor) Bᵀ`` as a tensor: the squared operators along each axis."""
     return apply([None if b is None else b * b for b in operators], tensor)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 
 from postrand.classes import moves
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_maps, apply_pairs
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_maps, apply_pairs, apply_squares, dense
+from postrand.estimate.intervals import Binomial
+from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
@@ -20,6 +23,9 @@ from postrand.mechanism import Mechanism
 
 MAX_INFORMATION = 1500
 """Tables of more cells take their standard errors from the unbiased estimator instead of the information matrix."""
+
+MAX_PROFILE = 1e8
+"""The largest (cells shown) × (cells)³ of a table whose likelihood is profiled: 100 cells, some seconds."""
 
 MAX_NEWTON = 2500
 MAX_NEWTON_STEPS = 200
@@ -270,10 +276,43 @@ class LikelihoodLaw:
         return LikelihoodLaw(margin_law(self.linear, names), self.fit, self.matrices)
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
-        """Return the unbiased estimator's interval cut to [0, 1], widened to hold the value."""
-        layout = self.linear.layout
-        low, high = self.linear.bounds(layout.arrange(self.linear.mean), level)
+        """Return the ends of the profile likelihood interval of each cell, within [0, 1].
+
+        It holds the values that lose no more of the log-likelihood than the ends of the unbiased estimate's interval
+        would if π were free to leave the simplex: inside the simplex the two intervals are one. Where the profile would cost too
+        much (``cells shown × cells³ > 1e8``), it is the unbiased estimate's, cut to [0, 1] and widened to hold the value.
+        """
+        layout, linear = self.linear.layout, self.linear
+        law = linear.binomial()
+        ends = law.bounds(level)
+        possible = law.step.ravel() > 0
+        if possible.size * float(self.fit.proportions.size) ** 3 > MAX_PROFILE:
+            low, high = (layout.arrange(end) for end in ends)
+        else:
+            c = reduce(np.kron, [dense(g, k) for g, k in zip(self._project, self.fit.proportions.shape, strict=True)])
+            matrix = reduce(
+                np.kron, [dense(m, k) for m, k in zip(self.matrices, self.fit.proportions.shape, strict=True)]
+            )
+            found = []
+            for sign, end in zip((-1.0, 1.0), ends, strict=True):
+                drops = self._drop(law, end, level).ravel()[possible]
+                reached = np.zeros(possible.size)
+                reached[possible] = sign * profile_ends(
+                    linear.counted.released.ravel(), matrix, self.fit.proportions.ravel(), sign * c[possible], drops
+                )
+                found.append(layout.arrange(reached.reshape(law.step.shape)))
+            low, high = found
         return np.minimum(np.clip(low, 0, 1), value), np.maximum(np.clip(high, 0, 1), value)
+
+    def _drop(self, law: Binomial, end: Array, level: float) -> Array:
+        """Return what an end of the unbiased estimate's interval loses of the (pseudo-)log-likelihood."""
+        counted, mean = self.linear.counted, self.linear.mean
+        naive = (apply_squares(self.linear.operators, counted.released) / counted.total - mean**2) / counted.total
+        design = np.divide(law.variance, naive, out=counted.total / law.trials, where=naive > 1e-12 * mean**2)
+        drops = law.deviance(end)
+        usual = float(stats.chi2.isf(1 - level, 1))
+        # An end at the limit of what is possible loses nothing: there the usual limit stands.
+        return design * np.where(drops < usual / 4, usual, drops) / 2
 
     @property
     def _project(self) -> tuple[Operator, ...]:

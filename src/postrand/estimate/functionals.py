@@ -13,7 +13,8 @@ from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate.axes import Array, Axis, Layout, apply, apply_maps, single
-from postrand.estimate.result import Estimate, Law, Part, wald
+from postrand.estimate.intervals import Moments
+from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
 from postrand.matrix import TransitionMatrix
@@ -21,6 +22,9 @@ from postrand.mechanism import Mechanism
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
+
+WIDE = 100
+"""A ratio whose interval spans more than this factor says nothing."""
 
 _Solver = Callable[[Array], Array | None]
 
@@ -79,6 +83,7 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         dropped=counted.dropped,
         method="unbiased, never clipped",
         perturbed=counted.layout.perturbed,
+        span=np.array([c.max() - c.min() for c in true.values()]),
     )
 
 
@@ -126,9 +131,21 @@ class Ratio:
         half = float(stats.norm.isf((1 - level) / 2)) * self.log_standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence if the ends of the 95% interval are more than 100 times apart."""
+        low, high = self.interval()
+        if high <= WIDE * low:
+            return ()
+        fix = "merge categories, or ask for a release with a larger ε"
+        return (
+            f"The ends of the 95% interval are more than {WIDE} times apart: the ratio says next to nothing: {fix}.",
+        )
+
     def __str__(self) -> str:
         low, high = self.interval()
-        return f"{self.value:.5g} (95% interval {low:.5g} to {high:.5g})"
+        text = f"{self.value:.5g} (95% interval {low:.5g} to {high:.5g})"
+        return "\n".join([text, *(f"Warning: {w}" for w in self.warnings)])
 
 
 def ratio(estimate: Estimate, numerator: str, denominator: str) -> Ratio:
@@ -189,10 +206,14 @@ def odds_ratio(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantityLaw:
-    """The law of linear functionals: total from the released counts; the perturbation part where it is identified."""
+    """The law of linear functionals: total from the released counts; the perturbation part where it is identified.
+
+    ``record`` holds the moments of what a record contributes whose true cells have the largest coefficients.
+    """
 
     linear: LinearLaw
     noise: Array | None
+    record: Moments
 
     def covariance(self, part: Part) -> Array:
         """Return one part of the covariance, shape (F, F)."""
@@ -213,8 +234,8 @@ class QuantityLaw:
         return self
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
-        """Return ``value ± z × standard error``."""
-        return wald(value, self.variance("total"), level)
+        """Return the ends of the score interval of each functional (exact where few records are expected)."""
+        return self.linear.binomial(self.record).bounds(level)
 
 
 def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver) -> QuantityLaw:
@@ -225,15 +246,26 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     layout = Layout((single("quantity", names, None),), ("quantity",))
     flat = Tally(layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted)
     linear = LinearLaw(flat, layout, (released,))
+    record = _one_more(counted.layout, released, true)
     pooled = flat_squares.sum(axis=0)
     noise = (released * pooled) @ released.T
     for i, left in enumerate(true):
         for j, right in enumerate(true[: i + 1]):
             product = solve(left * right)
             if product is None:
-                return QuantityLaw(linear, None)
+                return QuantityLaw(linear, None, record)
             noise[i, j] = noise[j, i] = noise[i, j] - product.ravel() @ pooled
-    return QuantityLaw(linear, noise / counted.total**2)
+    return QuantityLaw(linear, noise / counted.total**2, record)
+
+
+def _one_more(layout: Layout, released: Array, true: Sequence[Array]) -> Moments:
+    """Return ``Σ_j M[i,j] b_j^m``, averaged over the true cells i where |c| is largest, for m = 1, 2, 3."""
+    forward = [None if axis.matrix is None else axis.matrix.times for axis in layout.axes]
+    moments = []
+    for power in (1, 2, 3):
+        expected = [apply_maps(forward, b.reshape(c.shape) ** power) for b, c in zip(released, true, strict=True)]
+        moments.append(np.array([e[np.abs(c) == np.abs(c).max()].mean() for e, c in zip(expected, true, strict=True)]))
+    return Moments(*moments)
 
 
 def _over_cells(layout: Layout, name: str, functional: ArrayLike) -> Array:

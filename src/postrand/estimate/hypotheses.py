@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.estimate.axes import Array
+from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
+from postrand.estimate.em import check_untangled
 from postrand.estimate.tally import Tally, tally
-from postrand.estimate.unbiased import from_tally
+from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
 
 
@@ -37,8 +39,10 @@ def independence_test(
 
     Variables of different blocks are perturbed independently, so their released versions are independent exactly
     when the true ones are (for invertible matrices), and Pearson's statistic of the *released* table is the score
-    test: right size, and no test on the corrected table has more power near independence. Variables of one block,
-    weights and strata need a Wald test of ``π_ij = π_i+ π_+j`` on the unbiased table.
+    test: right size, and no test on the corrected table has more power near independence. With weights or strata its
+    reference is Rao and Scott's second-order F. Variables of one block are tested on the unbiased table: ``gᵀ V0^-1 g``
+    with ``g_ij = π_ij − π_i+ π_+j`` and V0 its covariance *under independence* (a score test too; the covariance of
+    the estimate itself, as in Wald's test, would reject too often).
 
     Raises
     ------
@@ -47,26 +51,39 @@ def independence_test(
 
     References
     ----------
-    Rao & Scott (1981) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
+    Rao & Scott (1984) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
     """
     counted = tally(frame, [row, column], mechanism, weights, strata)
-    if len(counted.layout.axes) == 2 and weights is None and strata is None and not _summed_out(counted):
-        observed = counted.released
-        expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / observed.sum()
-        freedom = (_occurring(expected.sum(axis=1)) - 1) * (_occurring(expected.sum(axis=0)) - 1)
-        return _pearson(observed, expected, freedom, "score test of independence on the released table")
+    simple = weights is None and strata is None
+    if len(counted.layout.axes) == 2 and not _summed_out(counted):
+        method = "score test of independence on the released table"
+        if simple:
+            observed = counted.released
+            expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / observed.sum()
+            freedom = (_occurring(expected.sum(axis=1)) - 1) * (_occurring(expected.sum(axis=0)) - 1)
+            return _pearson(observed, expected, freedom, method)
+        counted = _as_released(counted)
+    else:
+        method = "score test of independence on the unbiased table"
     found = from_tally(counted)
-    rows, columns = found.value.shape
-    pi, first, second = found.value, found.value.sum(axis=1), found.value.sum(axis=0)
-    gap = (pi - np.outer(first, second))[:-1, :-1].ravel()
+    margins = found.value.sum(axis=1), found.value.sum(axis=0)
+    gap = (found.value - np.outer(*margins))[:-1, :-1].ravel()
+    first, second = (_on_simplex(margin) for margin in margins)
+    slope = _slope_of_independence(first, second)
+    null = _null_covariance(counted, np.outer(first, second))
+    return _score(gap, slope, null, None if simple else found.covariance, found.records, method)
+
+
+def _slope_of_independence(first: Array, second: Array) -> Array:
+    """Return the derivative of ``π_ij − π_i+ π_+j`` by the table, without the last row and column."""
+    rows, columns = first.size, second.size
     slope = np.zeros((rows - 1, columns - 1, rows, columns))
     for i in range(rows - 1):
         for j in range(columns - 1):
             slope[i, j, i, j] += 1.0
             slope[i, j, i, :] -= second[j]
             slope[i, j, :, j] -= first[i]
-    flat = slope.reshape(gap.size, pi.size)
-    return _wald(gap, flat @ found.covariance @ flat.T, "Wald test of independence on the unbiased table")
+    return slope.reshape((rows - 1) * (columns - 1), rows * columns)
 
 
 def goodness_of_fit_test(
@@ -79,8 +96,9 @@ def goodness_of_fit_test(
 ) -> ChiSquared:
     """Test whether the true distribution of a variable is ``expected``, shape (S,), in codebook order.
 
-    Pearson's statistic of the released counts against ``Mᵀ expected`` is the score test; variables of a joint block,
-    weights and strata need a Wald test on the unbiased estimate.
+    Pearson's statistic of the released counts against ``Mᵀ expected`` is the score test; with weights or strata its
+    reference is Rao and Scott's second-order F. A variable of a joint block is tested on the unbiased estimate, with its
+    covariance under the hypothesis.
 
     Raises
     ------
@@ -99,17 +117,95 @@ def goodness_of_fit_test(
                 wanted=f"{size} numbers >= 0 summing to 1",
             )
         )
-    if weights is None and strata is None and not _summed_out(counted):
+    simple = weights is None and strata is None
+    if not _summed_out(counted):
         matrix = counted.layout.axes[0].matrix
-        released = target if matrix is None else matrix.array.T @ target
-        return _pearson(
-            counted.released,
-            released * counted.total,
-            _occurring(released) - 1,
-            "score test of fit on the released counts",
-        )
+        method = "score test of fit on the released counts"
+        target = target if matrix is None else matrix.array.T @ target
+        if simple or counted.released[target == 0].any():
+            return _pearson(counted.released, target * counted.total, _occurring(target) - 1, method)
+        counted = _as_released(counted)
+    else:
+        method = "score test of fit on the unbiased estimate"
     found = from_tally(counted)
-    return _wald((found.value - target)[:-1], found.covariance[:-1, :-1], "Wald test of fit on the unbiased estimate")
+    null = _null_covariance(counted, target)
+    return _score(
+        (found.value - target)[:-1],
+        np.eye(size)[:-1],
+        null,
+        None if simple else found.covariance,
+        found.records,
+        method,
+    )
+
+
+def _as_released(counted: Tally) -> Tally:
+    """Return the same counts as a table of the released variables themselves."""
+    axes = tuple(dataclasses.replace(axis, matrix=None) for axis in counted.layout.axes)
+    return dataclasses.replace(counted, layout=dataclasses.replace(counted.layout, axes=axes))
+
+
+def _on_simplex(margin: Array) -> Array:
+    """Return a distribution to evaluate a covariance at: negative shares are 0 there, and the others rescaled."""
+    mass = np.maximum(margin, 0.0)
+    return np.asarray(mass / mass.sum())
+
+
+def _null_covariance(counted: Tally, table: Array) -> Array | None:
+    """Return the covariance of the unbiased table if the true one is ``table``, for as many records as there effectively are.
+
+    What the blocks hold beside the table keeps its estimated distribution within each cell. None where a block
+    reads what another perturbs: the released law is then not that of a product.
+    """
+    layout = counted.layout
+    try:
+        check_untangled(layout.axes)
+    except EstimationError:
+        return None
+    project = [axis.projection for axis in layout.axes]
+    back = [None if g is None else g.T for g in project]
+    inverses = [None if axis.matrix is None else axis.matrix.factor().solve_transposed for axis in layout.axes]
+    whole = np.maximum(apply_maps(inverses, counted.released) / counted.total, 0.0)
+    shown, wanted = apply(project, whole), layout.scatter(table)
+    cells = apply(project, np.ones_like(whole))
+    empty = shown <= 0
+    factor = np.divide(wanted, shown, out=np.zeros_like(shown), where=~empty)
+    even = np.divide(wanted, cells, out=np.zeros_like(shown), where=empty & (cells > 0))
+    true = whole * apply(back, factor) + apply(back, even)
+    released = apply([None if a.matrix is None else a.matrix.array.T for a in layout.axes], true / true.sum())
+    second = layout.arrange_matrix(apply_pairs(linear_law(counted).operators, released))
+    flat = table.ravel()
+    return np.asarray((second - np.outer(flat, flat)) * counted.squares.sum() / counted.total**2)
+
+
+def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, records: int, method: str) -> ChiSquared:
+    """Return ``X² = gᵀ V0^-1 g`` with its reference, V0 and V the covariance of g in theory and as estimated.
+
+    Where V is V0 this is chi-squared. Else X² is a weighted sum of chi-squareds, the weights the eigenvalues of V0^-1 V with
+    sum a and sum of squares b, and ``X²/a`` is referred to F with ``a²/b`` and ``a²/b (n − 1)`` degrees of freedom;
+    reported are ``X² d/a`` and d.
+    """
+    measure = null if null is not None else actual
+    assert measure is not None
+    values, vectors = np.linalg.eigh(_sandwich(slope, measure))
+    used = values > 1e-10 * values.max(initial=0.0)  # categories that never occur have no variance
+    if not used.any():
+        raise EstimationError(sentence("the table has no variance to test with", fix="choose other variables"))
+    root = vectors[:, used] / np.sqrt(values[used])
+    statistic = float(((root.T @ gap) ** 2).sum())
+    freedom = int(used.sum())
+    if actual is None:
+        return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
+    ratio = root.T @ _sandwich(slope, actual) @ root
+    total, square = float(np.trace(ratio)), float((ratio * ratio).sum())
+    between = total**2 / square
+    p_value = float(stats.f.sf(statistic / total, between, between * (records - 1)))
+    return ChiSquared(statistic * freedom / total, freedom, p_value, method + ", second-order Rao–Scott")
+
+
+def _sandwich(slope: Array, covariance: Array) -> Array:
+    found = slope @ covariance @ slope.T
+    return np.asarray((found + found.T) / 2)
 
 
 def _summed_out(counted: Tally) -> bool:
@@ -127,15 +223,4 @@ def _pearson(observed: Array, expected: Array, freedom: int, method: str) -> Chi
     used = expected > 0
     impossible = observed[~used].any()
     statistic = np.inf if impossible else float(((observed - expected)[used] ** 2 / expected[used]).sum())
-    return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
-
-
-def _wald(gap: Array, covariance: Array, method: str) -> ChiSquared:
-    """Return ``gapᵀ V^-1 gap``, leaving out directions without variance (categories that never occur)."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    used = values > 1e-10 * values.max(initial=0.0)
-    if not used.any():
-        raise EstimationError(sentence("the table has no variance to test with", fix="choose other variables"))
-    statistic = float(((vectors[:, used].T @ gap) ** 2 / values[used]).sum())
-    freedom = int(used.sum())
     return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy import stats
 
 from postrand.errors import UsageError, nearest, sentence
@@ -17,6 +18,10 @@ from postrand.estimate.axes import Array
 
 Part = Literal["total", "sampling", "perturbation"]
 MAX_PRINTED = 40
+MAX_NAMED = 5
+
+BLANK = 0.9
+"""An interval this long, the range of all possible values being 1, says nothing."""
 
 
 class Law(Protocol):
@@ -42,7 +47,8 @@ class Estimate:
     ``value`` has one axis for each variable, categories in codebook order; ``covariance``, ``sampling`` and
     ``perturbation`` are (L, L) matrices over its cells in C order. ``covariance`` is the sum of the two parts: the
     variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
-    would bias them (``estimate.maximum_likelihood`` never leaves the simplex).
+    would bias them (``estimate.maximum_likelihood`` never leaves the simplex). ``span`` is the length of the range of
+    all possible values, 1 for shares; None where there is none.
     """
 
     variables: tuple[str, ...]
@@ -54,6 +60,7 @@ class Estimate:
     dropped: int
     method: str
     perturbed: tuple[str, ...]
+    span: float | Array | None = None
 
     @property
     def covariance(self) -> Array:
@@ -82,6 +89,10 @@ class Estimate:
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the lower and upper ends of a confidence interval for each cell, in the shape of ``value``.
 
+        Of unbiased shares: the values that the score test does not reject (``estimate.intervals``), in closed form; where
+        few records are expected, those that the exact test does not reject. Like the value they may leave [0, 1], and
+        may be cut to it: no coverage is lost. Of ``estimate.maximum_likelihood``: always within [0, 1].
+
         Raises
         ------
         UsageError
@@ -90,6 +101,38 @@ class Estimate:
         if not 0 < level < 1:
             raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
         return self.law.bounds(self.value, level)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence if there are numbers that say nothing; shown wherever the estimate is.
+
+        A cell is named when its 95% interval is at least 0.9 times as long as the range of all possible values (for
+        shares [0, 1]): as long as if there were three or four unperturbed records.
+        """
+        if self.span is None:
+            return ()
+        low, high = self.interval()
+        length, span = (high - low).ravel(), np.broadcast_to(self.span, self.value.shape).ravel()
+        blank = np.flatnonzero((length >= BLANK * span) & (span > 0))
+        if not blank.size:
+            return ()
+        whole = blank.size == length.size and length.size > MAX_NAMED
+        which = f"all {length.size:,} cells" if whole else self._named(blank)
+        fix = "merge categories, use fewer variables"
+        fix += ", or ask for a release with a larger ε" if self.perturbed else ", or more records"
+        return (
+            f"The 95% interval is about as wide as all that is possible: {which}. Do not use these numbers: {fix}.",
+        )
+
+    def _named(self, cells: NDArray[np.intp]) -> str:
+        """Return the labels of the first few cells, and how many others there are."""
+        places = np.unravel_index(cells[:MAX_NAMED], self.value.shape)
+        names = [
+            " / ".join(texts[i] for texts, i in zip(self.labels, place, strict=True))
+            for place in zip(*(p.tolist() for p in places), strict=True)
+        ]
+        rest = cells.size - len(names)
+        return ", ".join(names) + (f" and {rest:,} more" if rest else "")
 
     @property
     def effective_sample_size(self) -> float:
@@ -114,7 +157,8 @@ class Estimate:
 
     def counts(self) -> Estimate:
         """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights."""
-        return dataclasses.replace(self, value=self.value * self.total, law=_Scaled(self.law, self.total))
+        span = None if self.span is None else self.span * self.total
+        return dataclasses.replace(self, value=self.value * self.total, law=_Scaled(self.law, self.total), span=span)
 
     def margin(self, variables: Sequence[str]) -> Estimate:
         """Return the table of some of the variables, the others summed out, with its own covariance.
@@ -179,6 +223,7 @@ class Estimate:
             "records": self.records,
             "dropped": self.dropped,
             "includes": self.includes,
+            "warnings": list(self.warnings),
         }
 
     def __str__(self) -> str:
@@ -190,7 +235,8 @@ class Estimate:
         lines = format_rows(head, rows, left=len(self.variables))
         if self.value.size > MAX_PRINTED:
             lines.append(f"... {self.value.size - MAX_PRINTED:,} more cells")
-        return "\n".join([*lines, self.includes[0].upper() + self.includes[1:] + "."])
+        lines.append(self.includes[0].upper() + self.includes[1:] + ".")
+        return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,15 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from postrand.errors import EstimationError, sentence
-from postrand.estimate.axes import Array, Layout, Operator, apply, apply_pairs, apply_squares
-from postrand.estimate.result import Estimate, Law, Part, wald
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs, apply_squares
+from postrand.estimate.intervals import Binomial, Moments, Slope, matched
+from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
@@ -104,6 +106,7 @@ def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
         dropped=counted.dropped,
         method=method,
         perturbed=layout.perturbed,
+        span=1.0,
     )
 
 
@@ -153,8 +156,30 @@ class LinearLaw:
         return margin_law(self, names)
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
-        """Return ``value ± z × standard error``."""
-        return wald(value, self.variance("total"), level)
+        """Return the ends of the score interval of each cell (exact where few records are expected)."""
+        low, high = self.binomial().bounds(level)
+        return tuple(self.layout.arrange(end).reshape(value.shape) for end in (low, high))
+
+    def binomial(self, record: Moments | None = None) -> Binomial:
+        """Return the binomial that follows the law of each cell, as tensors over the kept cells of each axis.
+
+        ``record`` holds the moments of what one more record of the cell itself would contribute;
+        by default of a table.
+        """
+        record = _one_more(self.layout.axes, self.operators) if record is None else record
+        counted = self.counted
+        powers = [tuple(None if b is None else b**power for b in self.operators) for power in (1, 2, 3)]
+        strata = []
+        for counts, squares in zip(counted.counts, counted.squares, strict=True):
+            whole, square = float(counts.sum()), float(squares.sum())
+            if whole > 0:
+                raw = Moments(*(apply(b, squares) / square for b in powers))
+                mean = apply(self.operators, counts) / whole
+                strata.append(Slope.of(raw, mean, whole**2 / square, square / whole / counted.total))
+        n = float(counted.records.sum())
+        variance = self._moment("total", apply_squares, np.multiply, lambda a: a) * (n - 1) / n
+        unit = float(counted.squares.sum()) / counted.total**2
+        return matched(self.mean, np.maximum(variance, 0.0), strata, record, unit)
 
     def _moment(
         self, part: Part, squared: Callable[..., Array], outer: Callable[..., Array], diagonal: Callable[..., Array]
@@ -179,6 +204,26 @@ class LinearLaw:
             spread = squared(operators, squares) - outer(cross, mean) - outer(mean, cross)
             out = out + factor * (spread + squares.sum() * outer(mean, mean) - outer(centre, centre) / n)
         return out / counted.total**2
+
+
+def _one_more(axes: Sequence[Axis], operators: Sequence[Operator]) -> Moments:
+    """Return the moments of what a record whose true cell each one is contributes to it: ``Σ_j M[l,j] b[l,j]^m``.
+
+    Where the table shows a cell of several true ones, their average.
+    """
+    moments = []
+    for power in (1, 2, 3):
+        factors = []
+        for axis, operator in zip(axes, operators, strict=True):
+            project = axis.projection
+            if axis.matrix is None or operator is None or not axis.kept:
+                factors.append(np.ones(axis.size if operator is None else len(operator)))
+                continue
+            expected = axis.matrix.times((operator**power).T).T
+            inside = np.eye(axis.size) if project is None else project
+            factors.append((inside * expected).sum(axis=1) / np.maximum(inside.sum(axis=1), 1.0))
+        moments.append(reduce(np.multiply.outer, factors))
+    return Moments(*moments)
 
 
 def margin_law(law: LinearLaw, names: Sequence[str]) -> LinearLaw:
