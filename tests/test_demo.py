@@ -18,7 +18,7 @@ def demo(tmp_path_factory):
 def test_the_demo_verifies_and_recovers_the_table_within_its_errors(demo):
     folder, data, text = demo
     assert data["verified"]
-    rows = compare(survey(), read_release(folder / "release"))
+    rows, _ = compare(survey(), read_release(folder / "release"))
     z = np.array([(row["corrected"] - row["true"]) / row["standard_error"] for row in rows])
     naive = np.array([(row["released"] - row["true"]) / row["standard_error"] for row in rows])
     # The errors hold sampling too, while the truth here is the file: |z| > 5.5 has probability below 1e-6 in 18 cells.

@@ -58,12 +58,13 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     _, plan_path = start.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0)
     written = run(load_plan(plan_path), folder / "release", dossier=folder / "dossier", progress=True)
     verification = release.verify(written.path)
-    rows = compare(true, written)
+    rows, warnings = compare(true, written)
     data = {
         "release": str(written.path),
         "claims": list(written.certificate_sentences),
         "verified": verification.ok,
         "table": rows,
+        "warnings": list(warnings),
     }
     return data, _text(data)
 
@@ -83,8 +84,11 @@ def survey() -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def compare(true: pa.Table, written: release.Release) -> list[dict[str, Any]]:
-    """Return the cells of one table: true count, count in the release, corrected estimate and its standard error."""
+def compare(true: pa.Table, written: release.Release) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the cells of one table, and the estimate's warnings.
+
+    A cell has its true count, its count in the release, the corrected estimate and its standard error.
+    """
     corrected = estimate.table(written.frame(), TABLE, written.mechanism).counts()
     naive, exact = (_counts(frame, written) for frame in (written.frame(), true))
     rows = []
@@ -98,7 +102,7 @@ def compare(true: pa.Table, written: release.Release) -> list[dict[str, Any]]:
                 "standard_error": float(corrected.standard_error[index]),
             }
         )
-    return rows
+    return rows, corrected.warnings
 
 
 def _counts(frame: pa.Table, written: release.Release) -> NDArray[np.int64]:
@@ -127,4 +131,4 @@ def _text(data: dict[str, Any]) -> str:
     for row in data["table"]:
         numbers = f"{row['true']:8,}{row['released']:10,}{row['corrected']:11,.0f}{row['standard_error']:9,.0f}"
         lines.append(f"{row['cell']:34}{numbers}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"Warning: {warning}" for warning in data["warnings"])])

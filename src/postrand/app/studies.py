@@ -265,6 +265,7 @@ class Margin:
     low: Array | None
     high: Array | None
     reason: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
@@ -278,7 +279,7 @@ def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[in
     try:
         found = estimate.table(frame, list(names), made.mechanism).counts()
         low, high = found.interval()
-        return Margin(names, labels, true, released, found.value, low, high)
+        return Margin(names, labels, true, released, found.value, low, high, warnings=found.warnings)
     except EstimationError as error:
         return Margin(names, labels, true, released, None, None, None, str(error))
 

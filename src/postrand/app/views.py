@@ -436,6 +436,8 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
             parts.append(tags.h3(" by ".join(cut(n) for n in found.names)))
             if found.reason:
                 parts.append(trouble(found.reason))
+            if found.warnings:
+                parts.append(trouble(found.warnings))
             parts.append(charts.margins(found))
     if single is not None:
         parts.append(

@@ -1,7 +1,8 @@
 """The axes of a released table, and linear maps applied along them one by one.
 
 A released table is a tensor with one axis for each unperturbed variable and one for each whole block. Every linear
-estimator here is a product of one small matrix per axis, so no Kronecker product is ever built.
+estimator here is a product of one small matrix per axis, so no Kronecker product is built, but for the
+profile likelihood of small tables.
 """
 
 from __future__ import annotations
@@ -136,9 +137,12 @@ def apply_maps(maps: Sequence[Callable[[Array], Array] | None], tensor: Array) -
     return np.ascontiguousarray(tensor)
 
 
-def dense(operator: Operator, size: int) -> Array:
-    """Return an operator along an axis of length K as a matrix."""
-    return np.eye(size) if operator is None else operator
+def kronecker(operators: Sequence[Operator], shape: Sequence[int]) -> Array:
+    """Return the product of the operators as one matrix over the cells in C order; for small tables only."""
+    product: Array = np.ones((1, 1))
+    for operator, size in zip(operators, shape, strict=True):
+        product = np.asarray(np.kron(product, np.eye(size) if operator is None else operator), dtype=np.float64)
+    return product
 
 
 def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,17 @@ from scipy import linalg, stats
 
 from postrand.classes import moves
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_maps, apply_pairs, apply_squares, dense
+from postrand.estimate.axes import (
+    Array,
+    Axis,
+    Layout,
+    Operator,
+    apply,
+    apply_maps,
+    apply_pairs,
+    apply_squares,
+    kronecker,
+)
 from postrand.estimate.intervals import Binomial
 from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate, Part
@@ -279,8 +288,9 @@ class LikelihoodLaw:
         """Return the ends of the profile likelihood interval of each cell, within [0, 1].
 
         It holds the values that lose no more of the log-likelihood than the ends of the unbiased estimate's interval
-        would if π were free to leave the simplex: inside the simplex the two intervals are one. Where the profile would cost too
-        much (``cells shown × cells³ > 1e8``), it is the unbiased estimate's, cut to [0, 1] and widened to hold the value.
+        would if π were free to leave the simplex: inside the simplex the two intervals are one. Where the profile
+        would cost too much (``cells shown × cells³ > 1e8``), it is the unbiased estimate's, cut to [0, 1] and widened
+        to hold the value.
         """
         layout, linear = self.linear.layout, self.linear
         law = linear.binomial()
@@ -289,10 +299,7 @@ class LikelihoodLaw:
         if possible.size * float(self.fit.proportions.size) ** 3 > MAX_PROFILE:
             low, high = (layout.arrange(end) for end in ends)
         else:
-            c = reduce(np.kron, [dense(g, k) for g, k in zip(self._project, self.fit.proportions.shape, strict=True)])
-            matrix = reduce(
-                np.kron, [dense(m, k) for m, k in zip(self.matrices, self.fit.proportions.shape, strict=True)]
-            )
+            c, matrix = (kronecker(o, self.fit.proportions.shape) for o in (self._project, self.matrices))
             found = []
             for sign, end in zip((-1.0, 1.0), ends, strict=True):
                 drops = self._drop(law, end, level).ravel()[possible]

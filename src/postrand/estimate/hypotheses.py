@@ -53,8 +53,12 @@ def independence_test(
     ----------
     Rao & Scott (1984) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
     """
-    counted = tally(frame, [row, column], mechanism, weights, strata)
-    simple = weights is None and strata is None
+    return independence(tally(frame, [row, column], mechanism, weights, strata))
+
+
+def independence(counted: Tally) -> ChiSquared:
+    """Return the test of independence from counted records of two variables."""
+    simple = _simple(counted)
     if len(counted.layout.axes) == 2 and not _summed_out(counted):
         method = "score test of independence on the released table"
         if simple:
@@ -97,27 +101,31 @@ def goodness_of_fit_test(
     """Test whether the true distribution of a variable is ``expected``, shape (S,), in codebook order.
 
     Pearson's statistic of the released counts against ``Mᵀ expected`` is the score test; with weights or strata its
-    reference is Rao and Scott's second-order F. A variable of a joint block is tested on the unbiased estimate, with its
-    covariance under the hypothesis.
+    reference is Rao and Scott's second-order F. A variable of a joint block is tested on the unbiased estimate, with
+    its covariance under the hypothesis.
 
     Raises
     ------
     UsageError
         If ``expected`` is no distribution over the variable's categories.
     """
-    counted = tally(frame, [variable], mechanism, weights, strata)
+    return fit(tally(frame, [variable], mechanism, weights, strata), expected)
+
+
+def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
+    """Return the test of fit from counted records of one variable."""
     size = counted.layout.shape[0]
     target = np.asarray(expected, dtype=np.float64)
     if target.shape != (size,) or not (target >= 0).all() or abs(target.sum() - 1) > 1e-9:
         raise UsageError(
             sentence(
                 "not a distribution",
-                where=variable,
+                where=counted.layout.variables[0],
                 got=f"shape {target.shape}",
                 wanted=f"{size} numbers >= 0 summing to 1",
             )
         )
-    simple = weights is None and strata is None
+    simple = _simple(counted)
     if not _summed_out(counted):
         matrix = counted.layout.axes[0].matrix
         method = "score test of fit on the released counts"
@@ -139,6 +147,10 @@ def goodness_of_fit_test(
     )
 
 
+def _simple(counted: Tally) -> bool:
+    return not counted.weighted and len(counted.records) == 1
+
+
 def _as_released(counted: Tally) -> Tally:
     """Return the same counts as a table of the released variables themselves."""
     axes = tuple(dataclasses.replace(axis, matrix=None) for axis in counted.layout.axes)
@@ -152,7 +164,7 @@ def _on_simplex(margin: Array) -> Array:
 
 
 def _null_covariance(counted: Tally, table: Array) -> Array | None:
-    """Return the covariance of the unbiased table if the true one is ``table``, for as many records as there effectively are.
+    """Return the covariance of the unbiased table if the true one is ``table``, for ``(Σw)²/Σw²`` records.
 
     What the blocks hold beside the table keeps its estimated distribution within each cell. None where a block
     reads what another perturbs: the released law is then not that of a product.
@@ -178,12 +190,12 @@ def _null_covariance(counted: Tally, table: Array) -> Array | None:
     return np.asarray((second - np.outer(flat, flat)) * counted.squares.sum() / counted.total**2)
 
 
-def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, records: int, method: str) -> ChiSquared:
+def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n: int, method: str) -> ChiSquared:
     """Return ``X² = gᵀ V0^-1 g`` with its reference, V0 and V the covariance of g in theory and as estimated.
 
-    Where V is V0 this is chi-squared. Else X² is a weighted sum of chi-squareds, the weights the eigenvalues of V0^-1 V with
-    sum a and sum of squares b, and ``X²/a`` is referred to F with ``a²/b`` and ``a²/b (n − 1)`` degrees of freedom;
-    reported are ``X² d/a`` and d.
+    Where V is V0 (``actual`` None) this is chi-squared. Else X² is a weighted sum of chi-squareds, the weights the
+    eigenvalues of V0^-1 V with sum a and sum of squares b, and ``X²/a`` is referred to F with ``a²/b`` and
+    ``a²/b (n − 1)`` degrees of freedom; reported are ``X² d/a`` and d. Without a V0 (None), V takes its place.
     """
     measure = null if null is not None else actual
     assert measure is not None
@@ -199,7 +211,7 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, r
     ratio = root.T @ _sandwich(slope, actual) @ root
     total, square = float(np.trace(ratio)), float((ratio * ratio).sum())
     between = total**2 / square
-    p_value = float(stats.f.sf(statistic / total, between, between * (records - 1)))
+    p_value = float(stats.f.sf(statistic / total, between, between * (n - 1)))
     return ChiSquared(statistic * freedom / total, freedom, p_value, method + ", second-order Rao–Scott")
 
 

@@ -27,9 +27,9 @@ class Binomial:
     """Hold, cell by cell, the binomial whose mean and variance those of an estimate follow: ``low + step × X/n``.
 
     The contribution of one record to ``θ^ = Σ b λ^`` takes two values for a cell of randomised response or of an
-    unperturbed variable, and this is then the law of θ^ itself. Else the two values are chosen so that the
-    variance of θ^ and the way in which it changes with θ agree (:func:`effective`). ``successes`` and ``trials`` need not
-    be whole.
+    unperturbed variable, and this is then the law of θ^ itself. Else the two values are chosen so that the variance of
+    θ^, and the way in which it changes with θ, agree (:func:`effective`). ``successes`` and ``trials`` need not be
+    whole.
     """
 
     low: Array
@@ -140,7 +140,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slope:
-    """Sum up how the variance of ``Σ b λ^`` changes with its value: the regression of ``u²`` on ``u``, u the influences.
+    """Sum up how the variance of ``Σ b λ^`` changes with its value: the regression of ``u²`` on the influences ``u``.
 
     For contributions of two values the regression is exact, whatever was observed. Influences are ``ω (b − mean)/Σw``;
     a weighted cell counts as ``(Σw)²/Σw²`` records of weight ``ω = Σw²/Σw`` each.

@@ -126,4 +126,4 @@ def _inside(best: Array, likelihood: Callable[[Array], Array], floor: Array, dro
 def _longest(value: Array, move: Array) -> Array:
     """Return for each row the largest step up to 1 that keeps 1% of every positive value."""
     ratio = np.divide(value, -move, out=np.full_like(value, np.inf), where=move < 0)
-    return np.minimum(1.0, 0.99 * ratio.min(axis=1))
+    return np.asarray(np.minimum(1.0, 0.99 * ratio.min(axis=1)))

@@ -89,9 +89,9 @@ class Estimate:
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return the lower and upper ends of a confidence interval for each cell, in the shape of ``value``.
 
-        Of unbiased shares: the values that the score test does not reject (``estimate.intervals``), in closed form; where
-        few records are expected, those that the exact test does not reject. Like the value they may leave [0, 1], and
-        may be cut to it: no coverage is lost. Of ``estimate.maximum_likelihood``: always within [0, 1].
+        Of unbiased shares: the values that the score test does not reject, or the exact test where few records are
+        expected (``estimate.intervals``). Like the value they may leave [0, 1], and may be cut to it: no coverage is
+        lost. Of ``estimate.maximum_likelihood``: within [0, 1].
 
         Raises
         ------

@@ -158,7 +158,7 @@ class LinearLaw:
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return the ends of the score interval of each cell (exact where few records are expected)."""
         low, high = self.binomial().bounds(level)
-        return tuple(self.layout.arrange(end).reshape(value.shape) for end in (low, high))
+        return self.layout.arrange(low).reshape(value.shape), self.layout.arrange(high).reshape(value.shape)
 
     def binomial(self, record: Moments | None = None) -> Binomial:
         """Return the binomial that follows the law of each cell, as tensors over the kept cells of each axis.

@@ -194,6 +194,7 @@ def _block(view: BlockView, metric: MetricPrivacy | None, draw: bool) -> dict[st
     return {
         "view": view,
         "rows": rows,
+        "warnings": found.warnings if found is not None else (),
         "axis": svg.axis(ends),
         "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
         "spread": _spread(view.diagonal),

@@ -95,6 +95,7 @@ class TableView:
     released: NDArray[np.int64]
     corrected: NDArray[np.float64]
     error: NDArray[np.float64]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,4 +222,4 @@ def _table(mechanism: Mechanism, summary: Summary) -> TableView | None:
         found = from_tally(from_counts(counts, matrices, summary.pair, labels)).counts()
     except EstimationError:
         return None
-    return TableView((first, second), *labels, summary.pair_counts, found.value, found.standard_error)
+    return TableView((first, second), *labels, summary.pair_counts, found.value, found.standard_error, found.warnings)
