@@ -208,7 +208,7 @@ def odds_ratio(
 class QuantityLaw:
     """The law of linear functionals: total from the released counts; the perturbation part where it is identified.
 
-    ``record`` holds the moments of what a record contributes whose true cells have the largest coefficients.
+    ``record`` holds the moments of what one more record would contribute.
     """
 
     linear: LinearLaw
@@ -246,7 +246,7 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     layout = Layout((single("quantity", names, None),), ("quantity",))
     flat = Tally(layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted)
     linear = LinearLaw(flat, layout, (released,))
-    record = _one_more(counted.layout, released, true)
+    record = _two_more(counted.layout, released, true)
     pooled = flat_squares.sum(axis=0)
     noise = (released * pooled) @ released.T
     for i, left in enumerate(true):
@@ -258,13 +258,14 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     return QuantityLaw(linear, noise / counted.total**2, record)
 
 
-def _one_more(layout: Layout, released: Array, true: Sequence[Array]) -> Moments:
-    """Return ``Σ_j M[i,j] b_j^m``, averaged over the true cells i where |c| is largest, for m = 1, 2, 3."""
+def _two_more(layout: Layout, released: Array, true: Sequence[Array]) -> Moments:
+    """Return ``Σ_j M[i,j] b_j^m`` for m = 1, 2, 3: half for the true cells i where |c| is largest, half for all."""
     forward = [None if axis.matrix is None else axis.matrix.times for axis in layout.axes]
     moments = []
     for power in (1, 2, 3):
         expected = [apply_maps(forward, b.reshape(c.shape) ** power) for b, c in zip(released, true, strict=True)]
-        moments.append(np.array([e[np.abs(c) == np.abs(c).max()].mean() for e, c in zip(expected, true, strict=True)]))
+        pairs = zip(expected, true, strict=True)
+        moments.append(np.array([(e[np.abs(c) == np.abs(c).max()].mean() + e.mean()) / 2 for e, c in pairs]))
     return Moments(*moments)
 
 

@@ -187,12 +187,12 @@ def matched(value: Array, variance: Array, strata: Sequence[Slope], record: Mome
     strata
         The sums over each sampling stratum.
     record
-        The raw moments of what one more record of the cell itself would contribute: it stands for what was not seen
-        where few records were, and decides nothing else.
+        The raw moments of what each of two more records would contribute, one of the cell itself and one of any: they
+        stand for what was not seen where few records were, and decide nothing else.
     unit
         The influence of a record of mean weight, ``Σw²/(Σw)²``.
     """
-    pooled = reduce(Slope.plus, strata, Slope.of(record, value, 1.0, unit))
+    pooled = reduce(Slope.plus, strata, Slope.of(record, value, 2.0, unit))
     shares = [stratum.second for stratum in strata]
     whole = sum(shares)
     records = sum(stratum.records for stratum in strata)

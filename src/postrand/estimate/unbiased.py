@@ -163,10 +163,10 @@ class LinearLaw:
     def binomial(self, record: Moments | None = None) -> Binomial:
         """Return the binomial that follows the law of each cell, as tensors over the kept cells of each axis.
 
-        ``record`` holds the moments of what one more record of the cell itself would contribute;
+        ``record`` holds the moments of what one more record of the cell itself, or of any, would contribute;
         by default of a table.
         """
-        record = _one_more(self.layout.axes, self.operators) if record is None else record
+        record = _two_more(self.layout.axes, self.operators) if record is None else record
         counted = self.counted
         powers = [tuple(None if b is None else b**power for b in self.operators) for power in (1, 2, 3)]
         strata = []
@@ -206,23 +206,26 @@ class LinearLaw:
         return out / counted.total**2
 
 
-def _one_more(axes: Sequence[Axis], operators: Sequence[Operator]) -> Moments:
-    """Return the moments of what a record whose true cell each one is contributes to it: ``Σ_j M[l,j] b[l,j]^m``.
+def _two_more(axes: Sequence[Axis], operators: Sequence[Operator]) -> Moments:
+    """Return the moments of what a record contributes that is truly of the cell, or of any cell, each half the time.
 
-    Where the table shows a cell of several true ones, their average.
+    A record of the true cell i contributes ``Σ_j M[i,j] b[l,j]^m`` to the cell l; where l shows several true cells, or
+    any is meant, their average counts.
     """
     moments = []
     for power in (1, 2, 3):
-        factors = []
+        own, any_ = [], []
         for axis, operator in zip(axes, operators, strict=True):
-            project = axis.projection
-            if axis.matrix is None or operator is None or not axis.kept:
-                factors.append(np.ones(axis.size if operator is None else len(operator)))
+            if operator is None:
+                own.append(np.ones(axis.size))
+                any_.append(np.full(axis.size, 1.0 / axis.size))
                 continue
-            expected = axis.matrix.times((operator**power).T).T
+            expected = operator**power if axis.matrix is None else axis.matrix.times((operator**power).T).T
+            project = axis.projection
             inside = np.eye(axis.size) if project is None else project
-            factors.append((inside * expected).sum(axis=1) / np.maximum(inside.sum(axis=1), 1.0))
-        moments.append(reduce(np.multiply.outer, factors))
+            own.append((inside * expected).sum(axis=1) / np.maximum(inside.sum(axis=1), 1.0))
+            any_.append(expected.mean(axis=1))
+        moments.append((reduce(np.multiply.outer, own) + reduce(np.multiply.outer, any_)) / 2)
     return Moments(*moments)
 
 
