@@ -69,8 +69,7 @@ def maximum_likelihood(
     is the unbiased estimate. It stops when the log-likelihood is surely within ``tolerance`` nats of its
     maximum: 1e-4 puts every estimate within 0.015 standard errors. The covariance is the inverse observed information
     of the cells off the boundary (sandwich form with weights or strata); a cell at the boundary has none. Intervals
-    are those of the unbiased estimator cut to [0, 1] and widened to hold the value: their coverage does not fall at the
-    boundary.
+    are those of the profile likelihood, within [0, 1]; of large tables those of the unbiased estimator, cut.
 
     Raises
     ------
