@@ -165,7 +165,8 @@ def page(found):
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     lines += [
         f"| {r['table']} | {r['estimator']} | {r['epsilon']:g} | {r['n']:,} | {r['before']:.3f} | {r['after']:.3f} | "
-        f"{r['error']:.3f} | {r['lowest_cell']:.3f} | {r['width_before']:.4f} | {r['width_after']:.4f} | {r['rmse']:.4f} |"
+        f"{r['error']:.3f} | {r['lowest_cell']:.3f} | {r['width_before']:.4f} | {r['width_after']:.4f} | "
+        f"{r['rmse']:.4f} |"
         for r in general
     ]
     lines += [

@@ -288,7 +288,7 @@ class LikelihoodLaw:
 
         It holds the values that lose no more of the log-likelihood than the ends of the unbiased estimate's interval
         would if π were free to leave the simplex: inside the simplex the two intervals are one. Where the profile
-        would cost too much (``cells shown × cells³ > 1e8``), it is the unbiased estimate's, cut to [0, 1] and widened
+        would cost too much (``cells shown × cells³ > 1e8``), or an end is not found, it is the unbiased estimate's, cut to [0, 1] and widened
         to hold the value.
         """
         layout, linear = self.linear.layout, self.linear
@@ -306,6 +306,7 @@ class LikelihoodLaw:
                 reached[possible] = sign * profile_ends(
                     linear.counted.released.ravel(), matrix, self.fit.proportions.ravel(), sign * c[possible], drops
                 )
+                reached = np.where(np.isnan(reached), end.ravel(), reached)
                 found.append(layout.arrange(reached.reshape(law.step.shape)))
             low, high = found
         return np.minimum(np.clip(low, 0, 1), value), np.maximum(np.clip(high, 0, 1), value)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array
 
 MAX_STEPS = 100
@@ -21,7 +20,7 @@ ACCURACY = 1e-4
 
 
 def profile_ends(released: Array, matrix: Array, start: Array, functionals: Array, drops: Array) -> Array:
-    """Return the largest ``c'π`` over ``{π in the simplex: ℓ(π) >= ℓ(π^) − drop}``, one for each row c.
+    """Return the largest ``c'π`` over ``{π in the simplex: ℓ(π) >= ℓ(π^) − drop}``, one for each row c; nan where it is not found.
 
     ``ℓ(π) = Σ_z n_z ln (Mᵀπ)_z`` is concave, so this is a convex problem; it is solved for many c at once by a
     primal-dual interior-point method that never leaves the set.
@@ -38,11 +37,6 @@ def profile_ends(released: Array, matrix: Array, start: Array, functionals: Arra
         Rows c, shape (P, K).
     drops
         How much of the log-likelihood may be lost, shape (P,), positive.
-
-    Raises
-    ------
-    EstimationError
-        If an end is not found in 100 steps.
 
     Examples
     --------
@@ -71,7 +65,7 @@ def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -
     price = scale / np.sqrt(counts.sum())  # of one nat, in units of c
     dual = (price * slack)[:, None] / p
     size = p.shape[1]
-    ends, left = np.zeros(len(c)), np.arange(len(c))
+    ends, left = np.full(len(c), np.nan), np.arange(len(c))
     for _ in range(MAX_STEPS):
         expected = p @ matrix
         slope = (counts / expected) @ matrix.T
@@ -95,7 +89,9 @@ def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -
         uphill = p * slope
         system = weighed @ weighed.transpose(0, 2, 1)
         system += (price / slack)[:, None, None] * uphill[:, :, None] * uphill[:, None, :]
-        system[:, np.arange(size), np.arange(size)] += dual * p
+        diagonal = np.arange(size)
+        ridge = 1e-14 * np.abs(system[:, diagonal, diagonal]).max(axis=1, keepdims=True) + 1e-200
+        system[:, diagonal, diagonal] += dual * p + ridge
         target = p * c + barrier[:, None] + ((barrier - price * short) / slack)[:, None] * uphill
         both = p[:, :, None] * np.linalg.solve(system, np.stack([target, p], axis=2))
         level = (both[:, :, 0].sum(axis=1) + p.sum(axis=1) - 1) / both[:, :, 1].sum(axis=1)
@@ -107,9 +103,7 @@ def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -
         p, slack = p + length[:, None] * move, slack + length * loosen
         length = np.minimum(_longest(dual, turn), _longest(price[:, None], change[:, None]))
         dual, price = dual + length[:, None] * turn, price + length * change
-    raise EstimationError(
-        sentence("the ends of a likelihood interval were not found", fix="use the intervals of the unbiased table")
-    )
+    return ends
 
 
 def _inside(best: Array, likelihood: Callable[[Array], Array], floor: Array, drops: Array) -> Array:
