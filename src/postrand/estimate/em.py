@@ -288,8 +288,8 @@ class LikelihoodLaw:
 
         It holds the values that lose no more of the log-likelihood than the ends of the unbiased estimate's interval
         would if π were free to leave the simplex: inside the simplex the two intervals are one. Where the profile
-        would cost too much (``cells shown × cells³ > 1e8``), or an end is not found, it is the unbiased estimate's, cut to [0, 1] and widened
-        to hold the value.
+        would cost too much (``cells shown × cells³ > 1e8``), or an end is not found, it is the unbiased estimate's, cut
+        to [0, 1] and widened to hold the value.
         """
         layout, linear = self.linear.layout, self.linear
         law = linear.binomial()

@@ -20,7 +20,7 @@ ACCURACY = 1e-4
 
 
 def profile_ends(released: Array, matrix: Array, start: Array, functionals: Array, drops: Array) -> Array:
-    """Return the largest ``c'π`` over ``{π in the simplex: ℓ(π) >= ℓ(π^) − drop}``, one for each row c; nan where it is not found.
+    """Return the largest ``c'π`` over ``{π in the simplex: ℓ(π) >= ℓ(π^) − drop}``; nan where it is not found.
 
     ``ℓ(π) = Σ_z n_z ln (Mᵀπ)_z`` is concave, so this is a convex problem; it is solved for many c at once by a
     primal-dual interior-point method that never leaves the set.
@@ -48,7 +48,8 @@ def profile_ends(released: Array, matrix: Array, start: Array, functionals: Arra
     """
     pieces = max(1, -(-len(functionals) * start.size**2 // ROOM))
     parts = zip(np.array_split(functionals, pieces), np.array_split(drops, pieces), strict=True)
-    return np.concatenate([_ends(released, matrix, start, c, drop) for c, drop in parts])
+    with np.errstate(all="ignore"):  # what is not finite is not found
+        return np.concatenate([_ends(released, matrix, start, c, drop) for c, drop in parts])
 
 
 def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -> Array:
@@ -89,11 +90,12 @@ def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -
         uphill = p * slope
         system = weighed @ weighed.transpose(0, 2, 1)
         system += (price / slack)[:, None, None] * uphill[:, :, None] * uphill[:, None, :]
-        diagonal = np.arange(size)
-        ridge = 1e-14 * np.abs(system[:, diagonal, diagonal]).max(axis=1, keepdims=True) + 1e-200
-        system[:, diagonal, diagonal] += dual * p + ridge
+        system[:, np.arange(size), np.arange(size)] += dual * p
         target = p * c + barrier[:, None] + ((barrier - price * short) / slack)[:, None] * uphill
-        both = p[:, :, None] * np.linalg.solve(system, np.stack([target, p], axis=2))
+        try:
+            both = p[:, :, None] * np.linalg.solve(system, np.stack([target, p], axis=2))
+        except np.linalg.LinAlgError:
+            break
         level = (both[:, :, 0].sum(axis=1) + p.sum(axis=1) - 1) / both[:, :, 1].sum(axis=1)
         move = both[:, :, 0] - level[:, None] * both[:, :, 1]
         loosen = (slope * move).sum(axis=1) + short
