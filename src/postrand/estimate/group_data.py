@@ -33,6 +33,8 @@ from postrand.mechanism import Mechanism
 MAX_STRATUM_CELLS = 1 << 22
 """Released cells times sampling strata: each statistic holds some fifteen sums of this size."""
 
+_LARGEST = 1e100
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
@@ -40,7 +42,7 @@ class Records:
 
     ``layout`` has the axes of the ``by`` variables and of perturbed values, and shows the former. ``cell`` is the
     released cell of each record in C order of the axes, ``stratum`` its sampling stratum 0..H-1 with ``sizes`` (H,)
-    records each, ``weights`` None where all are 1. ``clear`` are the unperturbed values by name, ``scores`` the
+    records each, ``weights`` in units of ``unit``, the largest, None where all are 1. ``clear`` are the unperturbed values by name, ``scores`` the
     numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the place of that variable:
     number of the axis, position on it.
     """
@@ -50,6 +52,7 @@ class Records:
     stratum: NDArray[np.int64]
     sizes: NDArray[np.int64]
     weights: Array | None
+    unit: float
     clear: dict[str, Array]
     scores: dict[str, Array]
     shown: dict[str, tuple[int, int]]
@@ -68,7 +71,7 @@ class Records:
     @property
     def total(self) -> float:
         """The sum of weights."""
-        return float(self.count) if self.weights is None else float(self.weights.sum())
+        return float(self.count) if self.weights is None else self.unit * float(self.weights.sum())
 
     def sums(self, values: Array | None) -> Array:
         """Return the sums of a value of each record (None: of ones) by stratum and cell, shape (H, K1, ..., Kd)."""
@@ -204,6 +207,7 @@ def read(
         raise DataError(sentence("no record has all variables of the statistic", fix="check the data"))
     at = {n: next((a, axis.names.index(n)) for a, axis in enumerate(axes) if n in axis.kept_names) for n in hidden}
     scores = {n: _scores(book[n]) for n in hidden}
+    weight, unit = (None, 1.0) if weights is None else _in_units(weight_column(table, weights)[both], weights)
     showing = tuple(
         dataclasses.replace(axis, kept=tuple(i for i in axis.kept if axis.names[i] in groups)) for axis in axes
     )
@@ -212,7 +216,8 @@ def read(
         cell=flat,
         stratum=stratum,
         sizes=sizes,
-        weights=None if weights is None else weight_column(table, weights)[both],
+        weights=weight,
+        unit=unit,
         clear={n: column[both] for n, column in values.items()},
         scores=scores,
         shown=at,
@@ -275,6 +280,14 @@ def _check_names(
             raise EstimationError(sentence(what, fix=fix))
 
 
+def _in_units(weights: Array, name: str) -> tuple[Array, float]:
+    """Return weights of at most 1, and their unit: the fourth powers of these neither overflow nor vanish."""
+    unit = float(weights.max()) or 1.0
+    if unit > _LARGEST**0.5:
+        raise DataError(sentence("a weight is too large", where=f"column {name!r}", wanted=f"<= {_LARGEST**0.5:g}"))
+    return weights / unit, unit
+
+
 def _compact(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return strata numbered 0..H-1 without gaps, and the number of records in each."""
     if not group.size or not group.any():
@@ -310,8 +323,9 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
             or pa.types.is_decimal(column.type)):
         raise DataError(sentence("the column is not numeric", where=f"column {name!r}", got=column.type, wanted=wanted))
     values = np.array(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
-    if np.isinf(values).any():
-        raise DataError(sentence("the column has values that are not finite", where=f"column {name!r}"))
+    if (np.abs(values) > _LARGEST).any():
+        what = "the column has values that are too large, or not finite"
+        raise DataError(sentence(what, where=f"column {name!r}", wanted=f"<= {_LARGEST:g}"))
     return values
 
 

@@ -182,6 +182,8 @@ class GroupLaw:
     @property
     def unclear(self) -> NDArray[np.bool_]:
         """Which groups have a denominator that cannot be told from zero, shape (L,)."""
+        if self.denominator is None:
+            return np.zeros(len(self.equation.skew), dtype=bool)
         low, high = self.equation.bounds(FLAG_LEVEL)
         return np.asarray(np.isinf(low) | np.isinf(high))
 

@@ -62,9 +62,9 @@ def mean(
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=book)
     >>> frame = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "pay": [10.0] * 60 + [20.0] * 40})
     >>> mean(frame, "pay", mech, by="sex").value.round(4).tolist()
-    [8.5714, 26.6667]
+    [7.1429, 30.0]
 
-    By hand: the corrected sums of F are 1.5 × 60 − 0.5 × 40 = 70 records and 1.5 × 600 − 0.5 × 800 = 500 of pay... 
+    By hand: of F there are 1.5 × 60 − 0.5 × 40 = 70 records, with 1.5 × 600 − 0.5 × 800 = 500 of pay.
 
     References
     ----------
@@ -129,6 +129,8 @@ def _result(
     what: str,
 ) -> Estimate:
     shift, scale, inner = standardised(records, numerator, denominator)
+    if denominator is None:
+        scale *= records.unit
     law = GroupLaw(records, inner, denominator, shift, scale, equation(records, inner, denominator))
     return estimate_of(records, mechanism, variables, what, law.value.reshape(records.layout.shape), law)
 

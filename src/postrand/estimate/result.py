@@ -92,6 +92,11 @@ class Estimate:
         return self.law.bounds(self.value, level)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each thing that must be known before the numbers are used; shown wherever the estimate is."""
+        return tuple(getattr(self.law, "warnings", ()))
+
+    @property
     def effective_sample_size(self) -> float:
         """The number m of unperturbed records, drawn simply at random, that would answer the table as precisely.
 
@@ -157,7 +162,7 @@ class Estimate:
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
         low, high = self.interval(level)
-        cells = np.indices(self.value.shape).reshape(self.value.ndim, -1)
+        cells = np.indices(self.value.shape).reshape(self.value.ndim, self.value.size)
         columns: dict[str, Any] = {
             name: pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(texts, pa.string()))
             for name, texts, index in zip(self.variables, self.labels, cells, strict=True)
@@ -166,19 +171,20 @@ class Estimate:
         return pa.table(columns | {name: pa.array(array.ravel()) for name, array in numbers.items()})
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return plain data for JSON; a number that is not finite is None (an interval without an end)."""
         low, high = self.interval(level)
         return {
             "variables": list(self.variables),
             "labels": [list(texts) for texts in self.labels],
-            "estimate": self.value.tolist(),
-            "standard_error": self.standard_error.tolist(),
-            "lower": low.tolist(),
-            "upper": high.tolist(),
+            "estimate": _plain(self.value),
+            "standard_error": _plain(self.standard_error),
+            "lower": _plain(low),
+            "upper": _plain(high),
             "level": level,
             "records": self.records,
             "dropped": self.dropped,
             "includes": self.includes,
+            "warnings": list(self.warnings),
         }
 
     def __str__(self) -> str:
@@ -190,7 +196,8 @@ class Estimate:
         lines = format_rows(head, rows, left=len(self.variables))
         if self.value.size > MAX_PRINTED:
             lines.append(f"... {self.value.size - MAX_PRINTED:,} more cells")
-        return "\n".join([*lines, self.includes[0].upper() + self.includes[1:] + "."])
+        lines.append(self.includes[0].upper() + self.includes[1:] + ".")
+        return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,6 +219,11 @@ class _Scaled:
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         low, high = self.law.bounds(value / self.factor, level)
         return low * self.factor, high * self.factor
+
+
+def _plain(array: Array) -> Any:
+    """Return nested lists, None where a number is not finite."""
+    return np.where(np.isfinite(array), array.astype(object), None).tolist()
 
 
 def wald(value: Array, variance: Array, level: float) -> tuple[Array, Array]:
