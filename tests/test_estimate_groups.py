@@ -104,13 +104,8 @@ def test_equals_the_dense_sums_record_by_record(weighted, stratified):
     np.testing.assert_allclose(turned.value, estimate.mean(frame, "y", mechanism, by, **extra).value.T)
     total = estimate.total(frame, "y", mechanism, "sex", **extra)
     np.testing.assert_allclose(total.value, (by_sex * y * w[:, None]).sum(axis=0))
-    constant = np.full((n, 2), 1.0 / w.sum())  # a fixed denominator, whose influence is 0
-    centred = oracle(by_sex * y, constant, w, strata)[0]
-    np.testing.assert_allclose(centred, total.value, rtol=1e-9)
-    u = by_sex * y * w[:, None]
-    spread = sum(
-        np.var(u[strata == h], axis=0, ddof=1) * (strata == h).sum() for h in np.unique(strata)
-    )
+    summed: np.ndarray = by_sex * y * w[:, None]
+    spread = sum(np.var(summed[strata == h], axis=0, ddof=1) * (strata == h).sum() for h in np.unique(strata))
     np.testing.assert_allclose(total.standard_error**2, spread, rtol=1e-8)
 
 
@@ -124,15 +119,16 @@ def test_a_response_in_the_block_of_its_group():
     slope = np.zeros((2, 2, 3))
     for g in range(2):
         slope[g, g] = (np.array([0, 1, 3]) - found.value[g]) / table.value[g].sum()
-    slope = slope.reshape(2, 6)
-    np.testing.assert_allclose(found.covariance, slope @ table.covariance @ slope.T, rtol=1e-9)
-    np.testing.assert_allclose(found.perturbation, slope @ table.perturbation @ slope.T, rtol=1e-7, atol=1e-12)
+    flat = slope.reshape(2, 6)
+    np.testing.assert_allclose(found.covariance, flat @ table.covariance @ flat.T, rtol=1e-9)
+    np.testing.assert_allclose(found.perturbation, flat @ table.perturbation @ flat.T, rtol=1e-7, atol=1e-12)
 
 
 def test_totals_and_their_perturbation_are_exactly_unbiased_over_every_release():
     true, y = np.array([0, 0, 1, 2]), np.array([1.0, 5.0, 2.0, 9.0])
     mechanism = Mechanism({"age": M3}, BOOK)
-    mean, square, covariance = np.zeros(3), np.zeros((3, 3)), np.zeros((3, 3))
+    mean: np.ndarray = np.zeros(3)
+    square, covariance = np.zeros((3, 3)), np.zeros((3, 3))
     for released in itertools.product(range(3), repeat=4):
         chance = np.prod(M3.array[true, released])
         found = estimate.total(pa.table({"age": [AGE.categories[r] for r in released], "y": y}), "y", mechanism, "age")
@@ -240,7 +236,9 @@ def test_a_law_that_depends_on_a_stratum_is_inverted_stratum_by_stratum():
     for r in range(4):
         matrix[2 * r : 2 * r + 2, 2 * r : 2 * r + 2] = laws[r % 2]
     cells = tuple(itertools.product(range(4), range(2)))
-    mechanism = Mechanism([Block(("region", "sex"), TransitionMatrix.from_array(matrix), cells, given=("region",))], BOOK)
+    mechanism = Mechanism(
+        [Block(("region", "sex"), TransitionMatrix.from_array(matrix), cells, given=("region",))], BOOK
+    )
     frame = frame_of(np.random.default_rng(7))
     b = np.stack([np.linalg.inv(laws[r % 2])[s] for r, s in zip(codes(frame, REGION), codes(frame, SEX), strict=True)])
     y = frame["y"].to_numpy()
@@ -252,7 +250,9 @@ def test_a_law_that_depends_on_a_stratum_is_inverted_stratum_by_stratum():
 
 
 def test_a_singular_matrix_serves_where_it_tells_enough():
-    two = TransitionMatrix.from_array([[0.75, 0, 0.25], [0.5, 0, 0.5], [0, 0, 1.0]])  # the mean of 0, 1, 3 is identified
+    two = TransitionMatrix.from_array(
+        [[0.75, 0, 0.25], [0.5, 0, 0.5], [0, 0, 1.0]]
+    )  # the mean of 0, 1, 3 is identified
     scores = Codebook((SEX, Variable("happy", role="key", categories=(0, 1, 3), type="int64")))
     frame = pa.table({"sex": ["F", "M"] * 20, "happy": [0, 3] * 15 + [3, 0] * 5})
     mechanism = Mechanism({"happy": two}, scores)
@@ -265,7 +265,7 @@ def test_a_singular_matrix_serves_where_it_tells_enough():
     with pytest.raises(EstimationError, match="does not identify"):
         estimate.quantile(frame, "happy", mechanism)
     blind = Mechanism({"sex": TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5]])}, BOOK)
-    with pytest.raises(EstimationError, match="does not identify.*leave the variable out of 'by'"):
+    with pytest.raises(EstimationError, match="leave the variable out of 'by'"):
         estimate.mean(frame_of(np.random.default_rng(1)), "y", blind, "sex")
 
 
@@ -319,7 +319,8 @@ def test_a_group_that_the_perturbation_hides_is_flagged_and_prints():
     quantile = estimate.quantile(frame, "y", hidden, [0.1, 0.5], by="region")
     assert "Too few records of region" in str(quantile)
     extreme = estimate.quantile(frame, "y", hidden, 0.001)
-    assert extreme.warnings == ("The quantile 0.001 is too far out for so few records: its interval is open on one side.",)
+    text = "The quantile 0.001 is too far out for so few records: its interval is open on one side."
+    assert extreme.warnings == (text,)
     few = frame.set_column(frame.column_names.index("y"), "y", pa.array([1.0] + [0.0] * 79))
     assert "A few values decide the estimate" in str(estimate.mean(few, "y", hidden))
     assert str(estimate.mean(frame, "y", hidden)).startswith("estimate")
@@ -365,8 +366,9 @@ def test_the_end_of_a_fieller_interval_solves_its_equation():
     huge = fieller(score * [[1], [1e-3]], variance, np.full(5, 2.0), 60)
     assert (huge == -np.inf).all()
     low, high, _ = limits(0.9, np.array([0.4]), np.array([np.inf]))
-    for t, q in ((low, -1.6449), (high, 1.6449)):
-        assert float((t + 0.4 * (2 * t * t + 1) / 6 + 0.16 * t**3 / 27)[0]) == pytest.approx(q, abs=1e-4)
+    for found, q in ((low, -1.6449), (high, 1.6449)):
+        moved = found + 0.4 * (2 * found**2 + 1) / 6 + 0.16 * found**3 / 27
+        assert float(moved[0]) == pytest.approx(q, abs=1e-4)
     assert float(degrees_of_freedom(np.array(100.0), np.array(300.0), 100)) == pytest.approx(100)
 
 
@@ -401,7 +403,7 @@ def test_intervals_of_skewed_values_cover_and_the_naive_ones_do_not(law):
     book = Codebook((Variable("g", role="key", categories=names), Variable("y", role="other", type="double")))
     mechanism = Mechanism({"g": M4}, codebook=book)
     clear = Mechanism({"g": TransitionMatrix.identity(4)}, codebook=book)
-    level = 1 + np.arange(4)
+    level = 1.0 + np.arange(4)
     hit, naive = 0, 0
     for _ in range(RUNS):
         g = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
@@ -447,7 +449,9 @@ def test_quantiles_of_a_perturbed_variable_are_categories():
     mechanism = Mechanism({"happy": M3, "sex": M2}, BOOK)
     sex = rng.integers(0, 2, 6_000)
     happy = np.where(rng.random(6_000) < 0.3 + 0.4 * sex, 0, rng.integers(1, 3, 6_000))
-    moved = [(rng.random(6_000)[:, None] > np.cumsum(m.array, axis=1)[x]).sum(axis=1) for m, x in ((M2, sex), (M3, happy))]
+    moved = [
+        (rng.random(6_000)[:, None] > np.cumsum(m.array, axis=1)[x]).sum(axis=1) for m, x in ((M2, sex), (M3, happy))
+    ]
     frame = pa.table({"sex": np.array(SEX.categories)[moved[0]], "happy": np.array(HAPPY.categories)[moved[1]]})
     found = estimate.quantile(frame, "happy", mechanism, [0.2, 0.5, 0.6], by="sex")
     np.testing.assert_array_equal(found.value, [[0, 1, 1], [0, 0, 0]])

@@ -70,7 +70,7 @@ def _question(choices: Mapping[str, str | None]) -> str:
     if len(asked) != 1:
         wanted = ", ".join(f"--{name}" for name in QUESTIONS)
         what = "several questions are asked at once" if asked else "no question is asked"
-        fix = "run the command once for each" if asked else "for example --table sex,region, or --mean income --by region"
+        fix = "run the command once for each" if asked else "for example --mean income --by region"
         got = ", ".join(f"--{name}" for name in asked) or None
         raise UsageError(sentence(what, got=got, wanted=f"one of {wanted}", fix=fix))
     fitting = QUESTIONS[asked[0]][2]
@@ -132,7 +132,7 @@ def _ratio(release: Any, text: str, given: Mapping[str, str]) -> Any:
 def _quantile(release: Any, text: str, given: Mapping[str, str]) -> Any:
     from postrand import estimate
 
-    chosen = {}
+    chosen: dict[str, Any] = {}
     if "q" in given:
         try:
             chosen["q"] = [float(part) for part in _names(given["q"])]

@@ -2,8 +2,8 @@
 
 from postrand.estimate.em import maximum_likelihood
 from postrand.estimate.export import r_files
-from postrand.estimate.groups import mean, ratio_of_totals, total
 from postrand.estimate.functionals import Ratio, identified, odds_ratio, quantities, ratio
+from postrand.estimate.groups import mean, ratio_of_totals, total
 from postrand.estimate.hypotheses import ChiSquared
 from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
 from postrand.estimate.hypotheses import independence_test as test_independence

@@ -42,9 +42,9 @@ class Records:
 
     ``layout`` has the axes of the ``by`` variables and of perturbed values, and shows the former. ``cell`` is the
     released cell of each record in C order of the axes, ``stratum`` its sampling stratum 0..H-1 with ``sizes`` (H,)
-    records each, ``weights`` in units of ``unit``, the largest, None where all are 1. ``clear`` are the unperturbed values by name, ``scores`` the
-    numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the place of that variable:
-    number of the axis, position on it.
+    records each, ``weights`` in units of ``unit``, the largest, None where all are 1. ``clear`` are the unperturbed
+    values by name, ``scores`` the numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the
+    place of that variable: number of the axis, position on it.
     """
 
     layout: Layout
@@ -265,10 +265,10 @@ def _check_names(
         if not isinstance(name, str) or name in groups:
             what = "a variable is both summed and named in 'by'" if isinstance(name, str) else "not a name"
             raise UsageError(sentence(what, got=repr(name), fix="leave it out of 'by'"))
-    for role, name in (("weights", weights), ("strata", strata)):
-        if name is not None and name in mechanism.variables:
+    for role, held in (("weights", weights), ("strata", strata)):
+        if held is not None and held in mechanism.variables:
             fix = "use a column that the mechanism leaves as it is"
-            raise UsageError(sentence(f"the column of {role} is perturbed", got=repr(name), fix=fix))
+            raise UsageError(sentence(f"the column of {role} is perturbed", got=repr(held), fix=fix))
     for column in mechanism.numerical:
         name = column.variable
         if name not in (*variables, *groups, weights, strata):
@@ -319,8 +319,12 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     wanted = "numbers, or categories that are numbers in the codebook"
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
-            or pa.types.is_decimal(column.type)):
+    if not (
+        pa.types.is_integer(column.type)
+        or pa.types.is_floating(column.type)
+        or pa.types.is_boolean(column.type)
+        or pa.types.is_decimal(column.type)
+    ):
         raise DataError(sentence("the column is not numeric", where=f"column {name!r}", got=column.type, wanted=wanted))
     values = np.array(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
     if (np.abs(values) > _LARGEST).any():

@@ -19,7 +19,7 @@ from postrand.estimate.unbiased import MAX_COVARIANCE
 FLAG_LEVEL = 0.95
 """A group is flagged where its interval of this level has no end."""
 FEW = 4.0
-"""A group with fewer degrees of freedom is flagged: a few large values decide its mean and the length of its interval."""
+"""A group with fewer degrees of freedom is flagged: a few large values decide its mean and its interval."""
 _NAMED = 5
 
 
@@ -27,9 +27,9 @@ _NAMED = 5
 class Equation:
     """Hold, for each group, the equation ``U(μ) = Σ_i (a_i − μ d_i)`` and the spread of its terms.
 
-    ``score`` (2, L) and ``variance`` (3, L) are coefficients of powers of μ. The variance is the sum of squares about the
-    mean within sampling strata, multiplied by n_h / (n_h − 1). ``skew`` and ``degrees`` (L,) are U's skewness and the degrees
-    of freedom of the variance at the root.
+    ``score`` (2, L) and ``variance`` (3, L) are coefficients of powers of μ. The variance is the sum of squares about
+    the mean within sampling strata, multiplied by n_h / (n_h − 1). ``skew`` and ``degrees`` (L,) are U's skewness and
+    the degrees of freedom of the variance at the root.
     """
 
     score: Array
@@ -54,8 +54,8 @@ class Equation:
         error = np.sqrt(self.variance_at(np.nan_to_num(self.root))) / np.maximum(-self.score[1], 1e-300)
         ends = []
         for t in (most, least):
-            # What skewness adds to the quantile moves the end by standard errors at the root: Fieller's set with so large
-            # a quantile would have no end in small groups that are well known.
+            # What skewness adds to the quantile moves the end by standard errors at the root: Fieller's set with so
+            # large a quantile would have no end in small groups that are well known.
             inner = np.clip(t, -quantile, quantile)
             ends.append(fieller(self.score, self.variance, inner, self.records) - (t - inner) * error)
         return np.where(known, ends[0], -np.inf), np.where(known, ends[1], np.inf)
@@ -161,10 +161,10 @@ def _power(operator: Operator, power: int) -> Operator:
 class GroupLaw:
     """The law of ``shift + scale × Σ a_i / Σ d_i`` in each group (of ``scale × Σ a_i`` where there is no denominator).
 
-    The influence values of group g are ``u_i = scale (a_i − μ_g d_i) / Σ d``, with ``a_i = w_i B[g, r_i] y_i``. The total
-    covariance is ``Σ_h n_h/(n_h−1) Σ_{i in h} (u_i − ū_h)(u_i − ū_h)ᵀ``; the perturbation part, records held fixed, is
-    ``Σ_i (u_i u_iᵀ − the unbiased estimate of its mean)``. A group whose size cannot be told from zero at 95 % has an
-    infinite variance and no finite interval.
+    The influence values of group g are ``u_i = scale (a_i − μ_g d_i) / Σ d``, with ``a_i = w_i B[g, r_i] y_i``. The
+    total covariance is ``Σ_h n_h/(n_h−1) Σ_{i in h} (u_i − ū_h)(u_i − ū_h)ᵀ``; the perturbation part, records held
+    fixed, is ``Σ_i (u_i u_iᵀ − the unbiased estimate of its mean)``. A group whose size cannot be told from zero at 95
+    % has an infinite variance and no finite interval.
     """
 
     records: Records
@@ -189,7 +189,7 @@ class GroupLaw:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each thing that is to be said: groups without a finite interval, groups that few records decide."""
+        """One sentence each on groups without a finite interval, and on groups that few values decide."""
         unclear = self.unclear
         return (*too_few(self.records, unclear), *few_values(self.records, ~unclear & (self.equation.degrees < FEW)))
 
@@ -293,7 +293,9 @@ def too_few(records: Records, unclear: NDArray[np.bool_]) -> tuple[str, ...]:
         return ()
     if not records.layout.shape:
         return ("Too few records survive the perturbation to estimate this statistic: its interval has no ends.",)
-    text = f"Too few records of {group_names(records, unclear)} survive the perturbation: the size of the group cannot be "
+    text = (
+        f"Too few records of {group_names(records, unclear)} survive the perturbation: the size of the group cannot be "
+    )
     return (text + "told from zero, and its interval has no ends. Merge categories, or use fewer variables.",)
 
 

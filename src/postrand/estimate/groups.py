@@ -26,17 +26,18 @@ def mean(
     """Estimate the mean of a variable, in each group of ``by``, whatever the law of the variable.
 
     Solves ``Σ_i w_i B[r_i, g] (y_i − μ_g) = 0``, ``B = M^-1`` with the true categories of M as rows: the left side is
-    unbiased for that of the true records. ``value`` has one axis for each variable of ``by``, categories in codebook order; without
-    ``by`` it is one number. The variable is an unperturbed number, or a perturbed one whose categories are
-    numbers (``missing`` as a category is left out of numerator and denominator). The interval is Fieller's, with
-    the skewness removed (Hall, 1992): a value is in it where the equation at that value is not far from 0. A group whose
-    size cannot be told from zero has a value that says little, an infinite interval, and a sentence in ``warnings``.
+    unbiased for that of the true records. ``value`` has one axis for each variable of ``by``, categories in codebook
+    order; without ``by`` it is one number. The variable is an unperturbed number, or a perturbed one whose categories
+    are numbers (``missing`` as a category is left out of numerator and denominator). The interval is Fieller's, with
+    the skewness removed (Hall, 1992): a value is in it where the equation at that value is not far from 0. A group
+    whose size cannot be told from zero has a value that says little, an infinite interval, and a sentence in
+    ``warnings``.
 
     Parameters
     ----------
     frame
-        The released records: a pandas, polars or pyarrow table. A record in which a variable is missing is left out, and
-        the result says how many were.
+        The released records: a pandas, polars or pyarrow table. A record in which a variable is missing is left out,
+        and the result says how many were.
     by
         A variable, or several, perturbed or not, each with categories.
     weights
@@ -58,8 +59,9 @@ def mean(
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
     >>> from postrand.matrix import TransitionMatrix
-    >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")), Variable("pay", role="other", type="double")))
-    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=book)
+    >>> sex = Variable("sex", role="key", categories=("F", "M"))
+    >>> pay = Variable("pay", role="other", type="double")
+    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=Codebook((sex, pay)))
     >>> frame = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "pay": [10.0] * 60 + [20.0] * 40})
     >>> mean(frame, "pay", mech, by="sex").value.round(4).tolist()
     [7.1429, 30.0]
@@ -104,7 +106,8 @@ def ratio_of_totals(
     """Estimate the ratio of the totals of two variables, in each group of ``by``.
 
     Solves ``Σ_i w_i B[r_i, g] (a_i − μ_g d_i) = 0`` over the records where neither is missing. A group whose
-    denominator cannot be told from zero, or is negative, has an infinite interval. Everything else is as for :func:`mean`.
+    denominator cannot be told from zero, or is negative, has an infinite interval. Everything else is as for
+    :func:`mean`.
 
     Raises
     ------
@@ -154,9 +157,7 @@ def estimate_of(
     )
 
 
-def standardised(
-    records: Records, numerator: Measure, denominator: Measure | None
-) -> tuple[float, float, Measure]:
+def standardised(records: Records, numerator: Measure, denominator: Measure | None) -> tuple[float, float, Measure]:
     """Return shift, scale, and the numerator as ``(numerator − shift × denominator) / scale``.
 
     Sums of powers of values far from 0 lose digits, and huge ones overflow: so they are taken about the middle.

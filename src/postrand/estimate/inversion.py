@@ -1,7 +1,7 @@
 """Confidence sets by test inversion, for equations whose negative weights make a plain interval too short.
 
-A parameter μ is in the set where the equation ``U(μ) = Σ_i z_i(μ)`` is not far from 0, its variance taken *at* μ. For a ratio
-of two sums this is Fieller's set. What "far" is allows for skewed terms, and for few of them.
+A parameter μ is in the set where the equation ``U(μ) = Σ_i z_i(μ)`` is not far from 0, its variance taken *at* μ. For a
+ratio of two sums this is Fieller's set. What "far" is allows for skewed terms, and for few of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from postrand.estimate.axes import Array
 def limits(level: float, skew: Array, degrees: Array) -> tuple[Array, Array, Array]:
     """Return the least and the largest value of ``U / sqrt(V)`` that the level allows, and t's quantile.
 
-    With t's quantile q on ``degrees`` degrees of freedom these are the roots of ``t + γ(2t² + 1)/6 + γ²t³/27 = ∓q``, γ the
-    skewness of U.
+    With t's quantile q on ``degrees`` degrees of freedom these are the roots of ``t + γ(2t² + 1)/6 + γ²t³/27 = ∓q``, γ
+    the skewness of U.
 
     References
     ----------
@@ -26,7 +26,7 @@ def limits(level: float, skew: Array, degrees: Array) -> tuple[Array, Array, Arr
     --------
     >>> low, high, _ = limits(0.95, np.array([0.0, 0.3]), np.array([np.inf, np.inf]))
     >>> low.round(2).tolist(), high.round(2).tolist()
-    ([-1.96, -2.81], [1.96, 1.58])
+    ([-1.96, -2.65], [1.96, 1.63])
     """
     quantile = stats.t.isf((1 - level) / 2, degrees)
     flat = np.abs(skew) < 1e-8
@@ -52,9 +52,10 @@ def degrees_of_freedom(variance: Array, fourth: Array, records: int) -> Array:
 def fieller(score: Array, variance: Array, t: Array, records: int) -> Array:
     """Return the μ with ``U(μ) = t sqrt(V(μ) + U(μ)²/n)``, or ``-sign(t) × inf`` where there is none.
 
-    ``score`` (2, L) are the coefficients of ``U(μ) = A − D μ`` with D > 0, and ``variance`` (3, L) those of V, in powers
-    of μ. There is none where D itself is within t standard errors of 0. (If the hypothesis is true U is 0 on average, so its
-    square belongs to the variance; for symmetric terms this keeps the tails of the statistic below the normal's.)
+    ``score`` (2, L) are the coefficients of ``U(μ) = A − D μ`` with D > 0, and ``variance`` (3, L) those of V, in
+    powers of μ. There is none where D itself is within t standard errors of 0. (If the hypothesis is true U is 0 on
+    average, so its square belongs to the variance; for symmetric terms this keeps the tails of the statistic below the
+    normal's.)
     """
     above, below = score[0], -score[1]
     share = np.where(t * t < records, t * t / np.where(t * t < records, 1 - t * t / records, 1.0), np.inf)

@@ -39,14 +39,14 @@ def quantile(
 ) -> Estimate:
     """Estimate quantiles of a variable, in each group of ``by``: the least value y with ``F(y) >= q``.
 
-    ``F_g(y) = Σ_i w_i B[r_i, g] 1[y_i <= y] / Σ_i w_i B[r_i, g]``, ``B = M^-1``, is unbiased in numerator and denominator but not
-    monotone; the estimate is read off the nearest monotone function. The interval holds the values that a test
-    of ``F(y) = q`` does not reject (Woodruff, with the variance taken at y); every value of an unperturbed number is used
-    exactly. A perturbed variable, whose categories must be numbers, has a quantile among its categories.
+    ``F_g(y) = Σ_i w_i B[r_i, g] 1[y_i <= y] / Σ_i w_i B[r_i, g]``, ``B = M^-1``, is unbiased in numerator and
+    denominator but not monotone; the estimate is read off the nearest monotone function. The interval holds the values
+    that a test of ``F(y) = q`` does not reject (Woodruff, with the variance taken at y); every value of an unperturbed
+    number is used exactly. A perturbed variable, whose categories must be numbers, has a quantile among its categories.
 
-    ``value`` has one axis for each variable of ``by``, and a last one for the quantiles if ``q`` is a sequence. The standard
-    error is that of a normal law with as long an interval; there is no covariance. Other parameters and errors are
-    those of :func:`postrand.estimate.mean`.
+    ``value`` has one axis for each variable of ``by``, and a last one for the quantiles if ``q`` is a sequence. The
+    standard error is that of a normal law with as long an interval; there is no covariance. Other parameters and errors
+    are those of :func:`postrand.estimate.mean`.
 
     Raises
     ------
@@ -58,8 +58,9 @@ def quantile(
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
     >>> from postrand.matrix import TransitionMatrix
-    >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")), Variable("pay", role="other", type="double")))
-    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=book)
+    >>> sex = Variable("sex", role="key", categories=("F", "M"))
+    >>> pay = Variable("pay", role="other", type="double")
+    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=Codebook((sex, pay)))
     >>> frame = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "pay": [10.0] * 60 + [20.0] * 40})
     >>> quantile(frame, "pay", mech, q=[0.5, 0.99]).value.tolist()
     [10.0, 20.0]
@@ -90,7 +91,7 @@ def _chances(q: float | Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileLaw:
-    """The law of quantiles: intervals by test inversion; ``values``, ``low`` and ``high`` (at 95 %) have shape (L, Q)."""
+    """The law of quantiles: intervals by test inversion; ``values``, ``low``, ``high`` (at 95 %) have shape (L, Q)."""
 
     records: Records
     variable: str
@@ -103,8 +104,8 @@ class QuantileLaw:
     def warnings(self) -> tuple[str, ...]:
         """Sentences that name the groups, and the quantiles, without a finite interval."""
         open_ = np.isinf(self.low) | np.isinf(self.high) | np.isnan(self.values)
-        both = open_.all(axis=1)
-        found = list(too_few(self.records, both))
+        both = np.all(np.isinf(self.low) & np.isinf(self.high) | np.isnan(self.values), axis=1)
+        found = list(too_few(self.records, np.asarray(both)))
         for j, q in enumerate(self.chances):
             some = open_[:, j] & ~both
             if some.any():
@@ -191,8 +192,9 @@ def _shares(records: Records) -> Iterator[tuple[Array, float]]:
 class _Group:
     """Hold the sums of a group over the records of at most each distinct value, shape (m + 1,); the first are of none.
 
-    ``size`` are sums of terms ``w b``, ``squares`` those of ``n_h/(n_h−1) (w b)²``, and ``between`` (3,) arrays what the means of
-    strata take off the variance, in powers of q. ``own`` is the sum of squares that the group's own records cause.
+    ``size`` are sums of terms ``w b``, ``squares`` those of ``n_h/(n_h−1) (w b)²``, and ``between`` (3,) arrays what
+    the means of strata take off the variance, in powers of q. ``own`` is the sum of squares that the group's own
+    records cause.
     """
 
     points: Array
@@ -317,5 +319,5 @@ def _code(equations: Sequence[Equation], points: Array, g: int, q: float, level:
     above, below = score >= least * error, score <= most * error
     low = points[np.argmax(above)] if above.any() else points[0]
     # F just below a point is F at the one before; below the first it is 0.
-    high = points[min(len(points) - 1, len(below) - np.argmax(below[::-1]))] if below.any() else points[0]
+    high = points[min(len(points) - 1, len(below) - int(np.argmax(below[::-1])))] if below.any() else points[0]
     return float(points[place]), float(min(low, points[place])), float(max(high, points[place]))

@@ -93,7 +93,7 @@ class Estimate:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each thing that must be known before the numbers are used; shown wherever the estimate is."""
+        """One sentence for each thing to know before the numbers are used; shown wherever the estimate is."""
         return tuple(getattr(self.law, "warnings", ()))
 
     @property
@@ -223,7 +223,9 @@ class _Scaled:
 
 def _plain(array: Array) -> Any:
     """Return nested lists, None where a number is not finite."""
-    return np.where(np.isfinite(array), array.astype(object), None).tolist()
+    held = array.astype(object)
+    held[~np.isfinite(array)] = None
+    return held.tolist()
 
 
 def wald(value: Array, variance: Array, level: float) -> tuple[Array, Array]:
