@@ -57,8 +57,12 @@ class Equation:
             # What skewness adds to the quantile moves the end by standard errors at the root: Fieller's set with so
             # large a quantile would have no end in small groups that are well known.
             inner = np.clip(t, -quantile, quantile)
-            ends.append(fieller(self.score, self.variance, inner, self.records) - (t - inner) * error)
-        return np.where(known, ends[0], -np.inf), np.where(known, ends[1], np.inf)
+            with np.errstate(invalid="ignore", over="ignore"):
+                ends.append(fieller(self.score, self.variance, inner, self.records) - (t - inner) * error)
+        low, high = (
+            np.where(known & ~np.isnan(end), end, side * np.inf) for end, side in zip(ends, (-1, 1), strict=True)
+        )
+        return low, high
 
 
 def _root(score: Array) -> Array:

@@ -60,7 +60,8 @@ def quantile(
     >>> from postrand.matrix import TransitionMatrix
     >>> sex = Variable("sex", role="key", categories=("F", "M"))
     >>> pay = Variable("pay", role="other", type="double")
-    >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=Codebook((sex, pay)))
+    >>> law = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> mech = Mechanism({"sex": law}, codebook=Codebook((sex, pay)))
     >>> frame = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "pay": [10.0] * 60 + [20.0] * 40})
     >>> quantile(frame, "pay", mech, q=[0.5, 0.99]).value.tolist()
     [10.0, 20.0]
