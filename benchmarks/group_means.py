@@ -1,6 +1,6 @@
 """Study means and quantiles by a perturbed group: bias and coverage for many laws of y, populations drawn anew.
 
-Run ``python -m benchmarks.group_means [--quick]``; results go to benchmarks/results/group_means.{md,json}. The rows with
+Run ``python -m benchmarks.group_means [--quick]``; results go to benchmarks/results/group_means.{md,json}. Rows with
 ε "none" are the yardstick: the same interval on as many unperturbed records. Takes about ten minutes (--quick: one).
 """
 
