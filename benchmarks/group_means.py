@@ -6,6 +6,7 @@ Run ``python -m benchmarks.group_means [--quick]``; results go to benchmarks/res
 
 import argparse
 import functools
+import itertools
 import json
 import math
 import time
@@ -94,7 +95,7 @@ def cell(rng, law, n, epsilon, intervals):
     for _ in range(-(-intervals // 4)):
         found = fitted(draw(rng, law, n, epsilon))
         low, high = found.bounds(np.zeros(4), 0.95)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # nan where a group's estimated size is not positive
             wald = np.abs(found.value - true) <= Z * np.sqrt(found.variance("total"))
         few = found.equation.degrees < group_law.FEW
         rows.append((found.value - true, (low <= true) & (true <= high), np.isfinite(high - low), wald, few))
@@ -213,9 +214,13 @@ def main():
     quick = parser.parse_args().quick
     start, rng = time.perf_counter(), np.random.default_rng(14)
     intervals, sizes = (400, (300, 2_000)) if quick else (INTERVALS, (300, 2_000, 20_000))
-    means = [cell(rng, law, n, e, intervals) for law in LAWS for n in sizes for e in EPSILONS]
-    quantiles = [quantile_cell(rng, n, e, intervals if n < 20_000 else intervals // 4) for n in sizes for e in EPSILONS]
     real = real_cases(10 if quick else 50)
+    print(table(real), flush=True)
+    means = []
+    for law, n, epsilon in itertools.product(LAWS, sizes, EPSILONS):
+        means.append(cell(rng, law, n, epsilon, intervals))
+        print(table(means[-1:]).splitlines()[-1], flush=True)
+    quantiles = [quantile_cell(rng, n, e, intervals if n < 20_000 else intervals // 4) for n in sizes for e in EPSILONS]
     short = verdict(means) + verdict(quantiles)
     text = [f"Means by group: {len(means)} cells\n", table(means), "\nQuantiles .1, .5, .9 by group, lognormal y\n"]
     text += [table(quantiles), "\nReal cases\n", table(real), "\nBelow 95 % at 1 % after Bonferroni:\n"]
