@@ -308,7 +308,7 @@ def few_values(records: Records, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
     if not chosen.any():
         return ()
     where = f" of {group_names(records, chosen)}" if records.layout.shape else ""
-    return (f"A few values decide the estimate{where}: its interval may miss the truth more often than it says.",)
+    return (f"A few values decide the estimate{where}: its interval is wide because of them, and rests on them.",)
 
 
 def group_names(records: Records, chosen: NDArray[np.bool_]) -> str:
