@@ -294,3 +294,61 @@ def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch
     result = call("design", "--plan", started / "plan.toml")
     assert result.exit_code == 0
     assert result.stderr == "postrand: warning: this matrix cannot be inverted\n"
+
+
+@pytest.fixture
+def released(started):
+    assert call("protect", "--plan", started / "plan.toml", "--out", started / "out", "--seed", 3).exit_code == 0
+    return started / "out"
+
+
+def test_estimate_answers_each_question_as_the_library_does(released, tmp_path):
+    from postrand import estimate
+    from postrand.release import read
+
+    release = read(released)
+    frame, mechanism = release.frame(), release.mechanism
+    asked = {
+        ("--mean", "pay", "--by", "area"): estimate.mean(frame, "pay", mechanism, by="area"),
+        ("--total", "pay", "--by", "area,sex"): estimate.total(frame, "pay", mechanism, by=("area", "sex")),
+        ("--mean", "pay"): estimate.mean(frame, "pay", mechanism),
+        ("--quantile", "pay", "--q", "0.1,0.9"): estimate.quantile(frame, "pay", mechanism, [0.1, 0.9]),
+        ("--quantile", "pay", "--by", "sex"): estimate.quantile(frame, "pay", mechanism, by="sex"),
+        ("--table", "sex", "--method", "likelihood"): estimate.maximum_likelihood(frame, ["sex"], mechanism),
+        ("--table", "sex", "--method", "unbiased"): estimate.table(frame, ["sex"], mechanism),
+    }
+    assert call("estimate", released, "--mean", "pay", "--strata", "pay").exit_code == 8  # one record in each
+    for words, found in asked.items():
+        assert call("estimate", released, *words).stdout == f"{found}\n"
+        code, plain = answer("estimate", released, *words)
+        assert (code, plain) == (0, json.loads(json.dumps(found.to_dict())))
+    call("estimate", released, "--mean", "pay", "--by", "area", "--excel", tmp_path / "mean.xlsx")
+    assert (tmp_path / "mean.xlsx").read_bytes().startswith(b"PK")
+
+
+def test_estimate_fits_regressions(released):
+    pytest.importorskip("formulaic")
+    shown = call("estimate", released, "--regression", "pay ~ C(area)")
+    assert (shown.exit_code, "Linear regression: pay ~ C(area)" in shown.stdout) == (0, True), shown.output
+    code, plain = answer("estimate", released, "--regression", "pay ~ C(area)", "--family", "linear")
+    assert (code, plain["formula"], plain["family"]) == (0, "pay ~ C(area)", "linear")
+    assert call("estimate", released, "--regression", "pay ~ C(area)", "--family", "cubic").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no question is asked"),
+        (["--mean", "pay", "--table", "sex"], "several questions are asked at once"),
+        (["--table", "sex", "--by", "area"], "--by does not go with --table"),
+        (["--mean", "pay", "--q", "0.5"], "--q does not go with --mean"),
+        (["--table", "sex", "--method", "magic"], "unknown method 'magic' of a table"),
+        (["--ratio", "pay"], "--ratio does not name two variables"),
+        (["--quantile", "pay", "--q", "half"], "not a list of numbers"),
+        (["--quantile", "pay", "--q", "2"], "not the chances of quantiles"),
+        (["--mean", ","], "nothing is named"),
+    ],
+)
+def test_a_question_that_cannot_be_meant_is_refused(released, words, said):
+    refused = call("estimate", released, *words)
+    assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from postrand import __version__
+from postrand.cli_estimate import answer, estimate_options
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.stopping import Stopped, stoppable
 
@@ -409,21 +410,15 @@ def report(directory: Path, out: Path | None) -> Result:
 
 @command
 @click.argument("directory", type=FOLDER)
-@click.option("--table", required=True, metavar="A,B", help="Variables of the table.")
-@click.option("--weights", metavar="W", help="Sampling weight, a released variable.")
-@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the table to this new Excel file too.")
-def estimate(directory: Path, table: str, weights: str | None, excel: Path | None) -> Result:
-    """Estimate a table of true shares from a release."""
-    from postrand import estimate as estimation
-    from postrand.release import read
+@estimate_options
+@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
+def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
+    """Answer one question about the true records from a release.
 
-    release = read(directory)
-    result = estimation.table(release.frame(), names(table), release.mechanism, weights=weights)
-    if excel is not None:
-        from postrand.formats.excel import write_tables
-
-        write_tables(excel, {" by ".join(result.variables): result.to_arrow()})
-    return result.to_dict(), str(result)
+    Name one of --table, --mean, --total, --ratio, --quantile and --regression. Everything is corrected for the
+    perturbation, and standard errors include it.
+    """
+    return answer(directory, excel, choices)
 
 
 @command

@@ -3,10 +3,12 @@
 from postrand.estimate.em import maximum_likelihood
 from postrand.estimate.export import r_files
 from postrand.estimate.functionals import Ratio, identified, odds_ratio, quantities, ratio
+from postrand.estimate.groups import mean, ratio_of_totals, total
 from postrand.estimate.hypotheses import ChiSquared
 from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
 from postrand.estimate.hypotheses import independence_test as test_independence
 from postrand.estimate.planning import Precision, expected_precision
+from postrand.estimate.quantiles import quantile
 from postrand.estimate.recognition import Candidates, candidates
 from postrand.estimate.regression import Regression, regression
 from postrand.estimate.regression_simex import Simex, mcsimex
@@ -29,13 +31,17 @@ __all__ = [
     "identified",
     "maximum_likelihood",
     "mcsimex",
+    "mean",
     "odds_ratio",
     "proportions",
+    "quantile",
     "quantities",
     "r_files",
     "ratio",
+    "ratio_of_totals",
     "regression",
     "table",
     "test_goodness_of_fit",
     "test_independence",
+    "total",
 ]

@@ -150,16 +150,20 @@ def apply_squares(operators: Sequence[Operator], tensor: Array) -> Array:
     return apply([None if b is None else b * b for b in operators], tensor)
 
 
-def apply_pairs(operators: Sequence[Operator], tensor: Array) -> Array:
-    """Return ``B diag(tensor) Bᵀ``, shape (L, L) in C order, from products of pairs along each axis."""
+def apply_pairs(operators: Sequence[Operator], tensor: Array, right: Sequence[Operator] | None = None) -> Array:
+    """Return ``B diag(tensor) Cᵀ``, shape (L, L) in C order, from products of pairs along each axis.
+
+    ``right`` are the operators of C, of the same shapes as B's; by default C is B.
+    """
     sizes = [size if b is None else len(b) for b, size in zip(operators, tensor.shape, strict=True)]
     doubled = tensor
-    for axis, operator in enumerate(operators):
+    for axis, (left, other) in enumerate(zip(operators, operators if right is None else right, strict=True)):
         moved = np.moveaxis(doubled, axis, 0)
-        b = np.eye(len(moved)) if operator is None else operator
+        b = np.eye(len(moved)) if left is None else left
+        c = np.eye(len(moved)) if other is None else other
         flat = moved.reshape(len(moved), -1)
         # Row by row: all pairs of rows at once would take a row's room for each pair.
-        pairs = np.concatenate([(b * row) @ flat for row in b]).reshape(-1, *moved.shape[1:])
+        pairs = np.concatenate([(c * row) @ flat for row in b]).reshape(-1, *moved.shape[1:])
         doubled = np.moveaxis(pairs, 0, axis)
     doubled = doubled.reshape([s for size in sizes for s in (size, size)])
     order = [*range(0, 2 * len(sizes), 2), *range(1, 2 * len(sizes), 2)]

@@ -283,7 +283,7 @@ def _over_cells(layout: Layout, name: str, functional: ArrayLike) -> Array:
 def _solver(layout: Layout) -> _Solver:
     """Return the function that gives b with ``M b = c`` over the axes, or None where c is not in the range of M."""
     matrices = [axis.matrix for axis in layout.axes]
-    inverses = [None if m is None else _inverse(m) for m in matrices]
+    inverses = [None if m is None else inverse(m) for m in matrices]
     forward = [None if m is None else m.times for m in matrices]
 
     def solve(c: Array) -> Array | None:
@@ -293,7 +293,7 @@ def _solver(layout: Layout) -> _Solver:
     return solve
 
 
-def _inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
+def inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
     """Return ``M^-1``, or the pseudo-inverse where there is none."""
     try:
         return matrix.factor().solve

@@ -104,23 +104,26 @@ class Estimate:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence if there are numbers that say nothing; shown wherever the estimate is.
+        """One sentence for each thing to know before the numbers are used; shown wherever the estimate is.
 
-        A cell is named when its 95% interval is at least 0.9 times as long as the range of all possible values (for
-        shares [0, 1]): as long as if there were three or four unperturbed records.
+        What the estimator's own law says comes first. A cell is named when its 95% interval is at least 0.9 times as
+        long as the range of all possible values (for shares [0, 1]): as long as if there were three or four unperturbed
+        records.
         """
+        said = tuple(getattr(self.law, "warnings", ()))
         if self.span is None:
-            return ()
+            return said
         low, high = self.interval()
         length, span = (high - low).ravel(), np.broadcast_to(self.span, self.value.shape).ravel()
         blank = np.flatnonzero((length >= BLANK * span) & (span > 0))
         if not blank.size:
-            return ()
+            return said
         whole = blank.size == length.size and length.size > MAX_NAMED
         which = f"all {length.size:,} cells" if whole else self._named(blank)
         fix = "merge categories, use fewer variables"
         fix += ", or ask for a release with a larger ε" if self.perturbed else ", or more records"
         return (
+            *said,
             f"The 95% interval is about as wide as all that is possible: {which}. Do not use these numbers: {fix}.",
         )
 
@@ -201,7 +204,7 @@ class Estimate:
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
         low, high = self.interval(level)
-        cells = np.indices(self.value.shape).reshape(self.value.ndim, -1)
+        cells = np.indices(self.value.shape).reshape(self.value.ndim, self.value.size)
         columns: dict[str, Any] = {
             name: pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(texts, pa.string()))
             for name, texts, index in zip(self.variables, self.labels, cells, strict=True)
@@ -210,15 +213,15 @@ class Estimate:
         return pa.table(columns | {name: pa.array(array.ravel()) for name, array in numbers.items()})
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return plain data for JSON; a number that is not finite is None (an interval without an end)."""
         low, high = self.interval(level)
         return {
             "variables": list(self.variables),
             "labels": [list(texts) for texts in self.labels],
-            "estimate": self.value.tolist(),
-            "standard_error": self.standard_error.tolist(),
-            "lower": low.tolist(),
-            "upper": high.tolist(),
+            "estimate": _plain(self.value),
+            "standard_error": _plain(self.standard_error),
+            "lower": _plain(low),
+            "upper": _plain(high),
             "level": level,
             "records": self.records,
             "dropped": self.dropped,
@@ -258,6 +261,13 @@ class _Scaled:
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         low, high = self.law.bounds(value / self.factor, level)
         return low * self.factor, high * self.factor
+
+
+def _plain(array: Array) -> Any:
+    """Return nested lists, None where a number is not finite."""
+    held = array.astype(object)
+    held[~np.isfinite(array)] = None
+    return held.tolist()
 
 
 def wald(value: Array, variance: Array, level: float) -> tuple[Array, Array]:

@@ -1,0 +1,182 @@
+"""Means, totals and ratios of totals by group: right whatever the law of the variable, where groups are perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from postrand.errors import UsageError, sentence
+from postrand.estimate.axes import Array
+from postrand.estimate.group_data import Measure, Records, answered, measure, read
+from postrand.estimate.group_law import GroupLaw, equation
+from postrand.estimate.result import Estimate
+from postrand.mechanism import Mechanism
+
+
+def mean(
+    frame: Any,
+    variable: str,
+    mechanism: Mechanism,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+) -> Estimate:
+    """Estimate the mean of a variable, in each group of ``by``, whatever the law of the variable.
+
+    Solves ``Σ_i w_i B[r_i, g] (y_i − μ_g) = 0``, ``B = M^-1`` with the true categories of M as rows: the left side is
+    unbiased for that of the true records. ``value`` has one axis for each variable of ``by``, categories in codebook
+    order; without ``by`` it is one number. The variable is an unperturbed number, or a perturbed one whose categories
+    are numbers (``missing`` as a category is left out of numerator and denominator). The interval is Fieller's, with
+    the skewness removed (Hall, 1992): a value is in it where the equation at that value is not far from 0. A group
+    whose size cannot be told from zero has a value that says little, an infinite interval, and a sentence in
+    ``warnings``.
+
+    Parameters
+    ----------
+    frame
+        The released records: a pandas, polars or pyarrow table. A record in which a variable is missing is left out,
+        and the result says how many were.
+    by
+        A variable, or several, perturbed or not, each with categories.
+    weights
+        A released column of sampling weights.
+    strata
+        A released, unperturbed column of sampling strata; variation between strata then does not count.
+
+    Raises
+    ------
+    UsageError
+        If a variable is named twice, or weights or strata are perturbed.
+    DataError
+        If the data do not fit the mechanism, or the variable is not made of numbers.
+    EstimationError
+        If the release does not identify the groups, or the variable was released by a law on ranks.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from postrand.codebook import Codebook, Variable
+    >>> from postrand.matrix import TransitionMatrix
+    >>> sex = Variable("sex", role="key", categories=("F", "M"))
+    >>> pay = Variable("pay", role="other", type="double")
+    >>> law = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> mech = Mechanism({"sex": law}, codebook=Codebook((sex, pay)))
+    >>> frame = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "pay": [10.0] * 60 + [20.0] * 40})
+    >>> mean(frame, "pay", mech, by="sex").value.round(4).tolist()
+    [7.1429, 30.0]
+
+    By hand: of F there are 1.5 × 60 − 0.5 × 40 = 70 records, with 1.5 × 600 − 0.5 × 800 = 500 of pay.
+
+    References
+    ----------
+    Fieller (1954), J. R. Statist. Soc. B 16, 175-185; Hall (1992), J. R. Statist. Soc. B 54, 221-228.
+    """
+    records = read(frame, [variable], mechanism, by, weights, strata)
+    one = answered(records, [variable])
+    return _result(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
+
+
+def total(
+    frame: Any,
+    variable: str,
+    mechanism: Mechanism,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+) -> Estimate:
+    """Estimate the total of a variable over the records, or with weights over the population, in each group of ``by``.
+
+    ``T_g = Σ_i w_i B[r_i, g] y_i``, unbiased. Its covariance is that of a sum over independent records: the number of
+    records of a group, and unequal weights, vary too. Everything else is as for :func:`mean`.
+    """
+    records = read(frame, [variable], mechanism, by, weights, strata)
+    return _result(records, measure(records, variable), None, mechanism, (variable,), f"total of {variable}")
+
+
+def ratio_of_totals(
+    frame: Any,
+    numerator: str,
+    denominator: str,
+    mechanism: Mechanism,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+) -> Estimate:
+    """Estimate the ratio of the totals of two variables, in each group of ``by``.
+
+    Solves ``Σ_i w_i B[r_i, g] (a_i − μ_g d_i) = 0`` over the records where neither is missing. A group whose
+    denominator cannot be told from zero, or is negative, has an infinite interval. Everything else is as for
+    :func:`mean`.
+
+    Raises
+    ------
+    UsageError
+        If the two are the same variable.
+    """
+    if numerator == denominator:
+        raise UsageError(sentence("numerator and denominator are the same variable", got=repr(numerator)))
+    names = (numerator, denominator)
+    records = read(frame, names, mechanism, by, weights, strata)
+    present = answered(records, names)
+    above, below = (measure(records, n).times(present) for n in names)
+    return _result(records, above, below, mechanism, names, f"ratio of the totals of {numerator} and {denominator}")
+
+
+def _result(
+    records: Records,
+    numerator: Measure,
+    denominator: Measure | None,
+    mechanism: Mechanism,
+    variables: Sequence[str],
+    what: str,
+) -> Estimate:
+    shift, scale, inner = standardised(records, numerator, denominator)
+    if denominator is None:
+        scale *= records.unit
+    law = GroupLaw(records, inner, denominator, shift, scale, equation(records, inner, denominator))
+    return estimate_of(records, mechanism, variables, what, law.value.reshape(records.layout.shape), law)
+
+
+def estimate_of(
+    records: Records, mechanism: Mechanism, variables: Sequence[str], what: str, value: Array, law: Any
+) -> Estimate:
+    """Return the result of a group statistic."""
+    groups = records.layout.variables
+    method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
+    return Estimate(
+        variables=groups,
+        labels=records.layout.labels,
+        value=value,
+        law=law,
+        records=records.count,
+        total=records.total,
+        dropped=records.dropped,
+        method=method,
+        perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
+    )
+
+
+def standardised(records: Records, numerator: Measure, denominator: Measure | None) -> tuple[float, float, Measure]:
+    """Return shift, scale, and the numerator as ``(numerator − shift × denominator) / scale``.
+
+    Sums of powers of values far from 0 lose digits, and huge ones overflow: so they are taken about the middle.
+    """
+    parts = [numerator.values, *numerator.functions]
+    shift = 0.0
+    held = [i for i, part in enumerate(parts) if part is not None]
+    if len(held) != 1:
+        return shift, 1.0, numerator
+    at, part = held[0], parts[held[0]]
+    assert part is not None
+    if denominator is not None:
+        below = [denominator.values, *denominator.functions]
+        if all(b is None for i, b in enumerate(below) if i != at):
+            base = np.ones(len(part)) if below[at] is None else below[at]
+            assert base is not None
+            shift = float(part.mean() / base.mean()) if base.mean() else 0.0
+            part = part - shift * base
+    scale = float(np.abs(part).max()) or 1.0
+    parts[at] = part / scale
+    return shift, scale, Measure(parts[0], tuple(parts[1:]))
