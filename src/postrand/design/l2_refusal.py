@@ -60,7 +60,7 @@ def refusal(problem: Problem, error: Infeasible) -> DesignError:
 
 
 def multipliers(problem: Problem) -> Multipliers:
-    """Return the multipliers of the programme that misses C1 and the kept margins by as little as possible."""
+    """Return the multipliers of the programme that misses the conditions, but for the diagonal, by as little as possible."""
     cells, moves, pairs = problem.cells(0.0), problem.moves, problem.conditions()
     for _ in range(_ROUNDS):
         found, duals = _least_missed(problem, cells, pairs)
@@ -118,14 +118,14 @@ def _least(problem: Problem, W: NDArray[Any]) -> Fraction:
 
 
 def _least_missed(problem: Problem, cells: Cells, pairs: Pairs) -> tuple[Vector, Vector]:
-    """Return moves that miss C1 and the margins least, and the multipliers: C1, diagonal, ratios, margins twice."""
+    """Return moves that miss C1, ratios and margins least, and the multipliers: C1, diagonal, ratios, margins twice."""
     moves = problem.moves
     named = problem.rows(moves, cells, pairs)
     kept = named.pop("invariant", None)
     arguments = programme(np.zeros(len(moves)), problem.unit[moves.rows], named)
     A, size = arguments["A_ub"], len(arguments["c"])
-    slack = np.zeros(A.shape[0])
-    slack[: len(pairs)] = -1
+    slack = np.full(A.shape[0], -1.0)
+    slack[len(pairs) : len(pairs) + problem.types.size] = 0  # the diagonal is kept, all else may be missed
     right = arguments["b_ub"]
     if kept is not None:
         wide = hstack([kept.A, csr_array((kept.A.shape[0], size - len(moves)))])
