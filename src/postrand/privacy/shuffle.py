@@ -32,7 +32,7 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.plain import finite, is_whole
 
 _MOST = 10**12
-_GRID = 4096
+_GRID = 1024
 """Numbers of clones at which δ_c is evaluated; below so many possible values, all of them."""
 
 _UNLIKELY = 100.0
@@ -48,7 +48,7 @@ _LARGEST_EXPONENT = 700.0
 def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
     """Return an upper bound of δ(ε) for ``records`` shuffled outputs of ε0-DP randomisers, neighbours differing in one.
 
-    It is within 1e-10 of the numerical bound of the theorem up to 10^6 records, and takes the same time for 10^12.
+    Sums over at most 1,025 numbers of clones, whatever the number of records.
 
     Raises
     ------
