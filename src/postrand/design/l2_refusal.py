@@ -60,7 +60,7 @@ def refusal(problem: Problem, error: Infeasible) -> DesignError:
 
 
 def multipliers(problem: Problem) -> Multipliers:
-    """Return the multipliers of the programme that misses the conditions, but for the diagonal, by as little as possible."""
+    """Return the multipliers of the programme that misses the conditions least (never the diagonal)."""
     cells, moves, pairs = problem.cells(0.0), problem.moves, problem.conditions()
     for _ in range(_ROUNDS):
         found, duals = _least_missed(problem, cells, pairs)

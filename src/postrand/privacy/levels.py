@@ -79,8 +79,8 @@ def zcdp(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> float:
 
     ``(a-1) D_a`` is convex in a, so between two orders it lies below its chord, and beyond the last order the ratio is
     at most ``ε / a``: intervals are halved until that settles it. Close to order 1, ``D_a <= D_1 + (a-1) ε²/2`` (a
-    variance of log ratios within ±ε is at most ε²). At most ``ε²/2`` (Bun & Steinke 2016, Proposition 3.3). Never below ρ; above it
-    by at most 3e-6 of ρ for ε >= 0.05 and 2e-4 for ε >= 0.001.
+    variance of log ratios within ±ε is at most ε²). At most ``ε²/2`` (Bun & Steinke 2016, Proposition 3.3).
+    Never below ρ; above it by at most 3e-6 of ρ for ε >= 0.05 and 2e-4 for ε >= 0.001.
 
     Examples
     --------
