@@ -84,7 +84,6 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
     "proportions": lambda c: estimate.proportions(c.frame, "g", c.mechanism, c.weights, c.strata),
     "table": lambda c: estimate.table(c.frame, ["g", "h"], c.mechanism, c.weights, c.strata),
     "clear table": lambda c: estimate.table(c.frame, ["h", "y"], c.mechanism, c.weights, c.strata),
-    "maximum_likelihood": lambda c: estimate.maximum_likelihood(c.frame, ["g"], c.mechanism, c.weights, c.strata),
     "quantities": lambda c: estimate.quantities(
         c.frame,
         ["g"],
@@ -93,7 +92,7 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
         c.weights,
         c.strata,
     ),
-    "identified": lambda c: estimate.identified(c.frame, "g", c.mechanism, c.weights, c.strata),
+    "identified": lambda c: estimate.identified(c.frame, "h", c.mechanism, c.weights, c.strata),
     "ratio": ratio,
     "odds_ratio": lambda c: estimate.odds_ratio(
         c.frame, "g", "h", c.mechanism, two(c), ("a", "b"), c.weights, c.strata
