@@ -33,9 +33,10 @@ MANY_MOVES = 10_000
 class LeastLoss:
     """Search the matrix of least L2 loss under C1, with ε-DP and invariant margins in the same programme if asked.
 
-    The L2 loss is not convex and is the same for every relabelling of the released categories, so what is found is a
-    best local optimum near the identity: starting from the fewest expected changes (a linear programme), the smallest
-    diagonal allowed is lowered step by step. ``details["stationarity"]`` is the most that any feasible direction could
+    The L2 loss is not convex and is the same for every relabelling of the released categories, so what is found is the
+    best of several local optima near the identity: starting from the fewest expected changes (a linear programme), the
+    smallest diagonal allowed is lowered step by step; then other starts are tried. Conditions are linear: only a problem
+    proven infeasible in integers is refused. ``details["stationarity"]`` is the most that any feasible direction could
     still gain to first order, relative: a linear programme over *all* conditions and *all* moves of types that occur.
 
     With ``reach="cover"`` only frequent types (``U0 >= 1/α``) change, and only into types that occur less often (CHR
@@ -52,12 +53,13 @@ class LeastLoss:
     invariant
         Sets of key variables whose margins keep their expectation, ``U0ᵀM`` summed over the other keys.
     start
-        A transition matrix to start from, row by row, instead of the fewest changes: for a search from elsewhere.
+        One more matrix to start from, row by row. Where it meets all conditions itself (kept margins within 1e-6
+        records), the answer is not worse.
 
     Raises
     ------
     DesignError
-        If an option is out of range, or the start is not a transition matrix that can be inverted.
+        If an option is out of range, no matrix meets the conditions, or the start is not a transition matrix that can be inverted.
 
     Examples
     --------
