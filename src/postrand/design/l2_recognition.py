@@ -35,9 +35,10 @@ class LeastLoss:
 
     The L2 loss is not convex and is the same for every relabelling of the released categories, so what is found is the
     best of several local optima near the identity: starting from the fewest expected changes (a linear programme), the
-    smallest diagonal allowed is lowered step by step; then other starts are tried. Conditions are linear: only a problem
-    proven infeasible in integers is refused. ``details["stationarity"]`` is the most that any feasible direction could
-    still gain to first order, relative: a linear programme over *all* conditions and *all* moves of types that occur.
+    smallest diagonal allowed is lowered step by step; then other starts are tried. Conditions are linear: only a
+    problem proven infeasible in integers is refused. ``details["stationarity"]`` is the most that any feasible
+    direction could still gain to first order, relative: a linear programme over *all* conditions and *all* moves of
+    types that occur.
 
     With ``reach="cover"`` only frequent types (``U0 >= 1/α``) change, and only into types that occur less often (CHR
     §4, for large domains). Types that are changed into are then never changed themselves, so the loss is convex there,
@@ -59,7 +60,8 @@ class LeastLoss:
     Raises
     ------
     DesignError
-        If an option is out of range, no matrix meets the conditions, or the start is not a transition matrix that can be inverted.
+        If an option is out of range, no matrix meets the conditions, or the start is not a transition matrix that can
+        be inverted.
 
     Examples
     --------
