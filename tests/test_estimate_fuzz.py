@@ -71,9 +71,13 @@ def case(seed: int) -> Case:
     return Case(pa.table(data), mechanism, rng.choice([None, "w"]), rng.choice([None, "s"]))
 
 
+def labels(c: Case) -> tuple[str, ...]:
+    assert c.mechanism.codebook is not None
+    return tuple(map(str, c.mechanism.codebook["g"].categories))
+
+
 def two(c: Case) -> tuple[str, str]:
-    categories = c.mechanism.codebook["g"].categories
-    return categories[0], categories[1]
+    return labels(c)[0], labels(c)[1]
 
 
 def ratio(c: Case) -> Any:
@@ -87,7 +91,7 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
     "quantities": lambda c: estimate.quantities(
         c.frame,
         ["g"],
-        {"first": np.eye(len(c.mechanism.codebook["g"].categories))[0]},
+        {"first": np.eye(len(labels(c)))[0]},
         c.mechanism,
         c.weights,
         c.strata,

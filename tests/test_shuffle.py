@@ -19,7 +19,7 @@ def enumerated(local_epsilon, records):
     one = mpmath.mpf(1)
     chance = mpmath.exp(-mpmath.mpf(local_epsilon))
     same = 1 / (1 + chance)
-    laws = ({}, {})
+    laws: tuple[dict, dict] = ({}, {})
     for c in range(records):
         clones = mpmath.binomial(records - 1, c) * chance**c * (one - chance) ** (records - 1 - c)
         for a in range(c + 1):
