@@ -1,5 +1,6 @@
 """The exact law: rounding, levels, refusals."""
 
+import hashlib
 import math
 from fractions import Fraction
 
@@ -160,3 +161,28 @@ def test_no_uniform_law_of_three_categories_is_exact():
         randomised_response(3, 1e-17)
     assert randomised_response(2, 1e-17).ratio == 1
     assert randomised_response(1, 1.0) == TransitionMatrix.identity(1)
+
+
+def test_matrices_are_equal_only_with_the_same_weights():
+    half = UNIT // 2
+    one = TransitionMatrix(np.array([[half, half], [half, half]]))
+    other = TransitionMatrix(np.array([[half, half], [half - 1, half + 1]]))
+    assert one == TransitionMatrix(one.weights.copy())
+    assert one != other
+    assert one != TransitionMatrix.identity(2)
+    assert one != TransitionMatrix(np.array([[UNIT, 0, 0]] * 3))
+    assert (hash(one) == hash(TransitionMatrix(one.weights.copy())), one == "law") == (True, False)
+    constant = randomised_response(3, 1.0)
+    assert constant == randomised_response(3, 1.0)
+    assert constant != randomised_response(3, 1.1)
+
+
+def test_the_digest_is_that_of_the_documented_bytes():
+    """Dense: a line and the weights by rows; in constant form: the diagonal and the weights off it, little-endian."""
+    dense = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    expected = b"postrand-matrix 2\n" + dense.weights.astype("<i8").tobytes()
+    assert dense.digest() == hashlib.sha256(expected).hexdigest()
+    constant = randomised_response(5_000, 3.0)
+    diagonal, off = constant.weights.diagonal(), int(constant.weights[0, 1])
+    parts = diagonal.astype("<i8").tobytes() + np.full(5_000, off, dtype="<i8").tobytes()
+    assert constant.digest() == hashlib.sha256(b"postrand-matrix 5000 constant\n" + parts).hexdigest()

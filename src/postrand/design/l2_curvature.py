@@ -51,6 +51,8 @@ class MoveLoss:
             return np.asarray((slope[own] + 2 * (self.weights / stays)[own] * (stays[own] + x)) / self.unit[own])
         active, (i, j) = self._active()
         G = L2Loss().gradient(self.matrix(y)[np.ix_(active, active)], self.weights[active])
+        if not np.isfinite(G).all():  # singular: no direction is better than another
+            return np.full(len(y), np.inf)
         return np.asarray((G[i, j] - G[i, i]) / self.unit[self.moves.rows])
 
     def slope(self, M: NDArray[np.float64], moves: Moves) -> Vector:

@@ -13,6 +13,10 @@ from postrand.design.l2_programme import Rows
 from postrand.errors import DesignError, sentence
 
 
+class NotConverged(DesignError):
+    """The interior point method found no point that meets its tolerances, from where it was started."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
     """A solution ``[y, z]`` with the multipliers of its rows (>= 0 where ``high`` binds) and what the solver says."""
@@ -24,14 +28,16 @@ class Point:
 
 
 def minimise(
-    objective: MoveLoss, rows: Rows, high: Vector, start: Vector, *, tolerance: float = 1e-9, limit: int = 3000
+    objective: MoveLoss, rows: Rows, high: Vector, start: Vector, *, tolerance: float = 1e-9, limit: int = 1000
 ) -> Point:
     """Minimise ``objective(y)`` over ``0 <= y <= high`` and the rows, from ``start`` = ``[y, z]``.
 
     Raises
     ------
+    NotConverged
+        If IPOPT stops without a point that meets its tolerances.
     DesignError
-        If IPOPT stops without a point that meets its tolerances, or casadi is not installed.
+        If casadi is not installed.
     """
     ca = _casadi()
     V, N = len(high), rows.A.shape[1]
@@ -44,6 +50,7 @@ def minimise(
         "no_nlp_grad": True,  # the gradients below are all that is needed
         "error_on_fail": False,
         "print_time": False,
+        "show_eval_warnings": False,  # a singular trial matrix has an infinite loss: IPOPT takes a shorter step
         "ipopt.print_level": 0,
         "ipopt.sb": "yes",
         "ipopt.tol": tolerance,
@@ -67,7 +74,7 @@ def minimise(
     stats = solver.stats()
     status = str(stats["return_status"])
     if status not in ("Solve_Succeeded", "Solved_To_Acceptable_Level"):
-        raise DesignError(
+        raise NotConverged(
             sentence(
                 "the interior point method did not converge",
                 got=status,

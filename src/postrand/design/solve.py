@@ -23,6 +23,9 @@ from postrand.objectives import MutualInformation, Objective
 from postrand.objectives.information import information
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
+_ROUNDING = 1e-12
+"""A bound may lie so much on the wrong side of the value, in the objective's unit, by rounding alone."""
+
 LEAST_EPSILON = 1e-9
 """Below it, rounding to multiples of 2^-53 decides more than the design does."""
 
@@ -90,7 +93,10 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
     simple = isinstance(objective, MutualInformation)
     value = information(matrix, prior.p) if simple else float(objective.value(matrix.array, prior.p))
     # The bound is proven for real numbers; a value above it can only be rounding in the last digits of either.
+    beyond = value - solution.bound if objective.maximise else solution.bound - value
     bound = max(solution.bound, value) if objective.maximise else min(solution.bound, value)
+    if beyond > OPTIMAL_GAP * abs(value) + _ROUNDING:  # a bound that its own matrix beats proves nothing
+        bound = math.inf if objective.maximise else -math.inf
     status, message = _verdict(value, bound, objective)
     if prior.p.max() == 1:
         message += " The prior puts all mass on one category: there is nothing to learn, and information is 0."

@@ -20,6 +20,7 @@ from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Mechanism
 
+_LARGEST_WEIGHT = 1e60
 MAX_CELLS = 1 << 25
 """A dense table of more cells than this (256 MB in float64) is refused."""
 
@@ -126,6 +127,9 @@ def tally(
         codebook_of(table, mechanism, list(dict.fromkeys(name for axis in layout.axes for name in axis.names))),
     )
     weight = None if weights is None else weight_column(table, weights)[present]
+    if weight is not None and weight.size and not weight.any():
+        what = "every record without a missing value has weight 0"
+        raise EstimationError(sentence(what, where=f"column {weights!r}", fix="use other weights or fewer variables"))
     group = np.zeros(1, dtype=np.int64) if strata is None else stratum_codes(table, strata)[present]
     return _count(layout, shape, codes, weight, group, table.num_rows)
 
@@ -195,6 +199,10 @@ def weight_column(table: pa.Table, name: str) -> Array:
         raise DataError(sentence("weights are not numbers", where=f"column {name!r}", got=column.type)) from None
     if column.null_count or not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise DataError(sentence("weights must be finite, not negative and not all zero", where=f"column {name!r}"))
+    if values.max() > _LARGEST_WEIGHT or values[values > 0].min() < 1 / _LARGEST_WEIGHT:
+        what = "a weight is too large or too small for its square to be summed"
+        wanted = f"0, or {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}"
+        raise DataError(sentence(what, where=f"column {name!r}", wanted=wanted, fix="divide the weights by their mean"))
     return np.asarray(values, dtype=np.float64)
 
 

@@ -7,8 +7,14 @@ post-processing of the pair
     (A + Δ, C - A + 1 - Δ)   and   (A + 1 - Δ, C - A + Δ),
     C ~ Binomial(n-1, e^-ε0),   A ~ Binomial(C, 1/2),   Δ ~ Bernoulli(e^ε0 / (e^ε0 + 1)).
 
-So the hockey-stick divergence of that pair is a δ(ε) for the shuffled file. It is summed numerically here, rounded
-up: the closed form of the same paper is several times looser, and that of the 2023 sequel has an erratum.
+So the hockey-stick divergence of that pair is a δ(ε) for the shuffled file. Given C = c it is
+
+    δ_c(ε) = g s P(A = l-1) - (e^ε - 1) P(A >= l),   g = 1 - e^(ε-ε0),   s = 1 / (1 + e^-ε0),
+
+with l the least first count that favours the first law: written so, nothing cancels however large ε0 is. One clone more
+is post-processing (a fair coin added to the counts), so δ_c falls as c grows, and rounding c *down* to a grid, and
+e^-ε0 down, only raises δ. It is summed numerically, rounded up: the closed form of the same paper is several times
+looser, and that of the 2023 sequel has an erratum.
 
 It covers the released file only if the rows are in random order, no ids are released, and no variable that identifies
 a record is released unperturbed. Otherwise records can be told apart and nothing is amplified.
@@ -19,18 +25,30 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.plain import finite, is_whole
 
-_TAIL = 1e-18
 _MOST = 10**12
-_SLACK = 1e-11  # of the positive part: more than the rounding of the binomial tails
+_GRID = 1024
+"""Numbers of clones at which δ_c is evaluated; below so many possible values, all of them."""
+
+_UNLIKELY = 100.0
+"""Fewer clones than the grid holds occur with a probability of at most e^-100, which counts in full."""
+
+_SLACK = 1e-11
+_SLACK_LARGE = 1e-8
+"""More than the relative rounding of the binomial laws here: up to 10^6 clones, and up to 10^12."""
+
+_LARGEST_EXPONENT = 700.0
 
 
 def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
     """Return an upper bound of δ(ε) for ``records`` shuffled outputs of ε0-DP randomisers, neighbours differing in one.
+
+    Sums over at most 1,025 numbers of clones, whatever the number of records.
 
     Raises
     ------
@@ -49,20 +67,18 @@ def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
         raise PrivacyError(sentence("epsilon is not a number >= 0", got=shown(epsilon, repr), wanted=">= 0"))
     if epsilon >= local_epsilon:
         return 0.0
-    same = 1 / (1 + math.exp(-local_epsilon))
-    clones = binom(records - 1, math.exp(-local_epsilon))
-    low, high = int(clones.ppf(_TAIL)), int(clones.isf(_TAIL))
-    c = np.arange(max(low - 1, 0), min(high + 1, records - 1) + 1)
-    # P/Q grows with the first count a, and exceeds e^ε where a/(c+1) is above this share.
-    share = (math.exp(epsilon) * same - (1 - same)) / ((2 * same - 1) * (1 + math.exp(epsilon)))
-    least = np.floor(share * (c + 1)) + 1
-    at_least_less_one, at_least = binom.sf(least - 2, c, 0.5), binom.sf(least - 1, c, 0.5)
-    gained = same * at_least_less_one + (1 - same) * at_least
-    paid = math.exp(epsilon) * ((1 - same) * at_least_less_one + same * at_least)
-    weight = clones.pmf(c)
-    outside = max(float(clones.cdf(c[0] - 1)), 0.0) + max(float(clones.sf(c[-1])), 0.0)
-    total = float(weight @ np.maximum(gained - paid, 0)) + _SLACK * float(weight @ gained) + outside
-    return min(total, 1.0)
+    chance = math.exp(-local_epsilon) * (1 - 1e-15)
+    gained: float = -math.expm1(epsilon - local_epsilon) / (1 + chance) * (1 + _SLACK)
+    if epsilon > _LARGEST_EXPONENT:
+        return min(gained, 1.0)  # no clone at all: the most that δ_c can be
+    low, grid = _clones(records - 1, chance)
+    levels = _given_clones(grid, epsilon, local_epsilon, gained)
+    levels = np.minimum.accumulate(levels)  # each bounds those of more clones, too
+    slack = 1 + float(_slack(records))
+    fewer = np.minimum(binom.cdf(grid[1:] - 1, records - 1, chance) * slack, 1.0)
+    # Σ_i P(grid_i <= C < grid_i+1) δ_i by parts: every factor is rounded up, none is subtracted.
+    total = float(levels[-1] + -np.diff(levels) @ fewer) * slack
+    return min(total + (math.exp(-_UNLIKELY) if low > 0 else 0.0), gained, 1.0)
 
 
 def shuffled_epsilon(local_epsilon: float, records: int, delta: float) -> float:
@@ -91,6 +107,37 @@ def shuffled_epsilon(local_epsilon: float, records: int, delta: float) -> float:
         if high - low < 1e-9 * high:
             break
     return high
+
+
+def _clones(others: int, chance: float) -> tuple[int, NDArray[np.float64]]:
+    """Return where the grid of numbers of clones begins, and the grid; the last stands for all larger ones.
+
+    ``P(C <= m - t) <= exp(-t²/2m)`` for a binomial C of mean m (Chernoff).
+    """
+    mean = others * chance
+    spread = math.sqrt(2 * mean * _UNLIKELY)
+    low = max(0, math.floor(mean - spread * (1 + 1e-9)) - 1)
+    high = min(others, math.ceil(mean + spread + _UNLIKELY))
+    step = max(1, -(-(high - low) // _GRID))
+    return low, np.arange(low, high + 1, step, dtype=np.float64)
+
+
+def _given_clones(
+    clones: NDArray[np.float64], epsilon: float, local_epsilon: float, gained: float
+) -> NDArray[np.float64]:
+    """Return an upper bound of δ_c for each number c of clones."""
+    paid = math.expm1(epsilon)
+    first, second = -math.expm1(epsilon - local_epsilon), paid - math.expm1(-local_epsilon)
+    # The first law is the likelier by more than e^ε where a / (c+1) is above this share.
+    least = np.minimum(np.floor(second / (first + second) * (clones + 1)), clones) + 1
+    slack = _slack(clones)
+    at, beyond = binom.pmf(least - 1, clones, 0.5), binom.sf(least - 1, clones, 0.5)
+    levels: NDArray[np.float64] = np.maximum(gained * at * (1 + slack) - paid * beyond * (1 - slack), 0.0)
+    return levels
+
+
+def _slack(size: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.asarray(size) <= 10**6, _SLACK, _SLACK_LARGE)
 
 
 def _check(local_epsilon: float, records: int) -> None:

@@ -1,0 +1,90 @@
+"""Rényi and zero-concentrated levels never round down: against sums with 40 digits, and within the stated tolerance."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.privacy.levels import renyi, zcdp
+
+
+def rows_of(matrix):
+    rows = sorted({tuple(int(w) for w in row) for row in matrix.weights})
+    return [[mpmath.mpf(w) / UNIT for w in row] for row in rows]
+
+
+def divergence(p, q, order):
+    """D_a of two exact rows, with a = 1 the Kullback–Leibler divergence."""
+    both = [(x, y) for x, y in zip(p, q, strict=True) if x or y]
+    if order == 1:
+        return sum(x * mpmath.log(x / y) for x, y in both)
+    return mpmath.log(sum(x**order * y ** (1 - order) for x, y in both)) / (order - 1)
+
+
+def largest_ratio(matrix):
+    """sup D_a / a over pairs of rows: a grid of orders, refined by golden section around its best."""
+    rows, best = rows_of(matrix), mpmath.mpf(0)
+    exponents = [mpmath.mpf(k) / 2 for k in range(-10, 9)]
+    for p in rows:
+        for q in rows:
+            if p is q:
+                continue
+
+            def ratio(u, p=p, q=q):
+                order = 1 + mpmath.mpf(10) ** u
+                return divergence(p, q, order) / order
+
+            values = [ratio(u) for u in exponents]
+            i = max(range(len(values)), key=values.__getitem__)
+            low, high = exponents[max(i - 1, 0)], exponents[min(i + 1, len(values) - 1)]
+            for _ in range(25):
+                a, b = low + (high - low) * 2 / 5, low + (high - low) * 3 / 5
+                low, high = (a, high) if ratio(a) < ratio(b) else (low, b)
+            best = max(best, divergence(p, q, 1), *values, ratio((low + high) / 2))
+    return best
+
+
+def law(seed, keep, size=3):
+    rng = np.random.default_rng(seed)
+    return TransitionMatrix.from_array(keep * rng.dirichlet(np.ones(size), size) + (1 - keep) / size)
+
+
+LAWS = [
+    *(randomised_response(size, epsilon) for size in (2, 4) for epsilon in (0.05, 0.3, 1.0, 4.0, 8.0)),
+    *(law(seed, keep) for seed, keep in enumerate((0.03, 0.3, 0.9))),
+]
+
+
+@pytest.mark.parametrize("matrix", LAWS, ids=lambda m: f"{m.size}-{m.epsilon:.3g}")
+def test_zcdp_is_never_below_the_truth_and_at_most_3e_6_above(matrix):
+    with mpmath.workdps(40):
+        truth = largest_ratio(matrix)
+        assert truth <= zcdp(matrix) <= truth * (1 + 3e-6)
+
+
+def test_zcdp_of_small_levels_and_of_blocks():
+    with mpmath.workdps(40):
+        for matrix, tolerance in ((randomised_response(4, 1e-3), 2e-4), (randomised_response(2, 1e-3), 2e-4)):
+            truth = largest_ratio(matrix)
+            assert truth <= zcdp(matrix) <= truth * (1 + tolerance)
+    one = randomised_response(3, 1.0)
+    assert zcdp([one, one]) == pytest.approx(2 * zcdp(one), rel=3e-6)
+
+
+@pytest.mark.parametrize("order", [1.001, 1.5, 2.0, 30.0])
+def test_renyi_is_never_below_the_truth(order):
+    with mpmath.workdps(40):
+        for matrix in LAWS:
+            rows = rows_of(matrix)
+            truth = max(divergence(p, q, mpmath.mpf(order)) for p in rows for q in rows if p is not q)
+            assert truth <= renyi(matrix, order) <= truth * (1 + 1e-6) + 1e-10
+
+
+def test_a_category_that_is_never_released_does_not_count():
+    """A column of zeros tells nothing: the levels are those of the matrix without it."""
+    with_zero = TransitionMatrix.from_array([[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.5, 0.5, 0.0]])
+    p, q = (0.75, 0.25), (0.25, 0.75)
+    for order in (1.5, 2.0, 10.0):
+        truth = np.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))) / (order - 1)
+        assert renyi(with_zero, order) == pytest.approx(truth, rel=1e-12)
+    assert zcdp(with_zero) == pytest.approx(zcdp(TransitionMatrix.from_array([p, q])), rel=3e-6)
