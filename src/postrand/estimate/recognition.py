@@ -14,7 +14,6 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
-
 STEPS, WORK = 200, 200_000_000
 """EM steps for the law of the other persons: at most so many, and fewer where steps times cells exceed WORK."""
 
@@ -52,10 +51,10 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
     where the last holds if each other person is released as k0 with probability b. Dividing by the observed count
     alone, ``a/N``, would be too low wherever few others can be released as k0.
 
-    ``posterior`` takes for b its mean over the other persons, whose law is the maximum likelihood one given the release;
-    it is computed with the target's type in that law and without it, and the larger of the two counts: a person whom
-    nobody in the file is like is no less at risk than it says, others are rather less. What remains is the error of
-    the estimated law, on either side. ``bound`` takes the least b of any type of person
+    ``posterior`` takes for b its mean over the other persons, with the maximum likelihood law given the release. It is
+    computed with the target's type in that law and without it, and the larger of the two counts: not too low for a
+    person whom nobody in the file is like, and rather too high for others. What remains is the error of the
+    estimated law, on either side. ``bound`` takes the least b of any type of person
     (``P(K=N)/P(K=N−1)`` rises with the b of every other person): it is never too low, and is reached where all others
     are of that type. Both are at most ``1/N``.
 

@@ -20,7 +20,7 @@ from postrand.risk.weights import check_weights, household_risk, individual_risk
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Hold the risk from two attackers: ``file`` knows that the target is in the file and knows M; ``register`` does not.
+    """Hold the risk from two attackers: ``file`` knows M and that the target is in the file, ``register`` does not.
 
     ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
     ``register_whole`` that of households with at least one, and all members identified; None where not known.

@@ -90,7 +90,9 @@ class Informed:
     releases: int
 
 
-def informed(truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray | None = None, seed: int = 0) -> Informed:
+def informed(
+    truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray | None = None, seed: int = 0
+) -> Informed:
     """Return what an informed attacker finds in a file with these true keys, released by ``law`` or as it is.
 
     The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
@@ -109,7 +111,7 @@ def informed(truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray 
 
     References
     ----------
-    Shlomo and Skinner (2010); El Emam and Dankar (2008) for the prosecutor; Benedetti and Franconi (1998) for households.
+    Shlomo and Skinner (2010); El Emam and Dankar (2008), the prosecutor; Benedetti and Franconi (1998), households.
 
     Examples
     --------
@@ -146,7 +148,8 @@ def _after(
 
     def matches(persons: int, part: slice) -> Matches:
         rates = np.array([(r[part].mean(), c[part].mean()) for r, c in zip(right, claims, strict=True)]).mean(axis=0)
-        return Matches(persons, *rates.tolist(), links=releases * right[0][part].size)
+        rate, claimed = rates.tolist()
+        return Matches(persons, rate, claimed, releases * right[0][part].size)
 
     known = [c[first] for c in claims]
     return Informed(

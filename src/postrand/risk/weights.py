@@ -126,8 +126,8 @@ def whole_household_risk(risk: FloatArray, household: IntArray) -> FloatArray:
 def _sum_over(values: FloatArray, household: IntArray) -> FloatArray:
     """Return the sum of the values of each record's household, shape (n,)."""
     _, member = np.unique(household, return_inverse=True)
-    summed: FloatArray = np.bincount(member, weights=values)[member]
-    return summed
+    summed = np.bincount(member, weights=values)
+    return np.asarray(summed[member], dtype=np.float64)
 
 
 def check_weights(weights: FloatArray, name: str) -> None:
