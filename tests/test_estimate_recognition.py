@@ -132,7 +132,7 @@ def test_one_person_of_a_type_that_nobody_else_has():
 
 @pytest.mark.parametrize("target", range(3))
 def test_the_bound_is_never_too_low_whoever_the_others_are(target):
-    """Every company of three others, every combination and count: the exact posterior given the count, by enumeration."""
+    """Every company of three others, combination and count: the exact posterior given the count, by enumeration."""
     law = TransitionMatrix.from_array([[0.75, 0.125, 0.125], [0.25, 0.5, 0.25], [0.0, 0.25, 0.75]])
     reached = 0
     for k, shown in itertools.product(range(3), range(1, 5)):
@@ -160,7 +160,8 @@ def test_the_posterior_is_not_too_low_for_a_person_whom_nobody_is_like():
     law = randomised_response(30, epsilon=3.0)
     rng = np.random.default_rng(5)
     cuts = np.cumsum(law.array, axis=1)
-    gaps, old = [], []
+    gaps: list[float] = []
+    old: list[float] = []
     while len(gaps) < 300:
         types = np.append(0, rng.integers(1, 30, 14))
         out = (rng.random((15, 1)) > cuts[types]).sum(axis=1)

@@ -18,7 +18,8 @@ CAPTION = (
     "keys of persons and that each of them is in the file, the matrices, and the released file. They link each person "
     "to the released record with the largest posterior probability. This attacker is the stronger one.",
     "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
-    "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and attacked. "
+    "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and "
+    "attacked. "
     f"A risk is called high above {THRESHOLD:g}.",
 )
 NOT_ESTIMATED = "not estimated: no sampling fraction or weight was given"
