@@ -88,6 +88,11 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
     "proportions": lambda c: estimate.proportions(c.frame, "g", c.mechanism, c.weights, c.strata),
     "table": lambda c: estimate.table(c.frame, ["g", "h"], c.mechanism, c.weights, c.strata),
     "clear table": lambda c: estimate.table(c.frame, ["h", "y"], c.mechanism, c.weights, c.strata),
+    "maximum_likelihood": lambda c: estimate.maximum_likelihood(c.frame, ["h"], c.mechanism, c.weights, c.strata),
+    "mean": lambda c: estimate.mean(c.frame, "x", c.mechanism, "g", c.weights, c.strata),
+    "total": lambda c: estimate.total(c.frame, "x", c.mechanism, ["h", "y"], c.weights, c.strata),
+    "ratio_of_totals": lambda c: estimate.ratio_of_totals(c.frame, "x", "w", c.mechanism, "h", None, c.strata),
+    "quantile": lambda c: estimate.quantile(c.frame, "x", c.mechanism, (0.1, 0.5), "h", c.weights, c.strata),
     "quantities": lambda c: estimate.quantities(
         c.frame,
         ["g"],
@@ -119,10 +124,10 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
 
 
 def silent_nan(result: Any) -> bool:
-    """Tell whether a result holds a nan in its estimate."""
+    """Tell whether a result holds a nan in its estimate, and no warning that says why."""
     if isinstance(result, tuple):
         return any(map(silent_nan, result))
-    if isinstance(result, (str, bytes)) or result is None:
+    if isinstance(result, (str, bytes)) or result is None or getattr(result, "warnings", ()):
         return False
     for name in ("value", "covariance", "statistic", "p_value", "coefficients"):
         found = getattr(result, name, None)
@@ -136,7 +141,9 @@ def failure(estimator: Callable[[Case], Any], c: Case) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            return "a nan without a word" if silent_nan(estimator(c)) else ""
+            result = estimator(c)
+            str(result)  # intervals and warnings too
+            return "a nan without a word" if silent_nan(result) else ""
         except PostrandError:
             return ""
         except Exception as error:

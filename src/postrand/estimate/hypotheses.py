@@ -210,6 +210,9 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n
         return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
     ratio = root.T @ _sandwich(slope, actual) @ root
     total, square = float(np.trace(ratio)), float((ratio * ratio).sum())
+    if not square > 0:  # for example one record in each stratum
+        what = "the records vary too little for a variance of the table"
+        raise EstimationError(sentence(what, fix="merge strata, or test without weights"))
     between = total**2 / square
     p_value = float(stats.f.sf(statistic / total, between, between * (n - 1)))
     return ChiSquared(statistic * freedom / total, freedom, p_value, method + ", second-order Rao–Scott")

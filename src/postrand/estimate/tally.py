@@ -130,7 +130,7 @@ def tally(
     if weight is not None and weight.size and not weight.any():
         what = "every record without a missing value has weight 0"
         raise EstimationError(sentence(what, where=f"column {weights!r}", fix="use other weights or fewer variables"))
-    group = np.zeros(1, dtype=np.int64) if strata is None else stratum_codes(table, strata)[present]
+    group = np.zeros(1, dtype=np.int64) if strata is None else _numbered(stratum_codes(table, strata)[present])
     return _count(layout, shape, codes, weight, group, table.num_rows)
 
 
@@ -228,6 +228,11 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
     if blocks:
         Mechanism(blocks, book)  # raises where a matrix does not fit the categories
     return book
+
+
+def _numbered(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the strata that have records 0, 1, ...: one whose records all miss a variable has no variance."""
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
 def _cell_of(axis: Axis, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
