@@ -29,7 +29,7 @@ ALL_SETS = 14
 MAX_GROUPS = 60
 """Beyond as many different values of the queries the programme takes minutes: the other matrices remain."""
 
-_ROWS = 120  # of the programme for several queries
+_ROWS = 60  # of the programme for several queries
 _LARGEST_EPSILON = 12.0
 """Beyond it randomised response is as good as the truth, and e^ε out of the solvers' range."""
 _MOST_SINGLE = 24  # queries whose own optima add up to a bound

@@ -41,7 +41,7 @@ class General:
     So is that of the whole record, for S <= 16.
     Expected changes: an exact linear programme. A user's objective is refused.
     Estimator variance is a convex programme over channels of any number of released symbols: its optimum is the bound,
-    of one query up to 60 different values and ε = 12, of several up to 14 and 120 / (queries + 1); beyond, weaker
+    of one query up to 60 different values and ε = 12, of several up to 14 and 60 / (queries + 1); beyond, weaker
     bounds. The matrix has S symbols at most: the best of those found near the optimum, of a two-symbol mechanism for
     each query (Duchi, Jordan & Wainwright 2018), and of the circulant and uniform off-diagonal ones. With few queries
     it is often singular: the queries can then be estimated (:func:`postrand.estimate.quantities`), single frequencies
