@@ -275,7 +275,8 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
         if task.shape is None or task.weights is None:
             sizes = [codebook[name].size for name in block.variables]
             cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
-            structure = Product.over(cells) if isinstance(block.structure, Product) else block.structure
+            asked = block.structure
+            structure = Product.over(cells, asked.floor) if isinstance(asked, Product) else asked
             made = solve(_prior(task, codebook), privacy, block.objective, structure)
         else:
             shape, weights = task.shape, task.weights
