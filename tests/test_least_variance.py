@@ -1,7 +1,6 @@
-"""Least variance of queries: the two-symbol mechanism, brute force over columns and answers, and a release end to end."""
+"""Least variance of queries: two symbols, brute force over columns and answers, a release."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from postrand.design import Circulant, DesignWarning, General, Symmetric, Unifor
 from postrand.design.fewer_symbols import downhill, merged, two_symbols
 from postrand.design.least_variance import Grouped, relaxed
 from postrand.design.variance_pricing import Multipliers, price_all, price_one
+from postrand.errors import EstimationError
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation
 from postrand.privacy import DifferentialPrivacy
 
@@ -27,7 +27,7 @@ def two_symbol_variance(query, p, epsilon):
     return reach**2 - (p @ query - (low + high) / 2) ** 2
 
 
-def least_by_grid(query, p, epsilon, points=801):
+def least_by_grid(query, p, epsilon, points=401):
     """Brute force: all sets and a fine grid of answers; the least variance with answers of the grid."""
     size = query.size
     centred = query - p @ query
@@ -41,7 +41,7 @@ def least_by_grid(query, p, epsilon, points=801):
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
-@pytest.mark.parametrize("size", [2, 3, 4, 7, 11])
+@pytest.mark.parametrize("size", [2, 4, 9])
 def test_the_mean_of_scores_is_never_worse_than_by_two_symbols(size, epsilon):
     scores = np.arange(size, dtype=float)
     for p in (np.full(size, 1 / size), np.random.default_rng(size).dirichlet(np.ones(size))):
@@ -52,12 +52,12 @@ def test_the_mean_of_scores_is_never_worse_than_by_two_symbols(size, epsilon):
         assert DifferentialPrivacy(epsilon).check([found.matrix]).holds
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", [1.0])
 def test_twenty_scores_are_within_a_hundredth_of_every_channel(epsilon):
     p, scores = np.full(20, 0.05), np.arange(20.0)
     found = design(p, DifferentialPrivacy(epsilon), EstimatorVariance(queries=(scores,)), General())
     assert found.relative_gap < 0.01
-    assert found.value < two_symbol_variance(scores, p, epsilon) * (0.99 if epsilon < 1 else 0.7)
+    assert found.value < two_symbol_variance(scores, p, epsilon) * 0.93
     usual = design(p, DifferentialPrivacy(epsilon), EstimatorVariance(queries=(scores,)), Circulant())
     assert usual.value > 2 * found.value
 
@@ -69,10 +69,10 @@ def test_the_bound_is_the_optimum_over_all_columns_and_a_grid_of_answers(epsilon
     grid = least_by_grid(query, p, epsilon)
     assert found.bound <= found.value <= found.bound * (1 + 1e-8)
     assert found.bound <= grid * (1 + 1e-9)
-    assert found.value >= grid * (1 - 2e-3)  # the grid's answers are a hundredth of a unit apart
+    assert found.value >= grid * (1 - 5e-3)  # for the steps of the grid
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 3), st.floats(0.05, 5))
 def test_no_channel_is_below_the_bound(seed, size, count, epsilon):
     """Channels of many random columns, answered best: ``tr(C J^+ Cᵀ)``, the least variance of unbiased answers."""
@@ -147,12 +147,13 @@ def test_downhill_keeps_the_budget_and_never_climbs():
     p = np.random.default_rng(5).dirichlet(np.full(6, 2.0))
     queries, epsilon = np.random.default_rng(6).normal(size=(3, 6)), 0.7
     problem, cost = Grouped.of(queries, p, epsilon), EstimatorVariance(queries=queries)
-    place = np.argsort(problem.labels)
-    for start in (merged(problem, relaxed(problem)), Symmetric().solve(p, DifferentialPrivacy(epsilon), cost).array.array):
+    for start in (
+        merged(problem, relaxed(problem)),
+        Symmetric().solve(p, DifferentialPrivacy(epsilon), cost).array.array,
+    ):
         end = downhill(problem, start)
         assert cost.value(end[problem.labels], p) <= cost.value(start[problem.labels], p) * (1 + 1e-9)
         assert (end.max(axis=0) <= math.exp(epsilon) * end.min(axis=0) * (1 + 1e-7)).all()
-    assert place.size == 6
 
 
 OBJECTIVES = [
@@ -175,7 +176,7 @@ def test_the_general_search_is_never_worse_than_a_family_it_contains(objective, 
             assert sign * best.value >= sign * member.value - 1e-9 * abs(member.value)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 11.0, 13.0, 30.0])
+@pytest.mark.parametrize("epsilon", [1e-4, 11.0, 30.0])
 def test_very_small_and_very_large_budgets_are_designed_too(epsilon):
     p, scores = np.array([0.4, 0.3, 0.2, 0.1]), np.arange(4.0)
     found = design(p, DifferentialPrivacy(epsilon), EstimatorVariance(queries=(scores,)), General())
@@ -226,6 +227,5 @@ def test_a_release_of_few_symbols_is_verified_reported_and_answers_its_query(tmp
         release.mechanism["score"].matrix.array, np.bincount(scores, minlength=11) / scores.size
     )
     assert error**2 * scores.size == pytest.approx(expected, rel=0.05)
-    with warnings.catch_warnings(), pytest.raises(estimate.EstimationError):
-        warnings.simplefilter("ignore")
+    with pytest.raises(EstimationError):
         estimate.proportions(release.frame(), "score", release.mechanism)
