@@ -53,8 +53,10 @@ def queries() -> list[str]:
 def divided(data: Path, total: float = 6.0) -> list[str]:
     """Return how six keys share one budget."""
     source = formats.read(data / "ny_pums_2000_sample.csv")
-    drafts = [draft for draft in infer.infer(source) if draft["name"] in KEYS]
-    book = Codebook.from_dict({"variables": [{**draft, "role": "key"} for draft in drafts]})
+    drafts = [{k: v for k, v in draft.items() if k != "notes"} | {"role": "key"} for draft in infer.infer(source)]
+    for draft in drafts:
+        draft["missing"] = "keep"
+    book = Codebook.from_dict({"variables": drafts})
     source = formats.read(data / "ny_pums_2000_sample.csv", book)
     counts = [LocalEngine().count(source, book, (name,)).dense() for name in KEYS]
     priors = [c / c.sum() for c in counts]

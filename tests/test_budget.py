@@ -188,6 +188,8 @@ def test_a_plan_shares_by_its_objective_and_keeps_floors(tmp_path):
     variance = [block.matrix.epsilon for block in designed(tmp_path, "variance")]
     assert variance[1] > 0.76
     assert sum(variance) <= 3.0
+    equal = designed(tmp_path, "information", 'privacy = { model = "share", floor = 1.0 }')
+    assert equal[1].matrix.epsilon == pytest.approx(1.5, rel=1e-6)
     least = designed(tmp_path, "information", 'privacy = { model = "share", least = 1.25 }')
     assert least[1].matrix.epsilon == pytest.approx(1.25, rel=1e-6)
 

@@ -168,7 +168,8 @@ def allocate(
     worth = np.ones(size) if weights is None else np.array(weights, dtype=np.float64)
     floor = np.full(size, _LEAST * total / max(size, 1)) if least is None else np.array(least, dtype=np.float64)
     raise_all(DesignError, _problems(total, worth, floor))
-    most = total - floor.sum() + floor
+    spare = total - floor.sum()
+    most = floor + (spare if spare > 1e-9 * total else 0.0)  # else the floors are the division
     known = [_Known(c, w, lo, hi) for c, w, lo, hi in zip(curves, worth, floor, most, strict=True)]
     bound, value, epsilons = math.inf, -math.inf, list(floor)
     for _ in range(_ROUNDS):
