@@ -313,6 +313,8 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     if not left > 0:
         what = "nothing of the record's epsilon is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+    if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
+        return {b: DifferentialPrivacy(min(left * (1 - _MARGIN), LARGEST_SHARE)) for b in sharing}
     asked_for = _criterion([tasks[b].plan for b in sharing])
     curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]
     asked = list(sharing.values())

@@ -131,7 +131,8 @@ def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]
 def _quick(structure: Structure, objective: Objective, size: int) -> Structure:
     """Return the structure, or a part of it whose least variance is found in a moment."""
     if isinstance(objective, EstimatorVariance) and isinstance(structure, UniformOffDiagonal | General):
-        return Circulant() if isinstance(structure, General) and size <= EXHAUSTIVE_SIZE else Symmetric()
+        every = isinstance(structure, General) and size <= EXHAUSTIVE_SIZE and not objective.queries
+        return Circulant() if every else Symmetric()
     return structure
 
 
