@@ -187,7 +187,7 @@ class _Divisions:
         return self.found
 
     def _starts(self) -> Iterator[Floats]:
-        """Yield equal shares, and in proportion to ``ln S_j``: of all variables, then of ever fewer; above the floor."""
+        """Yield equal shares, and in proportion to ``ln S_j``: of all variables, then of fewer; above the floor."""
         count = self.sizes.size
         for number in range(count, 0, -1):
             for chosen in combinations(range(count), number):
