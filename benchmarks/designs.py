@@ -22,6 +22,7 @@ from postrand.design import (
     EstimatorVariance,
     General,
     MutualInformation,
+    Objective,
     Product,
     Symmetric,
     UniformOffDiagonal,
@@ -39,7 +40,7 @@ def queries() -> list[str]:
     lines = ["| S | ε | two values | before | now | bound | s |", "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for size, epsilon in product((5, 11, 20), (0.5, 1.0, 2.0)):
         p, scores = np.full(size, 1 / size), np.arange(float(size))
-        cost, model = EstimatorVariance(queries=(scores,)), DifferentialPrivacy(epsilon)
+        cost, model = EstimatorVariance(queries=(tuple(scores.tolist()),)), DifferentialPrivacy(epsilon)
         two = ((size - 1) / 2 / math.tanh(epsilon / 2)) ** 2
         before = min(design(p, model, cost, s).value for s in (Circulant(), Symmetric(), UniformOffDiagonal()))
         start = time.perf_counter()
@@ -61,7 +62,7 @@ def divided(data: Path, total: float = 6.0) -> list[str]:
     counts = [LocalEngine().count(source, book, (name,)).dense() for name in KEYS]
     priors = [c / c.sum() for c in counts]
     lines = [f"| objective | floor | {' | '.join(KEYS)} | information | variance |", "| --- " * (len(KEYS) + 4) + "|"]
-    cases = [
+    cases: list[tuple[Objective, float]] = [
         (MutualInformation(), 0.0),
         (MutualInformation(), 0.5),
         (EstimatorVariance(), 0.5),
