@@ -118,10 +118,16 @@ def test_a_budget_larger_than_laws_can_hold_is_divided_all_the_same(total, count
 SKEWED = [np.array([0.5, 0.5]), np.array([0.6, 0.2, 0.1, 0.1]), np.full(9, 1 / 9)]
 
 
-@pytest.mark.parametrize("structure", [UniformOffDiagonal(), General()])
-@pytest.mark.parametrize("objective", [EstimatorVariance(), ExpectedChanges()])
+@pytest.mark.parametrize(
+    ("structure", "objective"),
+    [
+        (UniformOffDiagonal(), EstimatorVariance()),
+        (General(), EstimatorVariance()),
+        (UniformOffDiagonal(), ExpectedChanges()),
+    ],
+)
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (5.0, 1.0, 0.2)])
-def test_a_cost_is_divided_as_a_fine_grid_divides_it(objective, structure, weights):
+def test_a_cost_is_divided_as_a_fine_grid_divides_it(structure, objective, weights):
     curves = [curve_of([(1.0, p, objective)], structure) for p in SKEWED]
     total = 4.0
     found = allocate(curves, total, weights, [total / 40] * 3)

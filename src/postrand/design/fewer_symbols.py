@@ -126,7 +126,8 @@ def _one_less(answers: Floats, weights: Floats) -> tuple[Floats, Floats]:
         return answers[:1], weights[:1]
     low, middle, high = answers[:-2], answers[1:-1], answers[2:]
     k = int((weights[1:-1] * (middle - low) * (high - middle)).argmin()) + 1
-    share = (answers[k + 1] - answers[k]) / (answers[k + 1] - answers[k - 1])
+    width = answers[k + 1] - answers[k - 1]
+    share = (answers[k + 1] - answers[k]) / width if width > 0 else 0.5
     weights = weights.copy()
     weights[k - 1] += weights[k] * share
     weights[k + 1] += weights[k] * (1 - share)
