@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import ReleaseKey, blocks, load_plan, run, verify
-from postrand.design import Product, design
+from postrand.design import DesignWarning, Product, design
 from postrand.design.product import _Mended, corrected, epsilon_of
 from postrand.errors import DesignError
 from postrand.matrix import randomised_response
@@ -102,6 +102,44 @@ def test_at_small_budgets_the_product_keeps_more_and_both_laws_are_ever_the_answ
     p = np.full(len(cells), 1 / len(cells))
     laws = [design(p, DifferentialPrivacy(e), structure=Product.over(cells)).details["law"] for e in (0.3, 9.0)]
     assert laws == ["product", "randomised response"]
+
+
+def divided(cells, epsilon, p, steps, floor):
+    """Brute force: the most information of any division in units of 1/steps, each share above the floor."""
+    mended, best = _Mended.of(np.array(cells, dtype=np.int32)), 0.0
+    for parts in itertools.product(range(steps + 1), repeat=2):
+        if sum(parts) <= steps:
+            share = np.array([*parts, steps - sum(parts)]) / steps
+            if share.min() >= floor / 3 - 1e-12:
+                best = max(best, MutualInformation().value(mended.spend(epsilon, share)[1], p))
+    return best
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+def test_no_division_on_a_grid_keeps_more_and_no_uniform_matrix(seed, epsilon, floor):
+    cells = some(seed)
+    p = np.random.default_rng(seed + 10).dirichlet(np.ones(len(cells)))
+    found = design(p, DifferentialPrivacy(epsilon), structure=Product.over(cells, floor))
+    assert found.value >= divided(cells, epsilon, p, 12, floor) * (1 - 2e-3)
+    assert found.value >= design(p, DifferentialPrivacy(epsilon)).value * (1 - 1e-9)
+    if found.details["law"] == "product":
+        shares = np.array(found.details["epsilons"]) / sum(found.details["epsilons"])
+        assert shares.min() >= floor / 3 - 1e-9
+
+
+def test_variables_that_get_nothing_are_named_and_a_floor_says_what_it_costs():
+    cells = list(itertools.product(range(3), range(4)))
+    p = np.random.default_rng(12).dirichlet(np.ones(12))
+    with pytest.warns(DesignWarning, match=r"get no part of ε \(numbers 2 of the block\)"):
+        free = design(p, DifferentialPrivacy(1.0), structure=Product.over(cells, 0.0))
+    kept = design(p, DifferentialPrivacy(1.0), structure=Product.over(cells))
+    assert "With floor = 0" in kept.message
+    assert free.value > kept.value
+    with pytest.raises(DesignError, match="no part of an equal share"):
+        Product.over(cells, 2.0)
 
 
 def test_other_objectives_take_the_better_law_too():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from postrand import formats
 from postrand.bistochastic import round_bistochastic, shares
 from postrand.codebook import Codebook
-from postrand.design.budget import LARGEST_SHARE, Curve, Share, allocate, floors, information_curve
-from postrand.design.problem import Design, Prior
+from postrand.design.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors
+from postrand.design.problem import Design, DesignWarning, Prior
 from postrand.design.product import Product
 from postrand.design.shaped import Weights, design_shape
 from postrand.design.solve import design as solve
@@ -28,7 +29,15 @@ from postrand.exact import format_upper
 from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block
-from postrand.objectives import L2Loss, MutualInformation, WholeRecord
+from postrand.objectives import (
+    EstimatorVariance,
+    ExpectedChanges,
+    L2Loss,
+    MutualInformation,
+    Objective,
+    WholeRecord,
+)
+from postrand.objectives.information import entropy, information
 from postrand.plan import BlockPlan, Plan
 from postrand.privacy import (
     Bistochastic,
@@ -53,6 +62,9 @@ MAX_CONSTANT_CELLS = 1 << 16
 
 MAX_PRODUCT_CELLS = 3_500
 """Of a product, whose entries are all written out: with more, ``mechanism.json`` would be too long to be read again."""
+
+_STARVED = 1e-3
+"""Of a variable's entropy: a share that keeps less is warned of."""
 
 _MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
 
@@ -136,7 +148,25 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
         _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
     ]
     budgets = _budgets(plan, tasks)
-    return tuple(_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks))
+    made = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
+
+
+def _starved(made: DesignedBlock) -> DesignedBlock:
+    """Warn, in the design's own message, where a block's share leaves it with almost no information."""
+    if made.design is None or made.frequencies is None or not isinstance(made.plan.privacy, DifferentialPrivacy):
+        return made
+    everything = entropy(made.frequencies)
+    kept = information(made.matrix, made.frequencies)
+    if kept >= _STARVED * everything:
+        return made
+    text = (
+        f"The share of {made.block.name}, ε = {made.plan.privacy.epsilon:.3g}, keeps {kept / everything:.1g} of its "
+        "information: almost nothing. Give it a 'floor', a 'least' or a larger 'weight', or drop the variable."
+    )
+    warnings.warn(text, DesignWarning, stacklevel=3)
+    message = f"{made.design.message} {text}"
+    return dataclasses.replace(made, design=dataclasses.replace(made.design, message=message))
 
 
 def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
@@ -245,7 +275,8 @@ def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> D
         if task.shape is None or task.weights is None:
             sizes = [codebook[name].size for name in block.variables]
             cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
-            structure = Product.over(cells) if isinstance(block.structure, Product) else block.structure
+            asked = block.structure
+            structure = Product.over(cells, asked.floor) if isinstance(asked, Product) else asked
             made = solve(_prior(task, codebook), privacy, block.objective, structure)
         else:
             shape, weights = task.shape, task.weights
@@ -282,7 +313,10 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     if not left > 0:
         what = "nothing of the record's epsilon is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
-    curves = [_curve(tasks[b], plan.codebook) for b in sharing]
+    if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
+        return {b: DifferentialPrivacy(min(left * (1 - _MARGIN), LARGEST_SHARE)) for b in sharing}
+    asked_for = _criterion([tasks[b].plan for b in sharing])
+    curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]
     asked = list(sharing.values())
     found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
     return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found.epsilons, strict=True)}
@@ -317,17 +351,24 @@ def _least(asked: Sequence[Share], left: float) -> list[float]:
     return [e * (1 - 2 * _MARGIN) for e in least] if fits else least
 
 
-def _curve(task: _Task, codebook: Codebook) -> Curve:
-    """Return the information that a block keeps as a function of its budget, mean over its classes."""
+def _criterion(blocks: Sequence[BlockPlan]) -> type[Objective] | None:
+    """Return the objective that all blocks minimise, if it is one that adds up; else None: information is divided."""
+    kinds = {type(block.objective) for block in blocks}
+    return kinds.pop() if kinds in ({EstimatorVariance}, {ExpectedChanges}) else None
+
+
+def _curve(task: _Task, criterion: type[Objective] | None, codebook: Codebook) -> Curve:
+    """Return what a block keeps as a function of its budget, mean over its classes."""
     shape, weights, asked = task.shape, task.weights, task.plan.objective
-    whole = asked if isinstance(asked, WholeRecord) else None
+    if criterion is None and not isinstance(asked, WholeRecord):
+        asked = MutualInformation()
     if shape is None or weights is None:
-        return information_curve([(1.0, _prior(task, codebook).p, whole)], task.plan.structure)
+        return curve_of([(1.0, _prior(task, codebook).p, asked)], task.plan.structure)
     total, classes = weights.counts.sum(), []
     for law in sorted(set(shape.laws)):
         members = [np.flatnonzero(shape.labels == c) for c in np.flatnonzero(shape.laws == law)]
         pooled = np.sum([weights.counts[rows] for rows in members], axis=0)
         if len(pooled) > 1 and pooled.sum() > 0:
-            part = None if whole is None else whole.part(members)
+            part = asked.part(members) if isinstance(asked, WholeRecord) else asked
             classes.append((float(pooled.sum() / total), pooled / pooled.sum(), part))
-    return information_curve(classes, task.plan.structure)
+    return curve_of(classes, task.plan.structure)

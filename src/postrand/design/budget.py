@@ -1,5 +1,8 @@
 """Divide a record's ε among its variables: maximise ``Σ_j w_j I_j(ε_j)`` subject to ``Σ_j ε_j <= ε``.
 
+``I_j`` is what the objective asks for: information kept, or, with the sign turned, variance or expected changes. Every
+variable gets at least its floor.
+
 Where every I_j is concave the best shares equalise the marginal information ``w_j I_j'(ε_j)``. Near ε = 0 information
 grows like ε², so it is not concave, and equal marginals may be a poor local optimum. So the search is global: for a
 multiplier λ, ``λ ε + Σ_j max_e (w_j I_j(e) - λ e)`` bounds every allocation (the concave envelope), and each inner
@@ -18,10 +21,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.design.circulant import EXHAUSTIVE_SIZE, Circulant
+from postrand.design.general import General
 from postrand.design.problem import DesignWarning, Structure
+from postrand.design.symmetric import Symmetric
+from postrand.design.uniform_offdiagonal import UniformOffDiagonal
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.matrix import TransitionMatrix
-from postrand.objectives import MutualInformation, WholeRecord
+from postrand.objectives import EstimatorVariance, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, information
 from postrand.plain import finite
 from postrand.privacy import DifferentialPrivacy
@@ -35,7 +42,8 @@ _FIRST = 12  # points of a curve evaluated at the outset
 _ROUNDS = 6  # more narrow the bound, hardly ever the value: the bound falls with the number of points
 _TOLERANCE = 1e-3
 _KEPT = 100  # points of a curve in the knapsack
-_LEAST = 0.1  # of an equal share
+_LEAST = 0.01  # of an equal share: what floor = 0 leaves, since a budget is positive
+_FLOOR = 0.5
 
 LARGEST_SHARE = 25.0
 """All but 1e-9 of the information is then kept. Laws in units of 2^-53 end at ln 2^53 = 36.7, and round badly near."""
@@ -45,35 +53,41 @@ LARGEST_SHARE = 25.0
 class Share:
     """Ask for a share of what the record's claim leaves: a privacy for blocks of a plan, not a guarantee of its own.
 
-    ``weight``: how much a nat about this block is worth beside a nat about another; ``least``: an ε it surely gets
-    (0: a tenth of an equal share of the rest).
+    ``weight``: how much a nat about this block, or a unit of its variance, is worth beside one of another. ``floor``:
+    the part of an equal share that it surely gets, 0 to 1; at 0 it may get next to nothing. ``least``: an ε that it
+    surely gets, in place of the floor.
 
     Raises
     ------
     DesignError
-        If the weight is not positive, or ``least`` negative.
+        If the weight is not positive, ``least`` negative, or ``floor`` not in [0, 1].
     """
 
     name: ClassVar[str] = "share"
     weight: float = 1.0
     least: float = 0.0
+    floor: float = _FLOOR
 
     def __post_init__(self) -> None:
         problems = []
-        weight, least = finite(self.weight), finite(self.least)
+        weight, least, floor = finite(self.weight), finite(self.least), finite(self.floor)
         if not weight > 0:
             got, fix = shown(self.weight, repr), "a variable that may keep nothing is better dropped from the release"
             problems.append(sentence("the weight of a share is not a number above 0", got=got, wanted="> 0", fix=fix))
         if not least >= 0:
             problems.append(sentence("the least share is no number from 0", got=shown(self.least, repr), wanted=">= 0"))
+        if not 0 <= floor <= 1:
+            got = shown(self.floor, repr)
+            problems.append(sentence("the floor of a share is no part of an equal share", got=got, wanted="0 to 1"))
         raise_all(DesignError, problems)
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "least", least)
+        object.__setattr__(self, "floor", floor)
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Hold the ε of each block, the weighted information they keep together (nats), and a bound of the best.
+    """Hold the ε of each block, the weighted sum of what they keep (minus what they cost), and a bound of the best.
 
     ``marginals[j] = w_j I_j'(ε_j)``, by differences: equal where no share is at its least.
     """
@@ -84,32 +98,54 @@ class Allocation:
     marginals: tuple[float, ...]
 
 
-def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]], structure: Structure) -> Curve:
-    """Return ε -> information kept by the structure's best matrix, mean over ``(mass, prior, objective)`` of classes.
+def curve_of(classes: Sequence[tuple[float, Floats, Objective]], structure: Structure) -> Curve:
+    """Return ε -> what the structure's best matrix keeps, mean over ``(mass, prior, objective)`` of classes.
 
-    No objective: information by itself; of the whole record, what is kept beyond the clear variables. Beyond ε = 25 the
-    matrix stays that of 25, and the bound is the entropy of the prior.
+    Information, of the whole record beyond the clear variables; of an objective that is minimised, minus its value.
+    Beyond ε = 25 the matrix stays that of 25, and the bound is what the truth keeps. Of the variance, structures that
+    are searched at length are judged by a member that is not: a division needs many matrices.
     """
 
     def curve(epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_SHARE:
-            return curve(LARGEST_SHARE)[0], math.fsum(mass * entropy(prior) for mass, prior, _ in classes)
+            return curve(LARGEST_SHARE)[0], math.fsum(mass * _truth(asked, prior) for mass, prior, asked in classes)
         value = bound = 0.0
-        for mass, prior, whole in classes:
-            objective = whole or MutualInformation()
+        for mass, prior, asked in classes:
+            sign = 1 if asked.maximise else -1
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DesignWarning)  # here only the curve matters, not the matrix
-                found = structure.solve(prior, DifferentialPrivacy(epsilon), objective)
-            kept = _value(found.array, objective, prior)
-            value, bound = value + mass * kept, bound + mass * max(kept, found.bound)
+                found = _quick(structure, asked, prior.size).solve(prior, DifferentialPrivacy(epsilon), asked)
+            kept = sign * _value(found.array, asked, prior)
+            limit = asked.least(prior, epsilon) if isinstance(asked, EstimatorVariance) else found.bound
+            value, bound = value + mass * kept, bound + mass * max(kept, sign * limit)
         return value, bound
 
     return curve
 
 
-def _value(law: Floats | TransitionMatrix, objective: MutualInformation | WholeRecord, prior: Floats) -> float:
+def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]], structure: Structure) -> Curve:
+    """Return the curve of information, of the whole record where a class has that objective."""
+    return curve_of([(mass, prior, whole or MutualInformation()) for mass, prior, whole in classes], structure)
+
+
+def _quick(structure: Structure, objective: Objective, size: int) -> Structure:
+    """Return the structure, or a part of it whose least variance is found in a moment."""
+    if isinstance(objective, EstimatorVariance) and isinstance(structure, UniformOffDiagonal | General):
+        every = isinstance(structure, General) and size <= EXHAUSTIVE_SIZE and not objective.queries
+        return Circulant() if every else Symmetric()
+    return structure
+
+
+def _truth(objective: Objective, prior: Floats) -> float:
+    """Return what no matrix keeps more of."""
+    if isinstance(objective, MutualInformation | WholeRecord):
+        return entropy(prior)
+    return (1 if objective.maximise else -1) * float(objective.value(np.eye(prior.size), prior))
+
+
+def _value(law: Floats | TransitionMatrix, objective: Objective, prior: Floats) -> float:
     if not isinstance(law, TransitionMatrix):
-        return objective.value(law, prior)
+        return float(objective.value(law, prior))
     return information(law, prior) if isinstance(objective, MutualInformation) else objective.value(law.array, prior)
 
 
@@ -133,7 +169,8 @@ def allocate(
     worth = np.ones(size) if weights is None else np.array(weights, dtype=np.float64)
     floor = np.full(size, _LEAST * total / max(size, 1)) if least is None else np.array(least, dtype=np.float64)
     raise_all(DesignError, _problems(total, worth, floor))
-    most = total - floor.sum() + floor
+    spare = total - floor.sum()
+    most = floor + (spare if spare > 1e-9 * total else 0.0)  # else the floors are the division
     known = [_Known(c, w, lo, hi) for c, w, lo, hi in zip(curves, worth, floor, most, strict=True)]
     bound, value, epsilons = math.inf, -math.inf, list(floor)
     for _ in range(_ROUNDS):
@@ -143,7 +180,7 @@ def allocate(
         kept = math.fsum(k.at(e)[0] for k, e in zip(known, chosen, strict=True))
         if kept > value:
             value, epsilons = kept, chosen
-        if bound - value <= _TOLERANCE * value or not any([k.refine(multiplier) for k in known]):
+        if bound - value <= _TOLERANCE * abs(value) or not any([k.refine(multiplier) for k in known]):
             break
     polished = _polished(known, epsilons, floor)
     kept = math.fsum(k.at(e)[0] for k, e in zip(known, polished, strict=True))
@@ -173,6 +210,13 @@ class _Known:
         values = np.maximum.accumulate([self.points[e][0] for e in order])  # a smaller budget's matrix is feasible too
         return np.array(order), values, np.array([self.points[e][1] for e in order])
 
+    def steepest(self) -> float:
+        """Return a slope that no piece of the curve exceeds: beyond it, every multiplier buys the least."""
+        e, value, upper = self.arrays()
+        rises = np.diff(np.append(0.0, e)).clip(1e-12)
+        start = np.append(min(0.0, float(value[0])), value[:-1])
+        return float(((upper - start) / rises).max())
+
     def ceiling(self, multiplier: Floats) -> Floats:
         """Return, for each multiplier, the bound of ``w I(e) - λ e`` over the whole range."""
         e, _, upper = self.arrays()
@@ -199,13 +243,13 @@ class _Known:
 
 
 def floors(shares: Sequence[Share], total: float) -> list[float]:
-    """Return the least ε of each share: what it asks for, else a tenth of an equal share of what then remains.
+    """Return the least ε of each share: what it asks for, else its floor of an equal share of what then remains.
 
-    >>> floors([Share(least=1.0), Share()], 2.0)
-    [1.0, 0.05]
+    >>> floors([Share(least=1.0), Share(), Share(floor=1.0)], 2.5)
+    [1.0, 0.25, 0.5]
     """
     rest = max(0.0, total - math.fsum(share.least for share in shares))
-    return [share.least or _LEAST * rest / len(shares) for share in shares]
+    return [share.least or max(share.floor, _LEAST) * rest / len(shares) for share in shares]
 
 
 def _knapsack(known: Sequence[_Known], total: float, multiplier: float) -> list[float]:
@@ -268,7 +312,7 @@ def _polished(known: Sequence[_Known], epsilons: list[float], least: Floats) -> 
 
 def _multiplier(known: Sequence[_Known], total: float) -> tuple[float, float]:
     """Return the multiplier of the least bound ``λ ε + Σ_j max_e (w_j I_j(e) - λ e)``, and the bound."""
-    low, high = 0.0, max(float((k.arrays()[2] / k.arrays()[0].clip(1e-12)).max()) for k in known)
+    low, high = 0.0, max(k.steepest() for k in known)
     for _ in range(4):  # the bound is convex in λ
         grid = np.linspace(low, high, 200)
         bound = grid * total + sum(k.ceiling(grid) for k in known)

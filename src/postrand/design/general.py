@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from postrand.design.agreement import most_agreement
 from postrand.design.circulant import Circulant
+from postrand.design.fewer_symbols import least_variance
 from postrand.design.polytope import MAX_SEARCHED
 from postrand.design.problem import DesignWarning, Solution, Structure, refuse
 from postrand.design.staircase import EXACT_SIZE, Staircase, best_staircase
@@ -38,8 +39,13 @@ class General:
     Information: the staircase optimum, exact to rounding for S <= 16, with a proven gap beyond. Its released symbols
     are matched to the categories so that values agree as often as possible; categories left over are never released.
     So is that of the whole record, for S <= 16.
-    Expected changes: an exact linear programme. Estimator variance is not convex: the best circulant or uniform
-    off-diagonal matrix, with a lower bound over all ε-DP matrices. A user's objective is refused.
+    Expected changes: an exact linear programme. A user's objective is refused.
+    Estimator variance is a convex programme over channels of any number of released symbols: its optimum is the bound,
+    of one query up to 60 different values and ε = 12, of several up to 14 and 60 / (queries + 1); beyond, weaker
+    bounds. The matrix has S symbols at most: the best of those found near the optimum, of a two-symbol mechanism for
+    each query (Duchi, Jordan & Wainwright 2018), and of the circulant and uniform off-diagonal ones. With few queries
+    it is often singular: the queries can then be estimated (:func:`postrand.estimate.quantities`), single frequencies
+    cannot.
 
     ``details`` has ``rank``, ``condition`` (2-norm) and ``distinct_columns``. A singular or ill-conditioned matrix
     warns (:class:`DesignWarning`) and names the most informative invertible alternative.
@@ -94,15 +100,42 @@ def _answer(
 
 
 def _least_variance(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: EstimatorVariance) -> Solution:
-    """Return the best of the structured matrices, bounded over all matrices."""
+    """Return the best of the matrices searched and of the structured ones, bounded over all channels."""
     members: list[Structure] = [Circulant(), Symmetric()]
     if prior.size <= MAX_SEARCHED:
         members.append(UniformOffDiagonal())
-    found = {member.name: as_array(member.solve(prior, privacy, objective)) for member in members}
-    name = min(found, key=lambda name: objective.value(found[name], prior))
-    note = f"It is of structure {name!r}; the bound holds for every matrix."
-    bound = objective.least(prior, privacy.epsilon)
-    return Solution(found[name], bound, {**describe(found[name]), "notes": (note,)})
+    found = {f"structure {m.name!r}": as_array(m.solve(prior, privacy, objective)) for m in members}
+    cost = {name: objective.value(array, prior) for name, array in found.items()}
+    usual = min(cost, key=lambda name: cost[name])
+    channels, bound = least_variance(prior, privacy.epsilon, objective, list(found.values()))
+    for channel in channels:
+        array = to_categories(channel, prior)
+        name = f"no other structure, with {channel.shape[1]} released values"
+        if (value := objective.value(array, prior)) < cost.get(name, math.inf):
+            found[name], cost[name] = array, value
+    name = min(cost, key=lambda name: cost[name] * (1 if name == usual else 1 + 1e-9))  # of equals, the usual one
+    notes: tuple[str, ...] = (f"It is of {name}; the bound holds for every matrix.",)
+    details = describe(found[name])
+    if name != usual and details["condition"] > ILL_CONDITIONED:
+        text = _queries_alone(details, prior.size, usual, cost[usual], cost[name])
+        warnings.warn(text, DesignWarning, stacklevel=4)
+        notes = (*notes, text)
+    return Solution(found[name], bound, {**details, "notes": notes})
+
+
+def _queries_alone(details: dict[str, Any], size: int, usual: str, worse: float, best: float) -> str:
+    """Say that only the queries can be estimated, how, and what it costs to estimate every frequency too."""
+    return (
+        f"The matrix of least variance is not invertible in practice ({_state(details, size)}): not all frequencies "
+        "can be estimated from the release. The queries asked for can: use estimate.quantities. Best invertible "
+        f"alternative: {usual}, variance {worse:.6g} a record instead of {best:.6g}."
+    )
+
+
+def _state(details: dict[str, Any], size: int) -> str:
+    if details["rank"] < size:
+        return f"rank {details['rank']} of {size}"
+    return f"condition number {details['condition']:.2g}"
 
 
 def as_array(solution: Solution) -> NDArray[np.float64]:
@@ -143,9 +176,6 @@ def _warning_of(
     details: dict[str, Any], prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective
 ) -> str:
     """Say what cannot be estimated, and which invertible structure keeps most."""
-    size, state = prior.size, f"condition number {details['condition']:.2g}"
-    if details["rank"] < size:
-        state = f"rank {details['rank']} of {size}"
     alternatives: list[Structure] = [UniformOffDiagonal(), Circulant()]
     kept = {}
     for structure in alternatives:
@@ -154,6 +184,7 @@ def _warning_of(
             kept[structure.name] = objective.value(array, prior)
     name = max(kept, key=lambda k: kept[k])
     return (
-        f"The most informative matrix is not invertible in practice ({state}): not all frequencies can be estimated "
-        f"from the release. Best invertible alternative: structure {name!r}, {kept[name]:.6g} nats."
+        f"The most informative matrix is not invertible in practice ({_state(details, prior.size)}): "
+        "not all frequencies can be estimated from the release. "
+        f"Best invertible alternative: structure {name!r}, {kept[name]:.6g} nats."
     )

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from itertools import combinations, permutations
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from postrand.design.problem import Solution, refuse
-from postrand.errors import DesignError, sentence
+from postrand.design.polytope import MAX_SEARCHED
+from postrand.design.problem import DesignWarning, Solution, refuse
+from postrand.design.uniform_offdiagonal import UniformOffDiagonal
+from postrand.errors import DesignError, sentence, shown
 from postrand.forms import MAX_DENSE
-from postrand.matrix import randomised_response
-from postrand.objectives import MutualInformation, Objective
+from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.objectives import ExpectedChanges, MutualInformation, Objective
 from postrand.objectives.information import information_bound
+from postrand.plain import finite
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 Floats = NDArray[np.float64]
@@ -27,6 +32,10 @@ MAX_COMBINATIONS = 1 << 18
 
 _CLOSE = 1e-3  # of ε: as much of the budget may be left unspent
 _TRIALS = 4
+_WORK = 2e8  # pairs of a cell and a combination, over the divisions tried
+_MOST = 600  # divisions
+_CLIMBS = 4
+_STEP, _LEAST_STEP = 0.1, 0.003  # of the budget, moved at a time
 _CHUNK = 1 << 24  # entries of a table of infeasible combinations at a time
 
 
@@ -36,9 +45,11 @@ class Product:
 
     Released combinations that are infeasible become a feasible one: one of those that differ in fewest variables, all
     alike. That is processing of what is released, so ε stays within the sum of the variables' budgets. It often falls
-    below it: the budgets are then scaled up until ε is spent. The sum is divided equally, and in proportion to
-    ``ln S_j``; the better division counts. Where randomised response on the feasible combinations serves the
-    objective better, that is the answer.
+    below it: the budgets are then scaled up until ε is spent. The division is searched: equal shares and shares in
+    proportion to ``ln S_j``, of all variables and of any choice of them, the rest then keeping nothing; from the best
+    of these a tenth of the budget, then less, is moved between any two variables while that serves the objective. Of
+    thousands of combinations fewer divisions are tried. Where the best matrix of structure ``uniform-off-diagonal`` on
+    the feasible combinations serves the objective better, that is the answer.
 
     Of information the bound is that of every law under ε-differential privacy; of other objectives there is none.
     Without ``cells``, which a plan sets by itself, the block is taken for one variable.
@@ -46,7 +57,7 @@ class Product:
     Raises
     ------
     DesignError
-        If there are more than 2^18 combinations, feasible or not, or 2^14 feasible ones.
+        If there are more than 2^18 combinations, feasible or not, or 2^14 feasible ones, or the floor is not in [0, 1].
 
     Examples
     --------
@@ -59,26 +70,36 @@ class Product:
 
     name: ClassVar[str] = "product"
     cells: tuple[tuple[int, ...], ...] = field(default=(), repr=False, metadata={"confidential": True})
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= finite(self.floor) <= 1:
+            what, got = "the floor of a product is no part of an equal share", shown(self.floor, repr)
+            raise DesignError(sentence(what, got=got, wanted="0 to 1"))
 
     @classmethod
-    def over(cls, cells: ArrayLike) -> Product:
+    def over(cls, cells: ArrayLike, floor: float = 0.5) -> Product:
         """Return the structure for a block of these feasible cells, shape (K, J), the codes of each variable."""
-        return cls(tuple(map(tuple, np.asarray(cells, dtype=np.int32).tolist())))
+        return cls(tuple(map(tuple, np.asarray(cells, dtype=np.int32).tolist())), floor)
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
-        """Return the better of the products, or of randomised response."""
+        """Return the best of the products, or the uniform off-diagonal matrix."""
         if not isinstance(privacy, DifferentialPrivacy):
             raise refuse(self, privacy, "use privacy DifferentialPrivacy")
         sign = 1 if objective.maximise else -1
         bound = information_bound(privacy.epsilon) if isinstance(objective, MutualInformation) else sign * math.inf
-        response = randomised_response(prior.size, privacy.epsilon)
-        best: Solution | None = None
-        value = sign * objective.value(response.array, prior)
-        for epsilons, array in _products(self._codes(prior.size), privacy.epsilon):
-            found = sign * objective.value(array, prior)
-            if found > value:
-                best, value = Solution(array, bound, {"law": self.name, "epsilons": tuple(epsilons.tolist())}), found
-        return best or Solution(response, bound, {"law": "randomised response"})
+        law, details = _uniform(prior, privacy, objective)
+        usual = sign * float(objective.value(law.array if isinstance(law, TransitionMatrix) else law, prior))
+        codes = self._codes(prior.size)
+        if codes.size:
+            mended = _Mended.of(codes)
+            search = _Divisions(mended, self.floor, privacy.epsilon, prior, objective)
+            value, epsilons, array = search.best()
+            free = _Divisions(mended, 0.0, privacy.epsilon, prior, objective).unequal() if search.thorough else value
+            if value > usual:
+                law, details = array, {"law": self.name, "epsilons": tuple(epsilons.tolist())}
+            details["notes"] = _notes(details.get("epsilons", ()), max(value, usual), free, objective)
+        return Solution(law, bound, details)
 
     def _codes(self, size: int) -> Codes:
         """Return the cells with the codes of each variable that occur numbered anew, (K, J); none of one variable."""
@@ -113,15 +134,95 @@ def _indicators(codes: Codes, sizes: NDArray[np.int32]) -> Floats:
     return np.concatenate([np.eye(size)[column] for size, column in zip(sizes.tolist(), codes.T, strict=True)], axis=1)
 
 
-def _products(codes: Codes, epsilon: float) -> Iterator[tuple[Floats, Floats]]:
-    """Yield each division's budgets, scaled until the law spends ε, and its law."""
-    if not codes.size:
-        return
-    mended = _Mended.of(codes)
-    sizes = codes.max(axis=0) + 1.0
-    divisions = [np.ones(sizes.size), np.log(sizes)]
-    for share in divisions[: 1 if (sizes == sizes[0]).all() else 2]:
-        yield mended.spend(epsilon, share / share.sum())
+def _uniform(
+    prior: Floats, privacy: DifferentialPrivacy, objective: Objective
+) -> tuple[Floats | TransitionMatrix, dict[str, Any]]:
+    """Return the best uniform off-diagonal matrix where it is found in a moment, else randomised response."""
+    response = randomised_response(prior.size, privacy.epsilon)
+    quick = isinstance(objective, MutualInformation | ExpectedChanges) or prior.size <= MAX_SEARCHED
+    law = UniformOffDiagonal().solve(prior, privacy, objective).array if quick else response
+    if isinstance(law, TransitionMatrix) and law == response:
+        return law, {"law": "randomised response"}
+    return law, {"law": UniformOffDiagonal.name}
+
+
+def _notes(epsilons: tuple[float, ...], value: float, free: float, objective: Objective) -> tuple[str, ...]:
+    """Say which variables get nothing, with a warning, or what the floor costs."""
+    if (nothing := np.flatnonzero(np.array(epsilons) <= 1e-6 * sum(epsilons)) + 1).size:
+        which = ", ".join(map(str, nothing))
+        text = f"Variables that get no part of ε (numbers {which} of the block): their released values say nothing."
+        warnings.warn(text, DesignWarning, stacklevel=5)
+        return (text,)
+    if free > value + 0.01 * abs(value):
+        return (
+            f"With floor = 0 some variables would get no part of ε, and {objective.name} would be {abs(free):.4g}.",
+        )
+    return ()
+
+
+class _Divisions:
+    """The divisions of a budget that were tried, and the best law met; local to one design."""
+
+    def __init__(self, mended: _Mended, floor: float, epsilon: float, prior: Floats, objective: Objective) -> None:
+        self.mended, self.floor, self.epsilon = mended, floor, epsilon
+        self.prior, self.objective = prior, objective
+        self.sizes = mended.cells.max(axis=0) + 1.0
+        work = len(mended.cells) * math.prod(self.sizes.tolist())
+        self.left = int(min(max(_WORK / work, 2), _MOST))
+        self.thorough = floor > 0 and self.left >= _MOST
+        self.tried: dict[tuple[float, ...], float] = {}
+        self.found: tuple[float, Floats, Floats] = (-math.inf, np.zeros(self.sizes.size), np.zeros((0, 0)))
+
+    def unequal(self) -> float:
+        """Return the best of the starts alone."""
+        for start in self._starts():
+            self._value(start)
+        return self.found[0]
+
+    def best(self) -> tuple[float, Floats, Floats]:
+        """Return the largest objective (sign turned where it is minimised), its budgets and its law."""
+        self.unequal()
+        for start in sorted(self.tried, key=lambda share: -self.tried[share])[:_CLIMBS]:
+            self._climb(np.array(start))
+        return self.found
+
+    def _starts(self) -> Iterator[Floats]:
+        """Yield equal shares, and in proportion to ``ln S_j``: of all variables, then of fewer; above the floor."""
+        count = self.sizes.size
+        for number in range(count, 0, -1):
+            for chosen in combinations(range(count), number):
+                for weights in (np.ones(count), np.log(self.sizes)):
+                    share = np.zeros(count)
+                    share[list(chosen)] = weights[list(chosen)]
+                    yield share / share.sum()
+
+    def _climb(self, share: Floats) -> None:
+        """Move budget between two variables, ever less of it, while that helps."""
+        step, pairs = _STEP, list(permutations(range(share.size), 2))
+        while step >= _LEAST_STEP and self.left > 0:
+            near = []
+            for giver, taker in pairs:
+                moved = share.copy()
+                moved[taker] += min(step, share[giver])
+                moved[giver] -= min(step, share[giver])
+                near.append(moved)
+            best = near[int(np.argmax([self._value(one) for one in near]))]
+            if self._value(best) > self._value(share):
+                share = best
+            else:
+                step /= 3
+
+    def _value(self, share: Floats) -> float:
+        key = tuple((share / share.sum()).round(6).tolist())
+        if key not in self.tried and self.left > 0:
+            self.left -= 1
+            share = self.floor / share.size + (1 - self.floor) * np.array(key) / sum(key)
+            epsilons, law = self.mended.spend(self.epsilon, share)
+            value = (1 if self.objective.maximise else -1) * float(self.objective.value(law, self.prior))
+            self.tried[key] = value
+            if value > self.found[0]:
+                self.found = (value, epsilons, law)
+        return self.tried.get(key, -math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -87,7 +87,7 @@ def _told(structure: Structure, shape: Shape, inside: NDArray[np.intp]) -> Struc
     if not isinstance(structure, Product):
         return structure
     perturbed = [at for at, name in enumerate(shape.variables) if name not in shape.given]
-    return Product.over(shape.cells[inside][:, perturbed])
+    return Product.over(shape.cells[inside][:, perturbed], structure.floor)
 
 
 def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:

@@ -13,6 +13,9 @@ from postrand.errors import DesignError, sentence
 from postrand.matrix import MAX_CONDITION
 from postrand.plain import real_array
 
+IDENTIFIED = 1e-8
+"""A query c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
+
 
 @dataclass(frozen=True, slots=True)
 class EstimatorVariance:
@@ -20,8 +23,11 @@ class EstimatorVariance:
 
     ``Cov(π^) = (Mᵀ)^-1 (diag λ - λλᵀ) M^-1``, ``λ = Mᵀ p``: sampling and perturbation; divide by n for n records.
     ``queries`` holds the linear queries ``c_q`` (each S numbers), ``weights`` their weights (default 1 each). With no
-    queries every frequency is one, and the value is the trace. Singular or ill-conditioned matrices (condition
-    number > 1e12) cost infinity.
+    queries every frequency is one, and the value is the trace.
+
+    A query needs only be identified: where M is singular or ill-conditioned (condition number > 1e12) its estimate is
+    ``b·λ^`` with ``M b = c`` and b of least length, as :func:`postrand.estimate.quantities` has it, of variance
+    ``Σ_z λ_z b_z² - (c·p)²``. A query that no b answers, to 1e-8 of its largest entry, costs infinity.
 
     Raises
     ------
@@ -55,20 +61,30 @@ class EstimatorVariance:
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the weighted sum of variances for one record."""
-        queries = self.matrix(prior.size)
-        if not np.linalg.cond(array) <= MAX_CONDITION:
+        answers = self._answers(array)
+        if answers is None:
             return math.inf
-        answers = np.linalg.solve(array, queries.T)  # (S, Q): the estimate of query q given each released value
         released = prior @ array
         mean = released @ answers
         return float(((released @ answers**2) - mean**2).sum())
 
+    def _answers(self, array: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the estimate of each query given each released value, (S, Q); None where one is not identified."""
+        wanted = self.matrix(len(array)).T
+        if np.linalg.cond(array) <= MAX_CONDITION:
+            return np.asarray(np.linalg.solve(array, wanted))
+        answers: NDArray[np.float64] = np.linalg.pinv(array, rcond=1 / MAX_CONDITION) @ wanted
+        missed = np.abs(array @ answers - wanted).max(axis=0)
+        return answers if (missed <= IDENTIFIED * np.abs(wanted).max(axis=0)).all() else None
+
     def gradient(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``∂ value / ∂ M`` (S, S) with every entry of ``M`` free, for an invertible ``M``.
+        """Return ``∂ value / ∂ M`` (S, S) with every entry of ``M`` free, for an invertible ``M``; of others nan.
 
         With ``A = M^-1 Cᵀ`` (C the weighted queries), ``λ = pᵀM``, ``s_z = Σ_q A[z,q]²``:
         ``p sᵀ - 2 M^-ᵀ diag(λ) A Aᵀ``; the squared means ``(pᵀCᵀ)²`` do not depend on ``M``.
         """
+        if not np.linalg.cond(array) <= MAX_CONDITION:
+            return np.full_like(array, math.nan)
         answers = np.linalg.solve(array, self.matrix(prior.size).T)
         weighted = (prior @ array)[:, None] * answers
         slope: NDArray[np.float64] = np.outer(prior, (answers**2).sum(axis=1))
