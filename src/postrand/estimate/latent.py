@@ -32,7 +32,8 @@ class Problem:
     ``design`` (V, K, p); ``case_row`` (C,) a case's clear row; ``response`` broadcasts to (C, K): (C, 1) where it
     is clear, (1, K) where it is latent; ``pattern_case``, ``pattern_cell``, ``weights``, ``squares`` (J,);
     ``row_group`` (V,);
-    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, K) is M, rows true.
+    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, K) is M, rows true; ``record_pattern`` (n,) the
+    pattern of each record.
     """
 
     family: Family
@@ -47,6 +48,7 @@ class Problem:
     covariate_cell: Index
     law: Array
     weighted: bool
+    record_pattern: Index
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,0 +1,3 @@
+"""Stub replaced below."""
+def specification(data, problem, found):
+    return ()
