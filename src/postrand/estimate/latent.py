@@ -78,13 +78,18 @@ class State(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The maximum: parameters, their covariance (P, P), the log-likelihood, and how it was reached."""
+    """The maximum: parameters, their covariance (P, P), the log-likelihood, and how it was reached.
+
+    ``law`` (G, X) is that of the covariates; ``influence`` (J, P) of one record of weight 1 of each pattern on θ.
+    """
 
     theta: Array
     covariance: Array
     likelihood: float
     steps: int
     decrement: float
+    law: Array
+    influence: Array
 
 
 def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
@@ -100,7 +105,7 @@ def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
     """
     state = _start(problem)
     decrement = np.inf
-    for steps in range(0, max_steps, 3 * CYCLES_BETWEEN_CHECKS):
+    for before in range(0, max_steps, 3 * CYCLES_BETWEEN_CHECKS):
         for _ in range(CYCLES_BETWEEN_CHECKS):
             state, likelihood = _cycle(problem, state)
         _check_separation(problem, state)
@@ -110,7 +115,9 @@ def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
         decrement = float(at.score @ move) + at.nuisance
         if decrement <= tolerance:
             covariance = inverse @ at.meat @ inverse if problem.weighted else inverse
-            return Solution(state.theta, covariance, likelihood, steps + 3 * CYCLES_BETWEEN_CHECKS, decrement)
+            influence = at.scores @ inverse
+            steps = before + 3 * CYCLES_BETWEEN_CHECKS
+            return Solution(state.theta, covariance, likelihood, steps, decrement, state.law, influence)
         ahead = State(state.theta + move, _moved(state.law, at.profiles, move))
         if decrement < 1.0 and expectation(problem, ahead)[1] > likelihood:
             state = ahead
@@ -149,13 +156,17 @@ class Profile(NamedTuple):
 
 
 class Efficient(NamedTuple):
-    """Efficient score (P,), observed information and the score's second moment (P, P); the decrement of the rest."""
+    """Efficient score (P,), observed information and the score's second moment (P, P); the decrement of the rest.
+
+    ``scores`` (J, P) are the efficient scores of one record of each pattern.
+    """
 
     score: Array
     information: Array
     meat: Array
     nuisance: float
     profiles: list[Profile]
+    scores: Array
 
 
 def efficient(problem: Problem, state: State) -> Efficient:
@@ -199,7 +210,7 @@ def efficient(problem: Problem, state: State) -> Efficient:
         nuisance_decrement += abs(float(pull @ shift))
         profiles.append(Profile(group, free, shift, slope))
     meat = mean.T @ (problem.squares[:, None] * mean)
-    return Efficient(problem.weights @ mean, information, meat, nuisance_decrement, profiles)
+    return Efficient(problem.weights @ mean, information, meat, nuisance_decrement, profiles, mean)
 
 
 def _moved(law: Array, profiles: list[Profile], move: Array) -> Array:

@@ -106,7 +106,6 @@ def regression(
         dropped=data.dropped,
         perturbed=perturbed,
         method="corrected estimating equations",
-        tests=(),
     )
 
 
@@ -115,6 +114,7 @@ def _by_likelihood(
 ) -> Regression:
     problem, names = problem_of(data, bins)
     found = solve(problem, tolerance, max_steps)
+    tests, notes = specification(data, problem, found)
     return Regression(
         formula=data.formula,
         family=data.family,
@@ -127,5 +127,6 @@ def _by_likelihood(
         dropped=data.dropped,
         perturbed=perturbed,
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
-        tests=specification(data, problem, found),
+        tests=tests,
+        notes=notes,
     )

@@ -42,7 +42,8 @@ class SpecificationTest:
 class Regression:
     """Hold a fitted regression: ``value`` (P,) and ``covariance`` (P, P) of the named coefficients.
 
-    ``pivot`` holds what intervals and p-values are made of; ``tests`` those of the family, for ``method="likelihood"``;
+    ``pivot`` holds what intervals and p-values are made of; ``tests`` those of the family, ``notes``
+    what could not be tested, for ``method="likelihood"``;
     ``log_likelihood`` is None for ``method="equations"``.
     """
 
@@ -58,6 +59,7 @@ class Regression:
     perturbed: tuple[str, ...]
     method: str
     tests: tuple[SpecificationTest, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def standard_error(self) -> Array:
@@ -107,7 +109,7 @@ class Regression:
             for test in self.tests
             if test.rejected
         ]
-        return tuple(found)
+        return (*found, *self.notes)
 
     @property
     def includes(self) -> str:
