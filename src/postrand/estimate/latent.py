@@ -23,6 +23,12 @@ FREE = 1e-8
 """A covariate cell whose estimated probability is below this counts as lying on the boundary."""
 MAX_PREDICTOR = 25.0
 CYCLES_BETWEEN_CHECKS = 5
+COLLAPSED = -14.0
+"""The log of a residual deviation, as a share of the response's, below which the likelihood counts as unbounded."""
+FURTHEST = 1e4
+"""An extrapolation goes no further than this many steps."""
+LONGEST = 2.0
+"""One step changes the log of the residual deviation by no more than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +114,7 @@ def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
     for before in range(0, max_steps, 3 * CYCLES_BETWEEN_CHECKS):
         for _ in range(CYCLES_BETWEEN_CHECKS):
             state, likelihood = _cycle(problem, state)
-        _check_separation(problem, state)
+            _check_running(problem, state)
         at = efficient(problem, state)
         inverse = _invert(at.information)
         move = inverse @ at.score
@@ -118,7 +124,7 @@ def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
             influence = at.scores @ inverse
             steps = before + 3 * CYCLES_BETWEEN_CHECKS
             return Solution(state.theta, covariance, likelihood, steps, decrement, state.law, influence)
-        ahead = State(state.theta + move, _moved(state.law, at.profiles, move))
+        ahead = State(_near(problem, state.theta + move, state.theta), _moved(state.law, at.profiles, move))
         if decrement < 1.0 and expectation(problem, ahead)[1] > likelihood:
             state = ahead
     raise EstimationError(
@@ -232,6 +238,7 @@ def naive(problem: Problem) -> Array:
     for _ in range(25):
         move = _ascent(problem, theta, weighted)
         theta = theta + move
+        _check_running(problem, State(theta, np.ones((1, 1))))
         if np.abs(move).max() < 1e-6:
             break
     return theta
@@ -278,11 +285,11 @@ def _cycle(problem: Problem, zero: State) -> tuple[State, float]:
     r, v = flat[1] - flat[0], flat[2] - 2 * flat[1] + flat[0]
     scale = np.concatenate([np.ones(zero.theta.size), np.sqrt(one.law).ravel()])
     curvature = float(np.linalg.norm(scale * v))
-    step = float(np.linalg.norm(scale * r)) / curvature if curvature > 0 else 1.0
+    step = min(float(np.linalg.norm(scale * r)) / curvature, FURTHEST) if curvature > 0 else 1.0
     if step > 1:
         far = flat[0] + 2 * step * r + step * step * v
         law = np.exp(np.clip(far[zero.theta.size :], -32.0, 0.0)).reshape(zero.law.shape)
-        ahead = State(far[: zero.theta.size], law / law.sum(axis=1, keepdims=True))
+        ahead = State(_near(problem, far[: zero.theta.size], two.theta), law / law.sum(axis=1, keepdims=True))
         after, gained = _step(problem, ahead)
         if gained >= reached:
             return after, gained
@@ -295,7 +302,15 @@ def _ascent(problem: Problem, theta: Array, weighted: Array) -> Array:
     gradient = np.zeros(problem.parameters)
     for cell, score in enumerate(scores):
         gradient += weighted[:, cell] @ score
-    return _invert(information) @ gradient
+    return _near(problem, theta + _invert(information) @ gradient, theta) - theta
+
+
+def _near(problem: Problem, theta: Array, origin: Array) -> Array:
+    """Return θ with its extra parameters, logs of a scale, no further than ``LONGEST`` from the origin."""
+    at = problem.parameters - len(problem.family.extras)
+    near = theta.copy()
+    near[at:] = np.clip(theta[at:], origin[at:] - LONGEST, origin[at:] + LONGEST)
+    return near
 
 
 def _complete(problem: Problem, theta: Array, weighted: Array) -> tuple[list[Array], Array]:
@@ -326,11 +341,19 @@ def _split(problem: Problem, theta: Array) -> tuple[Array, Array]:
     return eta[problem.case_row], theta[m * p :]
 
 
-def _check_separation(problem: Problem, state: State) -> None:
+def _check_running(problem: Problem, state: State) -> None:
+    """Raise EstimationError where the likelihood has no maximum: coefficients, or the log of a scale, run off."""
     if problem.family.extras:
+        if not state.theta[-1] > np.log(problem.response.std()) + COLLAPSED:
+            raise EstimationError(
+                sentence(
+                    "the likelihood is unbounded: the residual deviation runs to zero",
+                    fix="use method='equations': a response with few values does not follow a normal law",
+                )
+            )
         return
     eta, _ = _split(problem, state.theta)
-    if np.abs(eta).max() > MAX_PREDICTOR:
+    if not np.abs(eta).max() <= MAX_PREDICTOR:
         raise EstimationError(
             sentence(
                 "the response is separated: covariates predict it perfectly, and coefficients run off",
