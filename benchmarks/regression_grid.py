@@ -36,7 +36,7 @@ BOOK = Codebook(
         Variable("kind", role="sensitive", categories=("a", "b", "c")),
     )
 )
-SIZES = {300: 200, 1_000: 200, 5_000: 60, 20_000: 20}
+SIZES = {300: 130, 1_000: 130, 5_000: 30, 20_000: 10}
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 EFFECTS = np.array([0.0, 0.3, 0.6, 0.9])
 SLOPE = 0.5

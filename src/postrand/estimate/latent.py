@@ -234,7 +234,8 @@ def naive(problem: Problem) -> Array:
     if problem.family.extras:
         y = np.broadcast_to(problem.response, problem.shape)
         centre = float((weighted * y).sum() / weighted.sum())
-        theta[-1] = 0.5 * np.log((weighted * (y - centre) ** 2).sum() / weighted.sum())
+        spread = float((weighted * (y - centre) ** 2).sum() / weighted.sum())
+        theta[-1] = 0.5 * np.log(max(spread, np.finfo(float).tiny))
     for _ in range(25):
         move = _ascent(problem, theta, weighted)
         theta = theta + move

@@ -28,6 +28,7 @@ FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
 MAX_LATENT = 2000
 MAX_OUTCOMES = 1000
+LIGHTEST = 1e-100
 MAX_DESIGN = 1 << 27
 """Rows of clear covariates times latent cells times coefficients: 1 GB in float64."""
 
@@ -65,6 +66,11 @@ class Data:
         at = self.home(name)
         axis = self.axes[at]
         return axis.cells[self.cells[at], axis.names.index(name)].astype(np.intp)
+
+    def known(self, name: str) -> Index:
+        """Return the codes that a latent variable can have."""
+        axis = self.axes[self.home(name)]
+        return np.unique(axis.cells[:, axis.names.index(name)]).astype(np.intp)
 
     def is_categorical(self, name: str) -> bool:
         """Whether the variable has categories in the codebook."""
@@ -114,6 +120,8 @@ def read(
     if not kept.num_rows:
         raise DataError(sentence("no record has all variables of the formula"))
     weight = np.ones(kept.num_rows) if weights is None else weight_column(kept, weights)
+    if not LIGHTEST < weight.max() < 1 / LIGHTEST:
+        raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
     stratum = np.zeros(kept.num_rows, np.intp) if strata is None else stratum_codes(kept, strata).astype(np.intp)
     return Data(
         formula=formula,
@@ -340,12 +348,18 @@ def model_of(data: Data) -> Any:
     """
     from formulaic import Formula
 
+    names = [n for n in data.names if n != data.response]
+    absent = {n: np.setdiff1d(data.known(n), data.released(n)) for n in names if n in data.latent}
+    # A true category that no record happens to show needs a row too, or its level would be unknown.
+    extra = max((len(codes) for codes in absent.values()), default=0)
     columns: dict[str, Any] = {data.response: pa.nulls(0)}
-    for name in (n for n in data.names if n != data.response):
+    for name in names:
         values = _model_values(data, name)
-        columns[name] = values.take(pa.array(data.released(name))) if name in data.latent else values
+        seen = data.released(name) if name in data.latent else np.arange(data.table.num_rows)
+        more = np.resize(absent[name], extra) if len(absent.get(name, ())) else np.full(extra, seen[0])
+        columns[name] = values.take(pa.array(np.concatenate([seen, more]).astype(np.intp)))
     with _evaluated(data):
-        return Formula(data.formula).rhs.get_model_matrix(_pandas(columns, data.table.num_rows)).model_spec
+        return Formula(data.formula).rhs.get_model_matrix(_pandas(columns, data.table.num_rows + extra)).model_spec
 
 
 def design_on(data: Data, spec: Any, rows: Index, codes: Mapping[str, Index], size: int) -> Array:

@@ -25,6 +25,7 @@ NEAR = 1e-12
 COLLINEAR = 1e-9
 """A symmetric matrix with unit diagonal counts as definite if its eigenvalues exceed this."""
 SHARE = 0.02
+SHIFTS = (0.0, 1.0, -1.0)
 SEARCHED = 1 << 22
 """Grids of more numbers than this are searched for a second root only where the Jacobian is noisy."""
 LEVERAGE = 0.9
@@ -151,7 +152,7 @@ def search(grid: Grid) -> Root:
     """Return the stable root of the equations over the grid: the one root at which the Jacobian is positive definite.
 
     Newton's method starts at the fit of a linear model on the scale of the response, at the regression that takes
-    released cells for true ones, and at a constant. All are tried where the table is small or the first fails.
+    released cells for true ones, and at three constants. All are tried where the table is small or the first fails.
 
     Raises
     ------
@@ -168,6 +169,8 @@ def search(grid: Grid) -> Root:
             break
     if len(found) > 1:
         raise _no_root(f"{len(found)} of them")
+    if not found and _is_clear(grid):
+        raise _separated()
     if not found:
         raise _no_root("none")
     if not isinstance(grid.records.family, Logistic | Multinomial):
@@ -225,13 +228,19 @@ def _starts(grid: Grid) -> Iterator[Array]:
         fitted = _link(records.family, _inside(records.family, flat @ line, centre))
         yield (cross @ (flat.T @ (held[:, None] * fitted))).T.ravel()
     constant = (cross @ (flat.T @ (held[:, None] * level))).T.ravel()
-    if all(f.size == 1 for f in records.factors):
+    if _is_clear(grid):
         yield constant
         return
     plain = _newton(made(records.naive(), grid.design), constant)
     if plain is not None:
         yield plain.theta
-    yield constant
+    for shift in SHIFTS:
+        yield constant + (cross @ (flat.T @ (held[:, None] * np.full(m, shift)))).T.ravel()
+
+
+def _is_clear(grid: Grid) -> bool:
+    """Tell whether every released cell is the true one."""
+    return all(np.array_equal(f.weights, f.naive().weights) for f in grid.records.factors)
 
 
 def _centre(grid: Grid) -> Array:
