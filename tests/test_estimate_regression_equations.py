@@ -16,6 +16,7 @@ from postrand.estimate import regression_moments
 from postrand.estimate.families import Poisson
 from postrand.estimate.regression import regression
 from postrand.estimate.regression_data import read
+from postrand.estimate.regression_design import Full
 from postrand.estimate.regression_equations import search, solve_equations
 from postrand.estimate.regression_grid import Grid
 from postrand.estimate.regression_intervals import Pivot
@@ -374,7 +375,7 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     records = Records(Poisson(), (factor,), np.ones((1, 1)), one, one, one, one, np.ones(1), np.ones(1), one)
     design = np.array([[[1.0], [2.0], [3.0]]])
     with pytest.raises(EstimationError, match="2 of them"):
-        search(Grid(records, design, weights, np.ones((1, 1, 1))))
+        search(Grid(records, Full(design), weights, np.ones((1, 1, 1))))
 
 
 def test_a_coefficient_that_says_nothing_is_flagged_on_every_surface():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -26,8 +26,8 @@ COLLINEAR = 1e-9
 """A symmetric matrix with unit diagonal counts as definite if its eigenvalues exceed this."""
 SHARE = 0.02
 SHIFTS = (0.0, 1.0, -1.0)
-SEARCHED = 1 << 22
-"""Grids of more numbers than this are searched for a second root only where the Jacobian is noisy."""
+SEARCHED = 1 << 18
+"""A larger table is not searched for a second root once one is found: its weights are sums over many records."""
 LEVERAGE = 0.9
 """A record's share of its own Jacobian counts as at most this."""
 WAY_OUT = (
@@ -165,7 +165,7 @@ def search(grid: Grid) -> Root:
         root = _newton(grid, start)
         if root is not None and all(_apart(grid, root.theta, other.theta) for other in found):
             found.append(root)
-        if found and grid.design.size > SEARCHED:
+        if found and grid.table.size > SEARCHED:
             break
     if len(found) > 1:
         raise _no_root(f"{len(found)} of them")
@@ -175,7 +175,7 @@ def search(grid: Grid) -> Root:
         raise _no_root("none")
     if not isinstance(grid.records.family, Logistic | Multinomial):
         return found[0]
-    if np.abs(grid.predictors(found[0].theta)[grid.table != 0]).max() > MAX_PREDICTOR:
+    if np.abs(grid.predictors(found[0].theta)).max() > MAX_PREDICTOR:
         raise _separated()
     return found[0]
 
@@ -214,20 +214,23 @@ def _newton(grid: Grid, start: Array) -> Root | None:
 
 def _starts(grid: Grid) -> Iterator[Array]:
     """Yield the linear start, the naive regression, and a constant, each (P,)."""
-    m, p = grid.fixed.shape[1:]
-    records = grid.records
+    m, records = grid.fixed.shape[1], grid.records
     weight = records.count * records.weight
     centre = _centre(grid)
     level = _link(records.family, np.broadcast_to(centre, (1, m)))[0]
-    flat = grid.design.reshape(-1, p)
-    held = np.abs(grid.table).ravel()
-    cross = np.linalg.pinv(flat.T @ (held[:, None] * flat))
-    gram = flat.T @ (grid.table.ravel()[:, None] * flat)
+    held = np.abs(grid.table)
+    cross = np.linalg.pinv(_sum(grid, lambda rows: grid.design.gram(held[rows], rows)))
+
+    def fitted(predictors: Callable[[slice], Array]) -> Array:
+        """Return the coefficients of a least squares fit to linear predictors over the grid."""
+        right = _sum(grid, lambda rows: grid.design.summed(held[rows][..., None] * predictors(rows), rows))
+        return np.asarray((right @ cross).ravel())
+
+    gram = _sum(grid, lambda rows: grid.design.gram(grid.table[rows], rows))
     if _is_definite(gram):
-        line = np.linalg.solve(gram, np.tensordot(weight, grid.fixed, axes=1).T)
-        fitted = _link(records.family, _inside(records.family, flat @ line, centre))
-        yield (cross @ (flat.T @ (held[:, None] * fitted))).T.ravel()
-    constant = (cross @ (flat.T @ (held[:, None] * level))).T.ravel()
+        line = np.linalg.solve(gram, np.tensordot(weight, grid.fixed, axes=1).T).T
+        yield fitted(lambda rows: _predictors(records.family, grid.design.predictors(line, rows), centre))
+    constant = fitted(lambda rows: level)
     if _is_clear(grid):
         yield constant
         return
@@ -235,12 +238,20 @@ def _starts(grid: Grid) -> Iterator[Array]:
     if plain is not None:
         yield plain.theta
     for shift in SHIFTS:
-        yield constant + (cross @ (flat.T @ (held[:, None] * np.full(m, shift)))).T.ravel()
+        yield constant + fitted(lambda rows, shift=shift: np.full(m, shift))
 
 
 def _is_clear(grid: Grid) -> bool:
     """Tell whether every released cell is the true one."""
     return all(np.array_equal(f.weights, f.naive().weights) for f in grid.records.factors)
+
+
+def _sum(grid: Grid, over: Callable[[slice], Array]) -> Array:
+    return np.asarray(sum(over(rows) for rows in grid.rows()))
+
+
+def _predictors(family: Family, mean: Array, centre: Array) -> Array:
+    return _link(family, _inside(family, mean.reshape(-1, len(centre)), centre)).reshape(mean.shape)
 
 
 def _centre(grid: Grid) -> Array:
@@ -270,7 +281,7 @@ def _link(family: Family, mean: Array) -> Array:
 
 def _apart(grid: Grid, one: Array, two: Array) -> bool:
     """Tell whether two roots are further apart than rounding: 0.001 in some linear predictor that has weight."""
-    gap = np.abs(grid.predictors(one) - grid.predictors(two))[grid.table != 0]
+    gap = np.abs(grid.predictors(one) - grid.predictors(two))
     return bool(gap.max() > 1e-3)
 
 
@@ -291,9 +302,7 @@ def _inverse(matrix: Array) -> Array | None:
 
 
 def _check_design(grid: Grid) -> None:
-    p = grid.design.shape[2]
-    flat = grid.design.reshape(-1, p)
-    if not _is_definite(flat.T @ (np.abs(grid.table).reshape(-1, 1) * flat)):
+    if not _is_definite(_sum(grid, lambda rows: grid.design.gram(np.abs(grid.table[rows]), rows))):
         raise _not_identified()
 
 

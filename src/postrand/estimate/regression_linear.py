@@ -100,7 +100,7 @@ def normal_of(data: Data, records: Records) -> tuple[Normal, tuple[str, ...]]:
     """
     spec = model_of(data)
     names = tuple(str(n) for n in spec.column_names)
-    groups = tuple(_groups(data, records, spec))
+    groups = groups_of(data, records, spec)
     for i in range(len(records.factors)):
         _check(data, records, groups, i)
     size = len(names)
@@ -118,6 +118,21 @@ def normal_of(data: Data, records: Records) -> tuple[Normal, tuple[str, ...]]:
         gram[np.ix_(g.columns, h.columns)] = block
         gram[np.ix_(h.columns, g.columns)] = block.T
     return Normal(records, groups, mean, fixed, gram, weight @ fixed), names
+
+
+def groups_of(data: Data, records: Records, spec: Any) -> tuple[Group, ...]:
+    """Return the columns of a design by the latent axes and clear variables of their terms."""
+    return tuple(_groups(data, records, spec))
+
+
+def place_of(records: Records, chosen: Sequence[int], factors: Sequence[int]) -> Index:
+    """Return the cell over some ``factors`` of each cell over all ``chosen`` ones, in C order."""
+    shape = tuple(records.factors[i].size for i in chosen)
+    index = dict(zip(chosen, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True)) if chosen else {}
+    sizes = tuple(records.factors[i].size for i in factors)
+    if not factors:
+        return np.zeros(math.prod(shape), dtype=np.intp)
+    return np.ravel_multi_index([index[i] for i in factors], sizes).astype(np.intp)
 
 
 def _groups(data: Data, records: Records, spec: Any) -> Iterator[Group]:
@@ -146,15 +161,8 @@ def _check_size(size: int) -> None:
 def _union(records: Records, g: Group, h: Group) -> tuple[tuple[int, ...], Index, Index]:
     """Return the factors of two groups, and the cell of each group in every cell of them."""
     chosen = tuple(sorted({*g.factors, *h.factors}))
-    shape = tuple(records.factors[i].size for i in chosen)
-    _check_size(math.prod(shape))
-    index = dict(zip(chosen, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
-    places = []
-    for group in (g, h):
-        own = [index[i] for i in group.factors]
-        sizes = tuple(records.factors[i].size for i in group.factors)
-        places.append(np.ravel_multi_index(own, sizes) if own else np.zeros(math.prod(shape), dtype=np.intp))
-    return chosen, places[0], places[1]
+    _check_size(math.prod(records.factors[i].size for i in chosen))
+    return chosen, place_of(records, chosen, g.factors), place_of(records, chosen, h.factors)
 
 
 def _block(records: Records, g: Group, h: Group, mean: Array, weight: Array) -> Array:
