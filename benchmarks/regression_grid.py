@@ -1,7 +1,7 @@
 """Study regression from a release: bias, coverage and refusals whatever the law of the response.
 
-Run ``python -m benchmarks.regression_grid`` (about 12 minutes on two cores; ``--quick`` takes one). Every replication draws
-its records anew from a population whose coefficients are known, perturbs them, and fits. Results go to
+Run ``python -m benchmarks.regression_grid`` (about 15 minutes on two idle cores; ``--quick`` takes three). Every
+replication draws its records anew from a population whose coefficients are known, perturbs them, and fits. Set OMP_NUM_THREADS=1. Results go to
 benchmarks/results/regression_grid.{md,json}.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -36,7 +35,8 @@ BOOK = Codebook(
         Variable("kind", role="sensitive", categories=("a", "b", "c")),
     )
 )
-SIZES = {300: 130, 1_000: 130, 5_000: 30, 20_000: 10}
+SIZES = {300: 200, 1_000: 200, 5_000: 60, 20_000: 20}
+QUICK = {300: 40, 1_000: 40, 5_000: 10}
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 EFFECTS = np.array([0.0, 0.3, 0.6, 0.9])
 SLOPE = 0.5
@@ -155,16 +155,16 @@ def release(rng, law, n, mechanism):
     held = {"g": g, law.response: y}
     for name in law.perturbed:
         held[name] = perturbed(rng, held[name], mechanism[name].matrix)
-    columns = {
-        name: np.array(BOOK[name].categories)[codes] if name in BOOK else codes for name, codes in held.items()
-    }
+    columns = {name: np.array(BOOK[name].categories)[codes] if name in BOOK else codes for name, codes in held.items()}
     return pa.table(columns | {"z": z})
 
 
 def mechanism_of(law, epsilon):
     """Randomised response at ε for each perturbed variable; None leaves all as they are."""
     laws = {
-        name: TransitionMatrix.identity(BOOK[name].size) if epsilon is None else randomised_response(BOOK[name].size, epsilon)
+        name: TransitionMatrix.identity(BOOK[name].size)
+        if epsilon is None
+        else randomised_response(BOOK[name].size, epsilon)
         for name in law.perturbed
     }
     return Mechanism(laws, BOOK)
@@ -280,7 +280,6 @@ def markdown(head, rows):
 
 def tables(cells, real):
     """Yield the report's tables, and at its head every cell that falls short."""
-    level = None
     held = {}
     for c in cells:
         held.setdefault((c["law"], c["epsilon"], c["method"]), []).append(c)
@@ -298,8 +297,18 @@ def tables(cells, real):
         largest = max((c for c in own if "bias_z" in c), key=lambda c: c["n"], default={})
         before = pooled(old) if old else None
         same = next((c for c in own if old and c["n"] == old[0]["n"]), {})
-        gain = old[0]["typical_error"] / same["typical_error"] if old and "typical_error" in old[0] and "typical_error" in same else None
-        bounded = np.average([c["bounded"] for c in own if "bounded" in c], weights=[c["fitted"] for c in own if "bounded" in c]) if any("bounded" in c for c in own) else float("nan")
+        gain = (
+            old[0]["typical_error"] / same["typical_error"]
+            if old and "typical_error" in old[0] and "typical_error" in same
+            else None
+        )
+        bounded = (
+            np.average(
+                [c["bounded"] for c in own if "bounded" in c], weights=[c["fitted"] for c in own if "bounded" in c]
+            )
+            if any("bounded" in c for c in own)
+            else float("nan")
+        )
         main.append(
             (
                 law.family,
@@ -317,9 +326,25 @@ def tables(cells, real):
         )
         if new["z"] < -level:
             short.append(f"{law.family}, {law.name}, ε = {epsilon or 'none'}: {new['coverage']:.1%}")
-    yield f"Cells below 95% at 1% after Bonferroni ({tested} cells, z < -{level:.2f}): " + ("; ".join(short) or "none") + ".\n"
+    yield (
+        f"Cells below 95% at 1% after Bonferroni ({tested} cells, z < -{level:.2f}): "
+        + ("; ".join(short) or "none")
+        + ".\n"
+    )
     yield markdown(
-        ["family", "law of y", "ε", "intervals", "coverage", "refused", "bounded", "bias, largest n, in MC errors", "likelihood: coverage", "refused", "its error / ours"],
+        [
+            "family",
+            "law of y",
+            "ε",
+            "intervals",
+            "coverage",
+            "refused",
+            "bounded",
+            "bias, largest n, in MC errors",
+            "likelihood: coverage",
+            "refused",
+            "its error / ours",
+        ],
         main,
     )
     by_size = {}
@@ -338,7 +363,17 @@ def tables(cells, real):
     yield markdown(
         ["case", "ε", "method", "truth", "mean", "spread", "mean standard error", "covered", "fitted"],
         [
-            (r["case"], r["epsilon"], r["method"], f"{r['truth']:.4g}", f"{r['mean']:.4g}", f"{r['spread']:.3g}", f"{r['standard_error']:.3g}", f"{r['covered']:.0%}", r["fitted"])
+            (
+                r["case"],
+                r["epsilon"],
+                r["method"],
+                f"{r['truth']:.4g}",
+                f"{r['mean']:.4g}",
+                f"{r['spread']:.3g}",
+                f"{r['standard_error']:.3g}",
+                f"{r['covered']:.0%}",
+                r["fitted"],
+            )
             for r in real
         ],
     )
@@ -346,10 +381,9 @@ def tables(cells, real):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the replications, two sizes")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the replications, up to 5,000 records")
     quick = parser.parse_args().quick
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sizes = {300: 20, 1_000: 20} if quick else SIZES
+    sizes = QUICK if quick else SIZES
     tasks = [
         (at, epsilon, n, runs, "equations")
         for at in range(len(LAWS))
@@ -357,20 +391,20 @@ def main():
         for n, runs in sizes.items()
         if epsilon is not None or n <= 5_000
     ]
-    tasks += [(at, e, 1_000, 4 if quick else 16, "likelihood") for at in range(len(LAWS)) for e in EPSILONS]
+    tasks += [(at, e, 1_000, 6 if quick else 16, "likelihood") for at in range(len(LAWS)) for e in EPSILONS]
     start = time.perf_counter()
     with ProcessPoolExecutor(2) as pool:
-        real = pool.submit(real_cases, 5 if quick else 50)
+        real = pool.submit(real_cases, 50)
         cells = list(pool.map(cell, sorted(tasks, key=lambda t: -t[2] * t[3])))
         cells.sort(key=lambda c: (c["law"], c["epsilon"] or 99, c["n"]))
         text = "\n".join(tables(cells, real.result()))
     text += f"\n{time.perf_counter() - start:.0f} seconds.\n"
     print(text)
-    if not quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "regression_grid.md").write_text(text, encoding="utf-8")
-        held = {"cells": cells, "real": real.result()}
-        (RESULTS / "regression_grid.json").write_text(json.dumps(held, indent=1), encoding="utf-8")
+    name = "regression_grid_quick" if quick else "regression_grid"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    held = {"cells": cells, "real": real.result()}
+    (RESULTS / f"{name}.json").write_text(json.dumps(held, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-"""Corrected estimating equations: brute force, statsmodels, derivatives by weights, invariances, laws of y, refusals."""
+"""Corrected estimating equations: brute force, statsmodels, derivatives, invariances, laws of y, refusals."""
 
+import contextlib
 import itertools
 import json
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.regression_grid import LAWS, fits, mechanism_of, release
 from scipy import optimize, special, stats
 
-from benchmarks.regression_grid import LAWS, fits, mechanism_of, release
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
-from postrand.errors import DataError, EstimationError, PostrandError, UsageError
+from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import regression_moments
 from postrand.estimate.families import Poisson
 from postrand.estimate.regression import regression
@@ -64,7 +65,7 @@ def sample(rng, n):
 
 
 def brute(family, response, covariates, codes, x, inverses, weights):
-    """Solve the corrected equation record by record and cell by cell, with scipy; ``inverses`` are B of each variable."""
+    """Return the corrected equation, record by record and cell by cell; ``inverses`` are B of each variable."""
     names = [response, *covariates]
     sizes = [BOOK[n].size for n in names]
     rows = []
@@ -217,7 +218,9 @@ def test_nothing_depends_on_the_order_of_categories_records_or_on_equal_strata()
     order = [2, 0, 1]
     book = Codebook((Variable("a", role="key", categories=tuple(A[i] for i in order)), *BOOK.variables[1:]))
     turned = TransitionMatrix.from_array(SKEW.array[np.ix_(order, order)])
-    other = regression("b ~ C(a, contr.treatment('a0')) + x", frame, Mechanism({"a": turned, "b": PAIR}, book), "logistic")
+    other = regression(
+        "b ~ C(a, contr.treatment('a0')) + x", frame, Mechanism({"a": turned, "b": PAIR}, book), "logistic"
+    )
     named = {n.rsplit("[T.", 1)[-1]: v for n, v in zip(other.names, other.value, strict=True)}
     expected = {n.rsplit("[T.", 1)[-1]: v for n, v in zip(plain.names, plain.value, strict=True)}
     assert named == pytest.approx(expected, abs=1e-7)
@@ -261,7 +264,11 @@ def skewed_release():
     g = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
     income = np.exp(10 + 0.1 * g + 0.8 * rng.normal(size=n))
     seen = (rng.random(n)[:, None] > np.cumsum(matrix.array, axis=1)[g, :-1]).sum(axis=1)
-    return pa.table({"g": np.array(names)[seen], "income": income}), Mechanism({"g": matrix}, book), income[g == 3].mean()
+    return (
+        pa.table({"g": np.array(names)[seen], "income": income}),
+        Mechanism({"g": matrix}, book),
+        income[g == 3].mean(),
+    )
 
 
 def test_group_means_of_a_skewed_response_and_the_test_that_tells_the_likelihood():
@@ -404,7 +411,9 @@ def test_the_specification_tests_hold_their_size_and_agree_where_nothing_is_pert
     law = next(one for one in LAWS if one.name == "binary")
     mechanism, rng, smallest = mechanism_of(law, 2.0), np.random.default_rng(16), 1.0
     for _ in range(20):
-        found = regression("t ~ C(g) + z", release(rng, law, 1_000, mechanism), mechanism, "logistic", method="likelihood")
+        found = regression(
+            "t ~ C(g) + z", release(rng, law, 1_000, mechanism), mechanism, "logistic", method="likelihood"
+        )
         smallest = min(smallest, *(test.p_value for test in found.tests))
     assert smallest > 0.001
     clear = mechanism_of(law, None)
@@ -420,20 +429,22 @@ def test_only_the_package_s_errors(family, method):
     many = Codebook((Variable("g", role="key", categories=tuple(f"c{i}" for i in range(20))), BOOK["t"]))
     cases = []
     for n in (1, 5, 40):
-        frame, _, x = sample(rng, n)
+        frame, _, _ = sample(rng, n)
         response = FAMILIES[family]
-        cases.append((f"{response} ~ a + x", frame, Mechanism({"a": SKEW, response: PAIR if response == "b" else SKEW}, BOOK)))
+        cases.append(
+            (f"{response} ~ a + x", frame, Mechanism({"a": SKEW, response: PAIR if response == "b" else SKEW}, BOOK))
+        )
         cases.append((f"{response} ~ a", frame, Mechanism({"a": TransitionMatrix.identity(3)}, BOOK)))
-    big = pa.table({"g": [f"c{i % 20}" for i in range(90)], "y": (np.arange(90) % 2) * 1.0, "w": 10.0 ** rng.integers(-90, 90, 90)})
+    big = pa.table(
+        {"g": [f"c{i % 20}" for i in range(90)], "y": (np.arange(90) % 2) * 1.0, "w": 10.0 ** rng.integers(-90, 90, 90)}
+    )
     cases.append(("y ~ g", big, Mechanism({"g": randomised_response(20, 3.0)}, many)))
     huge = big.set_column(1, "y", pa.array(1e15 * (1 + np.arange(90) % 2)))
     cases.append(("y ~ g", huge, Mechanism({"g": randomised_response(20, 3.0)}, many)))
     for formula, frame, mechanism in cases:
         for weights in (None, "w"):
-            try:
+            with contextlib.suppress(DataError, EstimationError, UsageError):
                 regression(formula, frame, mechanism, family, weights=weights, method=method)
-            except PostrandError as error:
-                assert isinstance(error, DataError | EstimationError | UsageError)
 
 
 def test_it_is_reached_from_the_package():

@@ -12,7 +12,6 @@ from scipy import special
 from postrand.errors import DataError, sentence
 from postrand.estimate.axes import Array
 
-
 MAX_EXPONENT = 300.0
 
 

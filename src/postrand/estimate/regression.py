@@ -10,7 +10,7 @@ import numpy as np
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.latent import solve
 from postrand.estimate.regression_check import specification
-from postrand.estimate.regression_data import Data, FamilyName, problem_of, prefixes, read
+from postrand.estimate.regression_data import Data, FamilyName, prefixes, problem_of, read
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
@@ -41,7 +41,8 @@ def regression(
     The response of a logistic regression is the second of two categories, or 1 of 0 and 1; that of a multinomial one is
     compared with its first category.
 
-    ``method="equations"`` solves ``Σ_i w_i Σ_k B[r_i, k] ψ(x_k, y_i, v_i; θ) = 0``, ``B = M^-1`` with the true categories
+    ``method="equations"`` solves ``Σ_i w_i Σ_k B[r_i, k] ψ(x_k, y_i, v_i; θ) = 0``, ``B = M^-1`` with the true
+    categories
     as the rows of M and the released ones as its columns, ψ the score of the family. The equation has expectation 0 at
     the regression of the unperturbed population, whatever the law of the response or of the covariates: only the mean
     of y given the covariates needs to be right, as without perturbation. The covariance is that of the influences, each
@@ -54,8 +55,10 @@ def regression(
     group of clear covariates: by default every combination of the clear categorical ones, and numeric ones cut into
     ``bins`` at their quantiles. **Within a group the perturbed covariates are taken as independent of the exact
     number.** Name the columns in ``groups`` to choose others. The result holds two tests of these assumptions. Its
-    covariance is the inverse observed information (Louis), the law of the covariates profiled out; with weights it has the
-    sandwich form. ``tolerance`` bounds the Newton decrement: 1e-6 is a distance to the maximum of 0.001 standard errors.
+    covariance is the inverse observed information (Louis), the law of the covariates profiled out; with weights it
+    has the
+    sandwich form. ``tolerance`` bounds the Newton decrement: 1e-6 is a distance to the maximum of 0.001 standard
+    errors.
 
     Parameters
     ----------
@@ -81,11 +84,14 @@ def regression(
 
     References
     ----------
-    Nakamura (1990) for corrected scores; Akazawa, Kinukawa & Nakamura (1998) for misclassified covariates; Fieller (1954)
+    Nakamura (1990) for corrected scores; Akazawa, Kinukawa & Nakamura (1998) for misclassified covariates; Fieller
+    (1954)
     for the intervals; Dempster, Laird & Rubin (1977), Louis (1982), van den Hout & Kooiman (2006) for the likelihood.
     """
     if method not in METHODS:
-        raise UsageError(sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS)))
+        raise UsageError(
+            sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
+        )
     if method == "likelihood" and strata is not None:
         raise UsageError(sentence("strata are for method='equations'", fix="leave out strata, or the method"))
     data = read(formula, frame, mechanism, family, weights, groups, strata)
@@ -109,9 +115,7 @@ def regression(
     )
 
 
-def _by_likelihood(
-    data: Data, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int
-) -> Regression:
+def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int) -> Regression:
     problem, names = problem_of(data, bins)
     found = solve(problem, tolerance, max_steps)
     tests, notes = specification(data, problem, found)

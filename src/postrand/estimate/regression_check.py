@@ -21,7 +21,9 @@ BINS = 6
 EXPECTED = 5.0
 
 
-def specification(data: Data, problem: Problem, found: Solution) -> tuple[tuple[SpecificationTest, ...], tuple[str, ...]]:
+def specification(
+    data: Data, problem: Problem, found: Solution
+) -> tuple[tuple[SpecificationTest, ...], tuple[str, ...]]:
     """Return the tests that can be made of a likelihood fit, and a sentence for one that cannot."""
     tests, notes = [], []
     try:
@@ -61,8 +63,10 @@ def hausman_test(data: Data, problem: Problem, found: Solution, solved: Solved) 
 def released_law_test(problem: Problem, found: Solution) -> SpecificationTest | None:
     """Compare the released law of a clear response, by released cell, with what the fitted model implies.
 
-    Pearson's statistic over released cells and bins of y, cells that expect fewer than 5 together. The degrees of freedom
-    are the cells less one: parameters fitted to the records themselves leave a law between this chi-squared and one with
+    Pearson's statistic over released cells and bins of y, cells that expect fewer than 5 together. The degrees of
+    freedom
+    are the cells less one: parameters fitted to the records themselves leave a law between this chi-squared and one
+    with
     fewer degrees of freedom (Chernoff & Lehmann 1954), so the p-value is at most too large. None with weights, with a
     perturbed response, and where fewer than two cells are left.
     """

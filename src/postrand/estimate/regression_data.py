@@ -264,6 +264,7 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
 
 
 def prefixes(data: Data, family: Family) -> tuple[str, ...]:
+    """Return what stands before the terms of each linear predictor: the category, for a multinomial response."""
     if family.predictors == 1 and data.family != "multinomial":
         return ("",)
     if data.is_categorical(data.response):

@@ -1,6 +1,7 @@
 """The design of a regression over distinct clear covariates v and true cells x, in factors where it has any.
 
-A column that is a product ``d_j(v, x) = b_k(v) a_j(x)`` is held as its two factors, and few b are distinct: 1 and each clear
+A column that is a product ``d_j(v, x) = b_k(v) a_j(x)`` is held as its two factors, and few b are distinct: 1 and
+each clear
 number, as a rule. Sums over the V by X table are then products of small matrices, and no V by X by p array is made.
 """
 

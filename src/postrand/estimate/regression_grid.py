@@ -36,7 +36,7 @@ class Grid:
         return int(self.fixed.shape[1] * self.fixed.shape[2])
 
     def total(self, theta: Array, convex: bool = False) -> tuple[Array, Array]:
-        """Return the equation U (P,) and its negative Jacobian (P, P); ``convex`` takes absolute weights in the latter."""
+        """Return the equation U (P,) and its negative Jacobian (P, P); ``convex``: the latter with absolute weights."""
         m, p = self.fixed.shape[1:]
         pull = np.tensordot(self.records.count * self.records.weight, self.fixed, axes=1)
         slope = np.zeros((m, p, m, p))

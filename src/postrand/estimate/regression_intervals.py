@@ -1,9 +1,12 @@
 """Intervals for the coefficients of corrected equations: a score test inverted, with the noise of the Jacobian.
 
-At a value c of one coefficient, the others solved for, the equation is ``Σ_i (ζ_i − (c − c^) γ_i)`` to first order: ζ_i is
-record i's influence on the coefficient and γ_i its share of the profiled Jacobian, ``Σ γ_i = 1``. The interval holds every
+At a value c of one coefficient, the others solved for, the equation is ``Σ_i (ζ_i − (c − c^) γ_i)`` to first order:
+ζ_i is
+record i's influence on the coefficient and γ_i its share of the profiled Jacobian, ``Σ γ_i = 1``. The interval holds
+every
 c whose studentised equation is within the critical value (Fieller 1954). Where the Jacobian itself is not significantly
-different from 0 the interval is the whole line, or the line without a gap: it says nothing, and is given as (−inf, inf).
+different from 0 the interval is the whole line, or the line without a gap: it says nothing, and is given as (−inf,
+inf).
 """
 
 from __future__ import annotations

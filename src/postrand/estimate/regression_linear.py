@@ -1,7 +1,9 @@
 """The corrected normal equations of linear regression, factor by factor.
 
-``G θ = S`` with ``G = Σ_i w_i Σ_x B[r_i, x] d d'`` and ``S = Σ_i w_i Σ_x B[r_i, x] d y``. A column of the design depends on
-the latent axes and clear variables of its own term, and weights over several axes are products: so the entry of two terms
+``G θ = S`` with ``G = Σ_i w_i Σ_x B[r_i, x] d d'`` and ``S = Σ_i w_i Σ_x B[r_i, x] d y``. A column of the design
+depends on
+the latent axes and clear variables of its own term, and weights over several axes are products: so the entry of two
+terms
 that share no axis is a product of two corrected columns, and one of two that do needs the cells of their axes alone.
 """
 
@@ -42,7 +44,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normal:
-    """Hold the normal equations ``gram`` (P, P) and ``moment`` (P,), and each case's columns ``mean`` and ``fixed`` (N, P).
+    """Hold the normal equations ``gram`` (P, P) and ``moment`` (P,), and ``mean`` and ``fixed`` (N, P) of each case.
 
     ``mean`` are the corrected columns, ``fixed`` the corrected columns times the response.
     """

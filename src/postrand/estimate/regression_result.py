@@ -88,7 +88,7 @@ class Regression:
 
     @property
     def silent(self) -> tuple[bool, ...]:
-        """Whether the 95% interval of each coefficient says nothing: it is unbounded, or wider than a factor of e^10."""
+        """Whether each coefficient's 95% interval says nothing: it is unbounded, or wider than a factor of e^10."""
         low, high = self.interval()
         wide = np.minimum(self.value - low, high - self.value) > MEANINGLESS
         return tuple((~np.isfinite(high - low) | (wide & (self.family != "linear"))).tolist())
