@@ -1,8 +1,8 @@
 """Study regression from a release: bias, coverage and refusals whatever the law of the response.
 
 Run ``python -m benchmarks.regression_grid`` (about 15 minutes on two idle cores; ``--quick`` takes three). Every
-replication draws its records anew from a population whose coefficients are known, perturbs them, and fits. Set OMP_NUM_THREADS=1. Results go to
-benchmarks/results/regression_grid.{md,json}.
+replication draws its records anew from a population whose coefficients are known, perturbs them, and fits. Set
+OMP_NUM_THREADS=1. Results go to benchmarks/results/regression_grid.{md,json}.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def markdown(head, rows):
 
 def tables(cells, real):
     """Yield the report's tables, and at its head every cell that falls short."""
-    held = {}
+    held: dict[tuple[int, float | None, str], list[dict]] = {}
     for c in cells:
         held.setdefault((c["law"], c["epsilon"], c["method"]), []).append(c)
     keys = [(at, epsilon) for at in range(len(LAWS)) for epsilon in (*EPSILONS, None)]
@@ -294,9 +294,9 @@ def tables(cells, real):
         if own is None:
             continue
         new, law = pooled(own), LAWS[at]
-        largest = max((c for c in own if "bias_z" in c), key=lambda c: c["n"], default={})
+        largest: dict = max((c for c in own if "bias_z" in c), key=lambda c: c["n"], default={})
         before = pooled(old) if old else None
-        same = next((c for c in own if old and c["n"] == old[0]["n"]), {})
+        same: dict = next((c for c in own if old and c["n"] == old[0]["n"]), {})
         gain = (
             old[0]["typical_error"] / same["typical_error"]
             if old and "typical_error" in old[0] and "typical_error" in same
@@ -347,7 +347,7 @@ def tables(cells, real):
         ],
         main,
     )
-    by_size = {}
+    by_size: dict[tuple[str, int], list[dict]] = {}
     for c in cells:
         if c["method"] == "equations" and c["epsilon"] is not None:
             by_size.setdefault((LAWS[c["law"]].family, c["n"]), []).append(c)

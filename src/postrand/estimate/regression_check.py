@@ -73,7 +73,7 @@ def released_law_test(problem: Problem, found: Solution) -> SpecificationTest | 
     if problem.weighted or problem.response.shape[1] != 1:
         return None
     y = problem.response[:, 0]
-    counts = np.bincount(problem.pattern_case, weights=problem.weights, minlength=len(y))
+    counts = np.bincount(problem.pattern_case, weights=problem.weights, minlength=len(y)).astype(np.float64)
     edges = _edges(problem, y, counts)
     size = problem.shape[1]
     bins = len(edges) + 1

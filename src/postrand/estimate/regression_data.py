@@ -65,7 +65,7 @@ class Data:
         """Return the released codes of a latent variable, shape (n,)."""
         at = self.home(name)
         axis = self.axes[at]
-        return axis.cells[self.cells[at], axis.names.index(name)].astype(np.intp)
+        return np.asarray(axis.cells[self.cells[at], axis.names.index(name)], dtype=np.intp)
 
     def known(self, name: str) -> Index:
         """Return the codes that a latent variable can have."""

@@ -131,7 +131,7 @@ class Full:
 
     def gathered(self, values: Array, at: Index) -> Array:
         """Return the sums over cells."""
-        return np.matmul(values.transpose(0, 2, 1), self.array[at])
+        return np.asarray(np.matmul(values.transpose(0, 2, 1), self.array[at]))
 
     def bent(self, values: Array, left: Array, right: Array, at: Index) -> Array:
         """Return the weighted products of two linear functions."""

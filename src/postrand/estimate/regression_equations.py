@@ -85,7 +85,7 @@ class Solved:
         held = self.records
         right = values if others is None else others
         size = int(held.stratum.max()) + 1
-        n = np.bincount(held.stratum, weights=held.count, minlength=size)
+        n = np.bincount(held.stratum, weights=held.count, minlength=size).astype(np.float64)
         if n.min() < 2:
             what, fix = "a stratum or table of a single record has no variance estimate", "merge strata"
             raise EstimationError(sentence(what, fix=fix))
@@ -97,7 +97,7 @@ class Solved:
         """Return what the intervals need; degrees of freedom match the kurtosis of the influences (Satterthwaite)."""
         held = self.records
         size = int(held.stratum.max()) + 1
-        n = np.bincount(held.stratum, weights=held.count, minlength=size)
+        n = np.bincount(held.stratum, weights=held.count, minlength=size).astype(np.float64)
         factor = ((n / np.maximum(n - 1, 1))[held.stratum] * held.count)[:, None]
         zeta, gamma = _centred(held, self.jackknife(), n), _centred(held, self.leverage, n)
         variance = (factor * zeta * zeta).sum(axis=0)
@@ -130,7 +130,9 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
             raise _not_identified()
         if not _is_definite(normal.gram):
             raise _no_root("the corrected sums of squares and products are not positive definite")
-        return _solved(normal, Root(np.linalg.solve(normal.gram, normal.moment), 1), records), names
+        return _solved(
+            normal, Root(np.asarray(np.linalg.solve(normal.gram, normal.moment), np.float64), 1), records
+        ), names
     grid, names = grid_of(data, records)
     return _solved(grid, search(grid), records), names
 
@@ -138,7 +140,7 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
 def _solved(equations: Equations, root: Root, records: Records) -> Solved:
     """Return each case's influence on a root, and its share of the profiled Jacobian."""
     _, jacobian = equations.total(root.theta)
-    inverse = np.linalg.inv(jacobian)
+    inverse = np.asarray(np.linalg.inv(jacobian), np.float64)
     own = np.diag(inverse).copy()
     influence, leverage = np.empty((2, len(records.count), len(own)))
     for part, pull, bent in equations.each(root.theta, inverse):
@@ -228,7 +230,7 @@ def _starts(grid: Grid) -> Iterator[Array]:
 
     gram = _sum(grid, lambda rows: grid.design.gram(grid.table[rows], rows))
     if _is_definite(gram):
-        line = np.linalg.solve(gram, np.tensordot(weight, grid.fixed, axes=1).T).T
+        line = np.asarray(np.linalg.solve(gram, np.tensordot(weight, grid.fixed, axes=1).T).T, np.float64)
         yield fitted(lambda rows: _predictors(records.family, grid.design.predictors(line, rows), centre))
     constant = fitted(lambda rows: level)
     if _is_clear(grid):
@@ -237,8 +239,9 @@ def _starts(grid: Grid) -> Iterator[Array]:
     plain = _newton(made(records.naive(), grid.design), constant)
     if plain is not None:
         yield plain.theta
+    unit = fitted(lambda rows: np.ones(m))
     for shift in SHIFTS:
-        yield constant + fitted(lambda rows, shift=shift: np.full(m, shift))
+        yield constant + shift * unit
 
 
 def _is_clear(grid: Grid) -> bool:
@@ -251,7 +254,8 @@ def _sum(grid: Grid, over: Callable[[slice], Array]) -> Array:
 
 
 def _predictors(family: Family, mean: Array, centre: Array) -> Array:
-    return _link(family, _inside(family, mean.reshape(-1, len(centre)), centre)).reshape(mean.shape)
+    linked = _link(family, _inside(family, mean.reshape(-1, len(centre)), centre))
+    return np.asarray(linked.reshape(mean.shape))
 
 
 def _centre(grid: Grid) -> Array:
@@ -298,7 +302,7 @@ def _is_definite(matrix: Array) -> bool:
 
 
 def _inverse(matrix: Array) -> Array | None:
-    return np.linalg.inv(matrix) if _is_definite(matrix) else None
+    return np.asarray(np.linalg.inv(matrix), np.float64) if _is_definite(matrix) else None
 
 
 def _check_design(grid: Grid) -> None:

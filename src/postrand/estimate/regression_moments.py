@@ -203,7 +203,7 @@ def _solved(data: Data, at: int, functions: Array) -> tuple[Array, bool]:
 def _spread(family: Family, values: Array) -> Array:
     """Return the response with one column for each linear predictor: an indicator for a multinomial one."""
     if isinstance(family, Multinomial):
-        return (values[:, None] == np.arange(1, family.categories)).astype(np.float64)
+        return np.asarray(values[:, None] == np.arange(1, family.categories), dtype=np.float64)
     return np.asarray(values, dtype=np.float64)[:, None]
 
 
