@@ -264,7 +264,7 @@ def _centre(grid: Grid) -> Array:
     total = np.zeros(grid.fixed.shape[1])
     for part in records.parts(1):
         total += (records.count * records.weight)[part] @ records.outcomes((), part)[:, 0]
-    return _inside(records.family, total[None] / records.count.sum(), None)[0]
+    return np.asarray(_inside(records.family, total[None] / records.count.sum(), None)[0])
 
 
 def _inside(family: Family, mean: Array, centre: Array | None) -> Array:
