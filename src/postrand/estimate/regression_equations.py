@@ -164,7 +164,8 @@ def search(grid: Grid) -> Root:
     _check_design(grid)
     found: list[Root] = []
     for start in _starts(grid):
-        root = _newton(grid, start)
+        with np.errstate(all="ignore"):  # a step too far overflows, is not shorter, and is halved
+            root = _newton(grid, start)
         if root is not None and all(_apart(grid, root.theta, other.theta) for other in found):
             found.append(root)
         if found and grid.table.size > SEARCHED:
@@ -236,7 +237,8 @@ def _starts(grid: Grid) -> Iterator[Array]:
     if _is_clear(grid):
         yield constant
         return
-    plain = _newton(made(records.naive(), grid.design), constant)
+    with np.errstate(all="ignore"):
+        plain = _newton(made(records.naive(), grid.design), constant)
     if plain is not None:
         yield plain.theta
     unit = fitted(lambda rows: np.ones(m))
