@@ -74,7 +74,7 @@ def test_without_perturbation_it_is_statsmodels(family):
     name, response = RESPONSES[family]
     frame = release(rng, 600, {}, response)
     identity = Mechanism({"a": TransitionMatrix.identity(3)}, BOOK)
-    found = regression(f"{name} ~ a + b + x", frame, identity, family)
+    found = regression(f"{name} ~ a + b + x", frame, identity, family, method="likelihood")
     a = np.array(frame["a"].to_pylist())
     design = np.column_stack([np.ones(600), a == "a1", a == "a2", frame["b"].to_numpy(), frame["x"].to_numpy()]).astype(
         float
@@ -148,23 +148,28 @@ def test_weights_replicate_records():
     frame = frame.set_column(frame.column_names.index("w"), "w", pa.array(rng.integers(1, 4, 800).astype(float)))
     twice = frame.take(pa.array(np.repeat(np.arange(800), frame["w"].to_numpy().astype(int))))
     mechanism = Mechanism(MILD, BOOK)
-    weighted = regression("y ~ a + b", frame, mechanism, "logistic", weights="w")
-    np.testing.assert_allclose(weighted.value, regression("y ~ a + b", twice, mechanism, "logistic").value, atol=1e-2)
+    em = {"method": "likelihood"}
+    weighted = regression("y ~ a + b", frame, mechanism, "logistic", weights="w", **em)
+    expected = regression("y ~ a + b", twice, mechanism, "logistic", **em)
+    np.testing.assert_allclose(weighted.value, expected.value, atol=1e-2)
     ones = frame.set_column(frame.column_names.index("w"), "w", pa.array(np.ones(800)))
-    robust, plain = (regression("y ~ a + b", ones, mechanism, "logistic", weights=w) for w in ("w", None))
+    robust, plain = (regression("y ~ a + b", ones, mechanism, "logistic", weights=w, **em) for w in ("w", None))
     np.testing.assert_allclose(robust.standard_error, plain.standard_error, rtol=0.1)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("family", ["logistic", "linear", "poisson"])
-def test_unbiased_with_right_standard_errors_where_the_naive_fit_is_not(family):
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [("logistic", "likelihood"), ("logistic", "equations"), ("linear", "equations"), ("poisson", "equations")],
+)
+def test_unbiased_with_right_standard_errors_where_the_naive_fit_is_not(family, method):
     """80 replications of 4,000 records: mean within 4 Monte-Carlo errors; spread within 30% of the standard errors."""
     rng = np.random.default_rng(4)
     name, response = RESPONSES[family]
     mechanism, fits, errors, plain = Mechanism(MILD, BOOK), [], [], []
     for _ in range(80):
         frame = release(rng, 4_000, MILD, response)
-        found = regression(f"{name} ~ a + b + x", frame, mechanism, family)
+        found = regression(f"{name} ~ a + b + x", frame, mechanism, family, method=method)
         fits.append(found.value[:5])
         errors.append(found.standard_error[:5])
         plain.append(naive(problem_of(read(f"{name} ~ a + b + x", frame, mechanism, family, None, None), 5)[0])[:5])
@@ -181,7 +186,7 @@ def test_mcsimex_agrees_under_mild_perturbation():
     laws = {"a": randomised_response(3, 4.0), "b": randomised_response(2, 3.0)}
     frame, mechanism = release(rng, 20_000, laws, binary), Mechanism(laws, BOOK)
     check = mcsimex("y ~ a + b + x", frame, mechanism, "logistic", rng, replicates=5)
-    found = regression("y ~ a + b + x", frame, mechanism, "logistic")
+    found = regression("y ~ a + b + x", frame, mechanism, "logistic", method="likelihood")
     assert check.names == found.names
     np.testing.assert_allclose(check.value, found.value, atol=0.06)
     assert np.abs(check.path[0] - found.value).max() > 0.06
@@ -272,7 +277,7 @@ def test_not_converged_and_missing_values():
     rng = np.random.default_rng(8)
     frame, mechanism = release(rng, 2_000, MILD, binary), Mechanism(MILD, BOOK)
     with pytest.raises(EstimationError, match="did not converge"):
-        regression("y ~ a + b", frame, mechanism, "logistic", max_steps=15, tolerance=1e-14)
+        regression("y ~ a + b", frame, mechanism, "logistic", method="likelihood", max_steps=15, tolerance=1e-14)
     with pytest.raises(UsageError, match="groups"):
         regression("y ~ a + b", frame, mechanism, "logistic", groups=["a"])
     holes = frame.set_column(frame.column_names.index("x"), "x", pa.array([None, *frame["x"].to_pylist()[1:]]))

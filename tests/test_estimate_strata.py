@@ -83,7 +83,9 @@ def test_likelihood_reads_clear_strata_and_refuses_perturbed_ones():
     with pytest.raises(EstimationError, match="reads a variable that another block perturbs"):
         estimate.maximum_likelihood(released, ["sex", "region"], moved)
     with pytest.raises(EstimationError, match="reads a variable"):
-        regression("y ~ sex + region", released.append_column("y", [[0, 1] * 9]), moved, "logistic")
+        regression(
+            "y ~ sex + region", released.append_column("y", [[0, 1] * 9]), moved, "logistic", method="likelihood"
+        )
     with pytest.raises(EstimationError, match="several blocks read"):
         estimate.expected_precision(clear, ["sex", "age"], 100)
     assert estimate.expected_precision(clear, ["sex", "region"], 100).standard_error.shape == (2, 3)

@@ -62,7 +62,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
 
         variables = " by ".join(result.variables) if question == "table" else f"{question} {choices[question]}"
         write_tables(excel, {variables: result.to_arrow()})
-    return _plain(result), str(result)
+    return result.to_dict(), str(result)
 
 
 def _question(choices: Mapping[str, str | None]) -> str:
@@ -144,9 +144,9 @@ def _quantile(release: Any, text: str, given: Mapping[str, str]) -> Any:
 def _regression(release: Any, text: str, given: Mapping[str, str]) -> Any:
     from postrand import estimate
 
-    fit: Any = estimate.regression
-    named = {name: given[name] for name in ("method", "weights", "strata") if name in given}
-    return fit(text, release.frame(), release.mechanism, given.get("family", "linear"), **named)
+    named: Any = {name: given[name] for name in ("method", "weights", "strata") if name in given}
+    family: Any = given.get("family", "linear")
+    return estimate.regression(text, release.frame(), release.mechanism, family, **named)
 
 
 _ASK: dict[str, _Ask] = {
@@ -157,12 +157,3 @@ _ASK: dict[str, _Ask] = {
     "quantile": _quantile,
     "regression": _regression,
 }
-
-
-def _plain(result: Any) -> dict[str, Any]:
-    """Return a result as plain data for JSON."""
-    if hasattr(result, "to_dict"):
-        found: dict[str, Any] = result.to_dict()
-        return found
-    table: dict[str, Any] = result.to_arrow().to_pydict()
-    return {"formula": result.formula, "family": result.family, "method": result.method, **table}

@@ -10,7 +10,8 @@ from postrand.estimate.hypotheses import independence_test as test_independence
 from postrand.estimate.planning import Precision, expected_precision
 from postrand.estimate.quantiles import quantile
 from postrand.estimate.recognition import Candidates, candidates
-from postrand.estimate.regression import Regression, regression
+from postrand.estimate.regression import regression
+from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_simex import Simex, mcsimex
 from postrand.estimate.result import Estimate
 from postrand.estimate.tally import from_counts

@@ -12,6 +12,8 @@ from scipy import special
 from postrand.errors import DataError, sentence
 from postrand.estimate.axes import Array
 
+MAX_EXPONENT = 300.0
+
 
 class Family(Protocol):
     """A response law ``f(y | η, extra)``; arrays broadcast over their leading axes.
@@ -33,6 +35,9 @@ class Family(Protocol):
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return the score in (η, extra), last axis m + e, and the expected negative Hessian, last axes (m+e, m+e)."""
 
+    def moments(self, eta: Array) -> tuple[Array, Array]:
+        """Return the mean ``μ(η)``, last axis m, and its derivative ``dμ/dη``, last axes (m, m)."""
+
     def check(self, y: Array) -> None:
         """Raise DataError where the response cannot follow the family."""
 
@@ -46,15 +51,19 @@ class Linear:
 
     def log_density(self, y: Array, eta: Array, extra: Array) -> Array:
         """Return ``−(y−η)²/2σ² − ln σ − ln sqrt(2π)``."""
-        z = (y - eta[..., 0]) * math.exp(-extra[0])
+        z = (y - eta[..., 0]) * math.exp(-max(extra[0], -MAX_EXPONENT))
         return np.asarray(-0.5 * z * z - extra[0] - 0.5 * math.log(2 * math.pi))
 
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return ``(z/σ, z² − 1)`` and ``diag(1/σ², 2)``."""
-        z = (y - eta[..., 0]) * math.exp(-extra[0])
-        score = np.stack([z * math.exp(-extra[0]), z * z - 1.0], axis=-1)
-        weight = np.diag([math.exp(-2 * extra[0]), 2.0])
+        z = (y - eta[..., 0]) * math.exp(-max(extra[0], -MAX_EXPONENT))
+        score = np.stack([z * math.exp(-max(extra[0], -MAX_EXPONENT)), z * z - 1.0], axis=-1)
+        weight = np.diag([math.exp(-2 * max(extra[0], -MAX_EXPONENT)), 2.0])
         return score, np.broadcast_to(weight, (*z.shape, 2, 2))
+
+    def moments(self, eta: Array) -> tuple[Array, Array]:
+        """Return η and 1."""
+        return eta, np.ones((*eta.shape, 1))
 
     def check(self, y: Array) -> None:
         """Raise DataError where the response is constant."""
@@ -79,6 +88,11 @@ class Logistic:
         mean = special.expit(eta[..., 0])
         return (y - mean)[..., None], np.broadcast_to((mean * (1 - mean)), (y - mean).shape)[..., None, None]
 
+    def moments(self, eta: Array) -> tuple[Array, Array]:
+        """Return μ and μ(1−μ)."""
+        mean = special.expit(eta)
+        return mean, (mean * (1 - mean))[..., None]
+
     def check(self, y: Array) -> None:
         """Raise DataError unless both 0 and 1 occur, and nothing else."""
         if set(np.unique(y).tolist()) != {0.0, 1.0}:
@@ -94,13 +108,18 @@ class Poisson:
 
     def log_density(self, y: Array, eta: Array, extra: Array) -> Array:
         """Return ``yη − e^η − ln y!``."""
-        linear = eta[..., 0]
+        linear = np.minimum(eta[..., 0], MAX_EXPONENT)
         return np.asarray(y * linear - np.exp(linear) - special.gammaln(y + 1.0))
 
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return ``y − μ`` and ``μ``."""
-        mean = np.exp(eta[..., 0])
+        mean = np.exp(np.minimum(eta[..., 0], MAX_EXPONENT))
         return (y - mean)[..., None], np.broadcast_to(mean, (y - mean).shape)[..., None, None]
+
+    def moments(self, eta: Array) -> tuple[Array, Array]:
+        """Return μ twice; η beyond 300 counts as 300, so that nothing overflows."""
+        mean = np.exp(np.minimum(eta, MAX_EXPONENT))
+        return mean, mean[..., None]
 
     def check(self, y: Array) -> None:
         """Raise DataError unless the response counts."""
@@ -136,7 +155,16 @@ class Multinomial:
         weight = mean[..., :, None] * (np.eye(self.predictors) - mean[..., None, :])
         return score, np.broadcast_to(weight, (*score.shape, self.predictors))
 
+    def moments(self, eta: Array) -> tuple[Array, Array]:
+        """Return μ and ``diag μ − μμᵀ``, over the categories after the first."""
+        full = np.concatenate([np.zeros((*eta.shape[:-1], 1)), eta], axis=-1)
+        mean = special.softmax(full, axis=-1)[..., 1:]
+        return mean, mean[..., :, None] * (np.eye(self.predictors) - mean[..., None, :])
+
     def check(self, y: Array) -> None:
-        """Raise DataError unless at least two categories occur."""
+        """Raise DataError unless at least two categories occur, all whole numbers from 0."""
+        if y.min() < 0 or not np.array_equal(y, np.round(y)) or y.max() >= self.categories:
+            what = "a multinomial response must be categories, or whole numbers from 0 to 999"
+            raise DataError(sentence(what, fix="describe it in the codebook"))
         if len(np.unique(y)) < 2:
             raise DataError(sentence("a multinomial response needs at least two categories that occur"))

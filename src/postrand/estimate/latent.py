@@ -23,6 +23,12 @@ FREE = 1e-8
 """A covariate cell whose estimated probability is below this counts as lying on the boundary."""
 MAX_PREDICTOR = 25.0
 CYCLES_BETWEEN_CHECKS = 5
+COLLAPSED = -14.0
+"""The log of a residual deviation, as a share of the response's, below which the likelihood counts as unbounded."""
+FURTHEST = 1e4
+"""An extrapolation goes no further than this many steps."""
+LONGEST = 2.0
+"""One step changes the log of the residual deviation by no more than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +38,8 @@ class Problem:
     ``design`` (V, K, p); ``case_row`` (C,) a case's clear row; ``response`` broadcasts to (C, K): (C, 1) where it
     is clear, (1, K) where it is latent; ``pattern_case``, ``pattern_cell``, ``weights``, ``squares`` (J,);
     ``row_group`` (V,);
-    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, K) is M, rows true.
+    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, K) is M, rows true; ``record_pattern`` (n,) the
+    pattern of each record.
     """
 
     family: Family
@@ -47,6 +54,7 @@ class Problem:
     covariate_cell: Index
     law: Array
     weighted: bool
+    record_pattern: Index
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -76,13 +84,18 @@ class State(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The maximum: parameters, their covariance (P, P), the log-likelihood, and how it was reached."""
+    """The maximum: parameters, their covariance (P, P), the log-likelihood, and how it was reached.
+
+    ``law`` (G, X) is that of the covariates; ``influence`` (J, P) of one record of weight 1 of each pattern on θ.
+    """
 
     theta: Array
     covariance: Array
     likelihood: float
     steps: int
     decrement: float
+    law: Array
+    influence: Array
 
 
 def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
@@ -98,18 +111,20 @@ def solve(problem: Problem, tolerance: float, max_steps: int) -> Solution:
     """
     state = _start(problem)
     decrement = np.inf
-    for steps in range(0, max_steps, 3 * CYCLES_BETWEEN_CHECKS):
+    for before in range(0, max_steps, 3 * CYCLES_BETWEEN_CHECKS):
         for _ in range(CYCLES_BETWEEN_CHECKS):
             state, likelihood = _cycle(problem, state)
-        _check_separation(problem, state)
+            _check_running(problem, state)
         at = efficient(problem, state)
         inverse = _invert(at.information)
         move = inverse @ at.score
         decrement = float(at.score @ move) + at.nuisance
         if decrement <= tolerance:
             covariance = inverse @ at.meat @ inverse if problem.weighted else inverse
-            return Solution(state.theta, covariance, likelihood, steps + 3 * CYCLES_BETWEEN_CHECKS, decrement)
-        ahead = State(state.theta + move, _moved(state.law, at.profiles, move))
+            influence = at.scores @ inverse
+            steps = before + 3 * CYCLES_BETWEEN_CHECKS
+            return Solution(state.theta, covariance, likelihood, steps, decrement, state.law, influence)
+        ahead = State(_near(problem, state.theta + move, state.theta), _moved(state.law, at.profiles, move))
         if decrement < 1.0 and expectation(problem, ahead)[1] > likelihood:
             state = ahead
     raise EstimationError(
@@ -147,13 +162,17 @@ class Profile(NamedTuple):
 
 
 class Efficient(NamedTuple):
-    """Efficient score (P,), observed information and the score's second moment (P, P); the decrement of the rest."""
+    """Efficient score (P,), observed information and the score's second moment (P, P); the decrement of the rest.
+
+    ``scores`` (J, P) are the efficient scores of one record of each pattern.
+    """
 
     score: Array
     information: Array
     meat: Array
     nuisance: float
     profiles: list[Profile]
+    scores: Array
 
 
 def efficient(problem: Problem, state: State) -> Efficient:
@@ -197,7 +216,7 @@ def efficient(problem: Problem, state: State) -> Efficient:
         nuisance_decrement += abs(float(pull @ shift))
         profiles.append(Profile(group, free, shift, slope))
     meat = mean.T @ (problem.squares[:, None] * mean)
-    return Efficient(problem.weights @ mean, information, meat, nuisance_decrement, profiles)
+    return Efficient(problem.weights @ mean, information, meat, nuisance_decrement, profiles, mean)
 
 
 def _moved(law: Array, profiles: list[Profile], move: Array) -> Array:
@@ -215,10 +234,12 @@ def naive(problem: Problem) -> Array:
     if problem.family.extras:
         y = np.broadcast_to(problem.response, problem.shape)
         centre = float((weighted * y).sum() / weighted.sum())
-        theta[-1] = 0.5 * np.log((weighted * (y - centre) ** 2).sum() / weighted.sum())
+        spread = float((weighted * (y - centre) ** 2).sum() / weighted.sum())
+        theta[-1] = 0.5 * np.log(max(spread, np.finfo(float).tiny))
     for _ in range(25):
         move = _ascent(problem, theta, weighted)
         theta = theta + move
+        _check_running(problem, State(theta, np.ones((1, 1))))
         if np.abs(move).max() < 1e-6:
             break
     return theta
@@ -265,11 +286,11 @@ def _cycle(problem: Problem, zero: State) -> tuple[State, float]:
     r, v = flat[1] - flat[0], flat[2] - 2 * flat[1] + flat[0]
     scale = np.concatenate([np.ones(zero.theta.size), np.sqrt(one.law).ravel()])
     curvature = float(np.linalg.norm(scale * v))
-    step = float(np.linalg.norm(scale * r)) / curvature if curvature > 0 else 1.0
+    step = min(float(np.linalg.norm(scale * r)) / curvature, FURTHEST) if curvature > 0 else 1.0
     if step > 1:
         far = flat[0] + 2 * step * r + step * step * v
         law = np.exp(np.clip(far[zero.theta.size :], -32.0, 0.0)).reshape(zero.law.shape)
-        ahead = State(far[: zero.theta.size], law / law.sum(axis=1, keepdims=True))
+        ahead = State(_near(problem, far[: zero.theta.size], two.theta), law / law.sum(axis=1, keepdims=True))
         after, gained = _step(problem, ahead)
         if gained >= reached:
             return after, gained
@@ -282,7 +303,15 @@ def _ascent(problem: Problem, theta: Array, weighted: Array) -> Array:
     gradient = np.zeros(problem.parameters)
     for cell, score in enumerate(scores):
         gradient += weighted[:, cell] @ score
-    return _invert(information) @ gradient
+    return _near(problem, theta + _invert(information) @ gradient, theta) - theta
+
+
+def _near(problem: Problem, theta: Array, origin: Array) -> Array:
+    """Return θ with its extra parameters, logs of a scale, no further than ``LONGEST`` from the origin."""
+    at = problem.parameters - len(problem.family.extras)
+    near = theta.copy()
+    near[at:] = np.clip(theta[at:], origin[at:] - LONGEST, origin[at:] + LONGEST)
+    return near
 
 
 def _complete(problem: Problem, theta: Array, weighted: Array) -> tuple[list[Array], Array]:
@@ -313,11 +342,19 @@ def _split(problem: Problem, theta: Array) -> tuple[Array, Array]:
     return eta[problem.case_row], theta[m * p :]
 
 
-def _check_separation(problem: Problem, state: State) -> None:
+def _check_running(problem: Problem, state: State) -> None:
+    """Raise EstimationError where the likelihood has no maximum: coefficients, or the log of a scale, run off."""
     if problem.family.extras:
+        if not state.theta[-1] > np.log(problem.response.std()) + COLLAPSED:
+            raise EstimationError(
+                sentence(
+                    "the likelihood is unbounded: the residual deviation runs to zero",
+                    fix="use method='equations': a response with few values does not follow a normal law",
+                )
+            )
         return
     eta, _ = _split(problem, state.theta)
-    if np.abs(eta).max() > MAX_PREDICTOR:
+    if not np.abs(eta).max() <= MAX_PREDICTOR:
         raise EstimationError(
             sentence(
                 "the response is separated: covariates predict it perfectly, and coefficients run off",

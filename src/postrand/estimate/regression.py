@@ -3,84 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
-import pyarrow as pa
-from scipy import stats
 
-from postrand.errors import UsageError, sentence
-from postrand.estimate.axes import Array
+from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.latent import solve
-from postrand.estimate.regression_data import FamilyName, problem_of, read
-from postrand.estimate.result import format_rows
+from postrand.estimate.regression_check import specification
+from postrand.estimate.regression_data import Data, FamilyName, prefixes, problem_of, read
+from postrand.estimate.regression_equations import solve_equations
+from postrand.estimate.regression_intervals import wald
+from postrand.estimate.regression_result import Regression
 from postrand.mechanism import Mechanism
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Regression:
-    """Hold a fitted regression: ``value`` (P,) and ``covariance`` (P, P) of the named coefficients."""
-
-    formula: str
-    family: FamilyName
-    names: tuple[str, ...]
-    value: Array
-    covariance: Array
-    log_likelihood: float
-    records: int
-    dropped: int
-    perturbed: tuple[str, ...]
-    method: str
-
-    @property
-    def standard_error(self) -> Array:
-        """The square root of the covariance's diagonal; perturbation included."""
-        return np.sqrt(np.diag(self.covariance))
-
-    @property
-    def p_value(self) -> Array:
-        """Two-sided normal p-values of the coefficients."""
-        return np.asarray(2 * stats.norm.sf(np.abs(self.value / self.standard_error)))
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the ends of the coefficients' confidence intervals."""
-        if not 0 < level < 1:
-            raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
-        half = stats.norm.isf((1 - level) / 2) * self.standard_error
-        return self.value - half, self.value + half
-
-    def to_arrow(self) -> pa.Table:
-        """Return one row for each coefficient."""
-        low, high = self.interval()
-        numbers = {
-            "coef": self.value,
-            "std_err": self.standard_error,
-            "p_value": self.p_value,
-            "lower": low,
-            "upper": high,
-        }
-        return pa.table({"term": list(self.names)} | {name: pa.array(array) for name, array in numbers.items()})
-
-    def __str__(self) -> str:
-        low, high = self.interval()
-        z = self.value / self.standard_error
-        columns = (self.value, self.standard_error, z, self.p_value, low, high)
-        digits = (4, 4, 3, 3, 3, 3)
-        rows = [
-            [name, *(f"{c[i]:.{d}f}" for c, d in zip(columns, digits, strict=True))]
-            for i, name in enumerate(self.names)
-        ]
-        lines = format_rows(["", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]"], rows, left=1)
-        rule = "=" * max(len(line) for line in lines)
-        held = f"; perturbed: {', '.join(self.perturbed)}" if self.perturbed else ""
-        missing = f", {self.dropped:,} left out (missing)" if self.dropped else ""
-        head = [
-            f"{self.family.capitalize()} regression: {self.formula}",
-            f"{self.records:,} records{missing}{held}",
-            f"{self.method}; log-likelihood {self.log_likelihood:.6g}",
-        ]
-        return "\n".join([*head, rule, lines[0], "-" * len(rule), *lines[1:], rule])
+MethodName = Literal["equations", "likelihood"]
+METHODS: tuple[str, ...] = get_args(MethodName)
 
 
 def regression(
@@ -90,51 +27,110 @@ def regression(
     family: FamilyName,
     weights: str | None = None,
     *,
+    method: MethodName = "equations",
+    strata: str | None = None,
     groups: Sequence[str] | None = None,
     bins: int = 5,
     tolerance: float = 1e-6,
     max_steps: int = 6_000,
 ) -> Regression:
-    """Fit a regression on true values to released ones, by EM over the true categories.
+    """Fit a regression on true values to released ones.
 
     ``formula`` is in Wilkinson notation, ``"affair ~ C(education) + age"``; variables that the mechanism perturbs may
     stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``.
     The response of a logistic regression is the second of two categories, or 1 of 0 and 1; that of a multinomial one is
     compared with its first category.
 
-    The law of the true covariates is left free within each group of clear covariates: by default every combination
-    of the clear categorical ones, and numeric ones cut into ``bins`` at their quantiles. Within a group the perturbed
-    covariates are taken as independent of the exact number. Name the columns in ``groups`` to choose others.
+    ``method="equations"`` solves ``Σ_i w_i Σ_k B[r_i, k] ψ(x_k, y_i, v_i; θ) = 0``, ``B = M^-1`` with the true
+    categories
+    as the rows of M and the released ones as its columns, ψ the score of the family. The equation has expectation 0 at
+    the regression of the unperturbed population, whatever the law of the response or of the covariates: only the mean
+    of y given the covariates needs to be right, as without perturbation. The covariance is that of the influences, each
+    divided by 1 less the record's leverage (a jackknife, HC3 where nothing is perturbed). Intervals invert the score
+    test and hold the noise of the Jacobian, with degrees of freedom from the kurtosis of the influences.
 
-    The covariance is the inverse observed information (Louis), the law of the covariates profiled out; with weights
-    it has the sandwich form. ``tolerance`` bounds the Newton decrement: 1e-6 is a distance to the
-    maximum of 0.001 standard errors.
+    ``method="likelihood"`` is EM over the true categories. It is more precise if the family is right, and wrong with
+    small standard errors if it is not: a linear regression then needs normal residuals with one variance, a Poisson
+    one counts without overdispersion, given all covariates. The law of the true covariates is left free within each
+    group of clear covariates: by default every combination of the clear categorical ones, and numeric ones cut into
+    ``bins`` at their quantiles. **Within a group the perturbed covariates are taken as independent of the exact
+    number.** Name the columns in ``groups`` to choose others. The result holds two tests of these assumptions. Its
+    covariance is the inverse observed information (Louis), the law of the covariates profiled out; with weights it
+    has the
+    sandwich form. ``tolerance`` bounds the Newton decrement: 1e-6 is a distance to the maximum of 0.001 standard
+    errors.
+
+    Parameters
+    ----------
+    frame
+        The released records: a pandas, polars or pyarrow table.
+    weights
+        A released column of sampling weights.
+    strata
+        A released, unperturbed column of sampling strata; variation between strata then does not count. For
+        ``method="equations"``.
+    groups, bins, tolerance, max_steps
+        For ``method="likelihood"``.
 
     Raises
     ------
     UsageError
-        If the formula cannot be read, or names no response or an unknown family.
+        If the formula cannot be read, or names no response, an unknown family or method.
     DataError
         If a column is missing, or the data do not fit the mechanism or the family.
     EstimationError
-        If the response is separated, the coefficients are not identified, or EM does not converge.
+        If the response is separated, the coefficients are not identified, the equations have no stable root or
+        several, or EM does not converge.
 
     References
     ----------
-    Dempster, Laird & Rubin (1977); Louis (1982); van den Hout & Kooiman (2006) for logistic regression under PRAM.
+    Nakamura (1990) for corrected scores; Akazawa, Kinukawa & Nakamura (1998) for misclassified covariates; Fieller
+    (1954)
+    for the intervals; Dempster, Laird & Rubin (1977), Louis (1982), van den Hout & Kooiman (2006) for the likelihood.
     """
-    data = read(formula, frame, mechanism, family, weights, groups)
-    problem, names = problem_of(data, bins)
-    found = solve(problem, tolerance, max_steps)
+    if method not in METHODS:
+        raise UsageError(
+            sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
+        )
+    if method == "likelihood" and strata is not None:
+        raise UsageError(sentence("strata are for method='equations'", fix="leave out strata, or the method"))
+    data = read(formula, frame, mechanism, family, weights, groups, strata)
+    perturbed = tuple(n for n in data.names if n in mechanism.variables)
+    if method == "likelihood":
+        return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
+    solved, terms = solve_equations(data)
+    influence = solved.jackknife()
     return Regression(
         formula=formula,
-        family=family,
+        family=data.family,
+        names=tuple(f"{prefix}{term}" for prefix in prefixes(data, solved.records.family) for term in terms),
+        value=solved.theta,
+        covariance=solved.covariance(influence),
+        pivot=solved.pivot(),
+        log_likelihood=None,
+        records=data.table.num_rows,
+        dropped=data.dropped,
+        perturbed=perturbed,
+        method="corrected estimating equations",
+    )
+
+
+def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int) -> Regression:
+    problem, names = problem_of(data, bins)
+    found = solve(problem, tolerance, max_steps)
+    tests, notes = specification(data, problem, found)
+    return Regression(
+        formula=data.formula,
+        family=data.family,
         names=names,
         value=found.theta,
         covariance=found.covariance,
+        pivot=wald(np.diag(found.covariance)),
         log_likelihood=found.likelihood,
         records=data.table.num_rows,
         dropped=data.dropped,
-        perturbed=tuple(n for n in data.names if n in mechanism.variables),
+        perturbed=perturbed,
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
+        tests=tests,
+        notes=notes,
     )

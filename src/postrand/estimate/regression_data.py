@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -17,15 +18,17 @@ from postrand.codebook import Codebook, Variable
 from postrand.coding import encode
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
-from postrand.estimate.em import check_untangled
+from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.tally import cell_codes, codebook_of, layout_of, needed_columns, weight_column
+from postrand.estimate.tally import cell_codes, codebook_of, layout_of, needed_columns, stratum_codes, weight_column
 from postrand.mechanism import Mechanism
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
 MAX_LATENT = 2000
+MAX_OUTCOMES = 1000
+LIGHTEST = 1e-100
 MAX_DESIGN = 1 << 27
 """Rows of clear covariates times latent cells times coefficients: 1 GB in float64."""
 
@@ -45,6 +48,7 @@ class Data:
     weights: Array
     weighted: bool
     groups: tuple[str, ...]
+    strata: Index
     dropped: int
 
     @property
@@ -52,13 +56,35 @@ class Data:
         """The variables of the perturbed blocks."""
         return frozenset(name for axis in self.axes for name in axis.names)
 
+    def home(self, name: str) -> int:
+        """Return the axis that shows a latent variable: the one that changes it, if one of several does."""
+        held = [i for i, axis in enumerate(self.axes) if name in axis.names]
+        return next((i for i in held if len(held) > 1 and changes(self.axes[i], name)), held[0])
+
+    def released(self, name: str) -> Index:
+        """Return the released codes of a latent variable, shape (n,)."""
+        at = self.home(name)
+        axis = self.axes[at]
+        return np.asarray(axis.cells[self.cells[at], axis.names.index(name)], dtype=np.intp)
+
+    def known(self, name: str) -> Index:
+        """Return the codes that a latent variable can have."""
+        axis = self.axes[self.home(name)]
+        return np.unique(axis.cells[:, axis.names.index(name)]).astype(np.intp)
+
     def is_categorical(self, name: str) -> bool:
         """Whether the variable has categories in the codebook."""
         return self.book is not None and name in self.book
 
 
 def read(
-    formula: str, frame: Any, mechanism: Mechanism, family: str, weights: str | None, groups: Sequence[str] | None
+    formula: str,
+    frame: Any,
+    mechanism: Mechanism,
+    family: str,
+    weights: str | None,
+    groups: Sequence[str] | None,
+    strata: str | None = None,
 ) -> Data:
     """Select the columns that a formula needs and the records that miss none of them."""
     response, names = _variables(formula)
@@ -69,7 +95,7 @@ def read(
         if column.variable in asked:
             what = f"variable {column.variable!r} was released by a law on ranks, which no model is corrected for"
             raise EstimationError(sentence(what, fix="leave it out; its own unweighted mean is right as released"))
-    extra = [] if weights is None else [weights]
+    extra = [name for name in (weights, strata) if name is not None]
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
@@ -77,7 +103,6 @@ def read(
     described = [n for n in asked if n in mechanism.variables or _has_categories(table, mechanism, n)]
     latent = [n for n in described if n in mechanism.variables]
     axes = layout_of(table, latent, mechanism).axes if latent else ()
-    check_untangled(axes)
     book = (
         codebook_of(table, mechanism, list(dict.fromkeys([*needed_columns(described, mechanism)])))
         if described
@@ -95,6 +120,9 @@ def read(
     if not kept.num_rows:
         raise DataError(sentence("no record has all variables of the formula"))
     weight = np.ones(kept.num_rows) if weights is None else weight_column(kept, weights)
+    if not LIGHTEST < weight.max() < 1 / LIGHTEST:
+        raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
+    stratum = np.zeros(kept.num_rows, np.intp) if strata is None else stratum_codes(kept, strata).astype(np.intp)
     return Data(
         formula=formula,
         family=cast(FamilyName, family),
@@ -107,27 +135,30 @@ def read(
         weights=weight,
         weighted=weights is not None,
         groups=tuple(groups if groups is not None else [n for n in clear if n != response]),
+        strata=stratum,
         dropped=table.num_rows - kept.num_rows,
     )
 
 
 def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
     """Return the EM problem of the records and the names of its parameters."""
+    check_untangled(data.axes)
     cells = _latent_cells(data)
-    family, response = _response(data, cells)
+    latent = data.response in data.latent
+    family, response = response_of(data, cells[:, _latent_names(data).index(data.response)] if latent else None)
     covariates = [n for n in data.names if n != data.response]
     clear = [n for n in covariates if n not in data.latent]
-    row_of, rows = _distinct([_codes_of(data, n) for n in clear], data.table.num_rows)
+    row_of, rows = distinct([codes_of(data, n) for n in clear], data.table.num_rows)
     group_of = _groups(data, bins)
     # A row of clear covariates belongs to one group: where groups are finer, rows are split by them.
-    row_of, rows = _distinct([row_of, group_of], data.table.num_rows)
+    row_of, rows = distinct([row_of, group_of], data.table.num_rows)
     design, terms = _design(data, rows, cells)
     clear_response = data.response not in data.latent
-    case_of, first = _distinct([row_of, response] if clear_response else [row_of], data.table.num_rows)
+    case_of, first = distinct([row_of, response] if clear_response else [row_of], data.table.num_rows)
     released = (
         np.ravel_multi_index(data.cells, tuple(a.size for a in data.axes)) if data.axes else np.zeros(len(row_of), int)
     )
-    pattern_of, seen = _distinct([case_of, released], data.table.num_rows)
+    pattern_of, seen = distinct([case_of, released], data.table.num_rows)
     hidden = [i for i, n in enumerate(_latent_names(data)) if n != data.response]
     problem = Problem(
         family=family,
@@ -142,8 +173,9 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
         covariate_cell=np.unique(cells[:, hidden], axis=0, return_inverse=True)[1].ravel(),
         law=_latent_law(data.axes),
         weighted=data.weighted,
+        record_pattern=pattern_of,
     )
-    names = tuple(f"{prefix}{term}" for prefix in _prefixes(data, family) for term in terms)
+    names = tuple(f"{prefix}{term}" for prefix in prefixes(data, family) for term in terms)
     return problem, (*names, *family.extras)
 
 
@@ -210,9 +242,9 @@ def _latent_law(axes: Sequence[Axis]) -> Array:
     return apply(operators, unit).reshape(size, size)
 
 
-def _response(data: Data, cells: Index) -> tuple[Family, Array]:
-    """Return the family, and the response: in each latent cell where it is latent, in each record where it is clear."""
-    name, latent = data.response, _latent_names(data)
+def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
+    """Return the family, and the response: for the codes ``latent`` where it is latent, else in each record."""
+    name = data.response
     if data.is_categorical(name):
         assert data.book is not None
         variable = data.book[name]
@@ -220,18 +252,19 @@ def _response(data: Data, cells: Index) -> tuple[Family, Array]:
         if data.family == "logistic" and variable.size != 2:
             raise DataError(sentence("a logistic response needs two categories", where=name, got=variable.size))
         count = variable.size
-        codes = cells[:, latent.index(name)] if name in latent else _codes_of(data, name)
+        codes = codes_of(data, name) if latent is None else latent
         response = values[codes.astype(np.intp)]
     else:
         response = _floats(data.table, name)
-        count = int(response.max()) + 1 if data.family == "multinomial" else 0
+        count = int(min(response.max(), MAX_OUTCOMES)) + 1 if data.family == "multinomial" else 0
     kinds: Mapping[str, Family] = {"linear": Linear(), "logistic": Logistic(), "poisson": Poisson()}
     family = Multinomial(count) if data.family == "multinomial" else kinds[data.family]
     family.check(response)
     return family, response
 
 
-def _prefixes(data: Data, family: Family) -> tuple[str, ...]:
+def prefixes(data: Data, family: Family) -> tuple[str, ...]:
+    """Return what stands before the terms of each linear predictor: the category, for a multinomial response."""
     if family.predictors == 1 and data.family != "multinomial":
         return ("",)
     if data.is_categorical(data.response):
@@ -268,7 +301,7 @@ def _floats(table: pa.Table, name: str) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
-def _codes_of(data: Data, name: str) -> Index:
+def codes_of(data: Data, name: str) -> Index:
     """Return the distinct values of a clear column as 0..: codebook codes, or ranks of numbers."""
     if data.is_categorical(name):
         assert data.book is not None
@@ -281,15 +314,15 @@ def _groups(data: Data, bins: int) -> Index:
     parts = []
     for name in data.groups:
         if data.is_categorical(name):
-            parts.append(_codes_of(data, name))
+            parts.append(codes_of(data, name))
             continue
         values = _floats(data.table, name)
         edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1]))
         parts.append(np.searchsorted(edges, values, side="right").astype(np.intp))
-    return _distinct(parts, data.table.num_rows)[0]
+    return distinct(parts, data.table.num_rows)[0]
 
 
-def _distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
+def distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
     """Return the number 0.. of each record's distinct row of columns, and a first record of each."""
     number = np.zeros(records, dtype=np.intp)
     for column in columns:
@@ -301,38 +334,68 @@ def _distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
 
 def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ...]]:
     """Return the design over clear rows and latent cells, shape (V, K, p), and the names of its columns."""
-    from formulaic import Formula
-    from formulaic.errors import FormulaicError
+    spec = model_of(data)
+    codes = {name: cells[:, i] for i, name in enumerate(_latent_names(data))}
+    return design_on(data, spec, rows, codes, len(cells)), tuple(str(n) for n in spec.column_names)
 
-    latent = _latent_names(data)
-    grid, columns = {}, {}
+
+def model_of(data: Data) -> Any:
+    """Return the formula's right side as a model specification, its levels and scales taken from the released records.
+
+    Raises
+    ------
+    UsageError
+        If the formula cannot be evaluated on the columns.
+    """
+    from formulaic import Formula
+
+    names = [n for n in data.names if n != data.response]
+    absent = {n: np.setdiff1d(data.known(n), data.released(n)) for n in names if n in data.latent}
+    # A true category that no record happens to show needs a row too, or its level would be unknown.
+    extra = max((len(codes) for codes in absent.values()), default=0)
+    columns: dict[str, Any] = {data.response: pa.nulls(0)}
+    for name in names:
+        values = _model_values(data, name)
+        seen = data.released(name) if name in data.latent else np.arange(data.table.num_rows)
+        more = np.resize(absent[name], extra) if len(absent.get(name, ())) else np.full(extra, seen[0])
+        columns[name] = values.take(pa.array(np.concatenate([seen, more]).astype(np.intp)))
+    with _evaluated(data):
+        return Formula(data.formula).rhs.get_model_matrix(_pandas(columns, data.table.num_rows + extra)).model_spec
+
+
+def design_on(data: Data, spec: Any, rows: Index, codes: Mapping[str, Index], size: int) -> Array:
+    """Return the design over records ``rows`` (V,) and ``size`` true cells with the codes given; shape (V, K, p).
+
+    Raises
+    ------
+    EstimationError
+        If it would have more than 2^27 entries.
+    """
+    terms = len(spec.column_names)
+    if len(rows) * size * terms > MAX_DESIGN:
+        raise EstimationError(
+            sentence("the design is too large", fix="round numeric covariates, or use fewer perturbed ones")
+        )
+    grid: dict[str, Any] = {data.response: pa.nulls(0)}
     for name in (n for n in data.names if n != data.response):
         values = _model_values(data, name)
-        if name in latent:
-            index = np.tile(cells[:, latent.index(name)], len(rows))
-            grid[name] = values.take(pa.array(index))
-            released = data.cells[[name in a.names for a in data.axes].index(True)]
-            axis = next(a for a in data.axes if name in a.names)
-            columns[name] = values.take(pa.array(axis.cells[released, axis.names.index(name)]))
-        else:
-            grid[name] = values.take(pa.array(np.repeat(rows, len(cells))))
-            columns[name] = values
-    columns[data.response] = grid[data.response] = pa.nulls(0)
-    side = Formula(data.formula).rhs
+        index = np.tile(codes[name], len(rows)) if name in data.latent else np.repeat(rows, size)
+        grid[name] = values.take(pa.array(index))
+    with _evaluated(data):
+        matrix = spec.get_model_matrix(_pandas(grid, len(rows) * size), output="numpy")
+    return np.asarray(matrix, dtype=np.float64).reshape(len(rows), size, terms)
+
+
+@contextmanager
+def _evaluated(data: Data) -> Iterator[None]:
+    from formulaic.errors import FormulaicError
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a category outside the fitted levels only warns
-            spec = side.get_model_matrix(_pandas(columns, data.table.num_rows)).model_spec
-            terms = tuple(str(n) for n in spec.column_names)
-            if len(rows) * len(cells) * len(terms) > MAX_DESIGN:
-                raise EstimationError(
-                    sentence("the design is too large", fix="round numeric covariates, or use fewer perturbed ones")
-                )
-            matrix = spec.get_model_matrix(_pandas(grid, len(rows) * len(cells)), output="numpy")
-    except (FormulaicError, Warning, NameError) as error:
+            yield
+    except (FormulaicError, Warning, NameError, ValueError) as error:
         raise UsageError(sentence("the formula cannot be evaluated", got=str(error), where=data.formula)) from None
-    design = np.asarray(matrix, dtype=np.float64).reshape(len(rows), len(cells), len(terms))
-    return design, terms
 
 
 def _model_values(data: Data, name: str) -> pa.Array:
@@ -341,7 +404,7 @@ def _model_values(data: Data, name: str) -> pa.Array:
         return pa.array(_floats(data.table, name))
     assert data.book is not None
     variable = data.book[name]
-    codes = np.arange(variable.size) if name in _latent_names(data) else _codes_of(data, name)
+    codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
     kinds = {type(c) for c in variable.categories}
     if kinds <= {int, float} and variable.missing != "category":
         return pa.array(np.array(variable.categories, dtype=np.float64)[codes])

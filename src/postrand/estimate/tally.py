@@ -231,7 +231,7 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
 
 
 def _numbered(group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the strata that have records 0, 1, ...: one whose records all miss a variable has no variance."""
+    """Return the strata numbered anew: one whose records all miss a variable has no variance."""
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 

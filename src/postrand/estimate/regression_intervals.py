@@ -1,0 +1,55 @@
+"""Intervals for the coefficients of corrected equations: a score test inverted, with the noise of the Jacobian.
+
+At a value c of one coefficient, the others solved for, the equation is ``Σ_i (ζ_i − (c − c^) γ_i)`` to first order:
+ζ_i is
+record i's influence on the coefficient and γ_i its share of the profiled Jacobian, ``Σ γ_i = 1``. The interval holds
+every
+c whose studentised equation is within the critical value (Fieller 1954). Where the Jacobian itself is not significantly
+different from 0 the interval is the whole line, or the line without a gap: it says nothing, and is given as (−inf,
+inf).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from postrand.estimate.axes import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pivot:
+    """Hold ``Σζ²``, ``Σζγ``, ``Σγ²`` (centred in strata) and the degrees of freedom of each coefficient, shapes (P,).
+
+    With no noise in the Jacobian (``mixed = slope = 0``) and infinite degrees of freedom it is the Wald interval.
+    """
+
+    variance: Array
+    mixed: Array
+    slope: Array
+    freedom: Array
+
+    def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
+        """Return the ends of the interval of each coefficient: all c with ``(c − c^)² <= q² Σ (ζ − (c − c^) γ)²``."""
+        q = np.square(stats.t.isf((1 - level) / 2, self.freedom))
+        lead = 1 - q * self.slope
+        root = np.sqrt(np.maximum(np.square(q * self.mixed) + lead * q * self.variance, 0.0))
+        bounded = lead > 0
+        safe = np.where(bounded, lead, 1.0)
+        low = np.where(bounded, value + (-q * self.mixed - root) / safe, -np.inf)
+        high = np.where(bounded, value + (-q * self.mixed + root) / safe, np.inf)
+        return low, high
+
+    def p_value(self, value: Array) -> Array:
+        """Return two-sided p-values of the hypotheses that a coefficient is 0, from the same test."""
+        spread = self.variance + 2 * value * self.mixed + value * value * self.slope
+        ratio = np.abs(value) / np.sqrt(np.maximum(spread, np.finfo(float).tiny))
+        return np.asarray(2 * stats.t.sf(ratio, self.freedom))
+
+
+def wald(variance: Array) -> Pivot:
+    """Return the pivot of the normal interval."""
+    zero = np.zeros(len(variance))
+    return Pivot(variance, zero, zero, np.full(len(variance), np.inf))

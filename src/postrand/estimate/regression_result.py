@@ -1,0 +1,185 @@
+"""What a regression returns: coefficients, intervals, tests of what was assumed, and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from postrand.errors import UsageError, sentence
+from postrand.estimate.axes import Array
+from postrand.estimate.regression_data import FamilyName
+from postrand.estimate.regression_intervals import Pivot
+from postrand.estimate.result import format_rows
+
+MEANINGLESS = 10.0
+"""A log odds or log rate whose 95% interval is wider than this to both sides says nothing: a factor of 22,000."""
+SIZE = 0.01
+"""A specification test with a smaller p-value is a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificationTest:
+    """Hold one test of what a likelihood assumes: a chi-squared ``statistic`` on ``freedom`` degrees of freedom."""
+
+    name: str
+    statistic: float
+    freedom: int
+    p_value: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the p-value is below 0.01."""
+        return self.p_value < SIZE
+
+    def __str__(self) -> str:
+        return f"{self.name}: chi-squared {self.statistic:.4g} on {self.freedom}, p-value {self.p_value:.4g}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """Hold a fitted regression: ``value`` (P,) and ``covariance`` (P, P) of the named coefficients.
+
+    ``pivot`` holds what intervals and p-values are made of; ``tests`` those of the family, ``notes``
+    what could not be tested, for ``method="likelihood"``;
+    ``log_likelihood`` is None for ``method="equations"``.
+    """
+
+    formula: str
+    family: FamilyName
+    names: tuple[str, ...]
+    value: Array
+    covariance: Array
+    pivot: Pivot
+    log_likelihood: float | None
+    records: int
+    dropped: int
+    perturbed: tuple[str, ...]
+    method: str
+    tests: tuple[SpecificationTest, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def standard_error(self) -> Array:
+        """The square root of the covariance's diagonal; perturbation included."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def p_value(self) -> Array:
+        """Two-sided p-values of the coefficients, from the test that the intervals invert."""
+        return self.pivot.p_value(self.value)
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return the ends of the coefficients' confidence intervals, shapes (P,).
+
+        The interval of ``method="equations"`` is not symmetric, and is (−inf, inf) where the release says nothing
+        about a coefficient.
+
+        Raises
+        ------
+        UsageError
+            If ``level`` is not between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
+        return self.pivot.bounds(self.value, level)
+
+    @property
+    def silent(self) -> tuple[bool, ...]:
+        """Whether each coefficient's 95% interval says nothing: it is unbounded, or wider than a factor of e^10."""
+        low, high = self.interval()
+        wide = np.minimum(self.value - low, high - self.value) > MEANINGLESS
+        return tuple((~np.isfinite(high - low) | (wide & (self.family != "linear"))).tolist())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before a number is used; empty where nothing is wrong."""
+        found = []
+        names = [name for name, silent in zip(self.names, self.silent, strict=True) if silent]
+        if names:
+            found.append(
+                f"The release says nothing about {', '.join(names)}: the interval is unbounded or too wide to mean "
+                "anything. Merge categories, or leave the term out."
+            )
+        found += [
+            f"{test.name} rejects what the likelihood assumes (p-value {test.p_value:.2g}, warned of below {SIZE:g}). "
+            "Use method='equations'."
+            for test in self.tests
+            if test.rejected
+        ]
+        return (*found, *self.notes)
+
+    @property
+    def includes(self) -> str:
+        """One sentence: what was fitted and what the standard errors hold."""
+        text = f"{self.method}; {self.records:,} records"
+        if self.dropped:
+            text += f", {self.dropped:,} left out (a variable of the formula is missing)"
+        held = ", ".join(self.perturbed)
+        noise = f"sampling and the perturbation of {held}" if held else "sampling (no variable is perturbed)"
+        return f"{text}; standard errors include {noise}"
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each coefficient; ``warning`` is null where nothing is wrong with it."""
+        low, high = self.interval()
+        numbers = {
+            "coef": self.value,
+            "std_err": self.standard_error,
+            "p_value": self.p_value,
+            "lower": low,
+            "upper": high,
+        }
+        flags = ["the release says nothing about this coefficient" if s else None for s in self.silent]
+        return pa.table(
+            {"term": list(self.names)}
+            | {name: pa.array(array) for name, array in numbers.items()}
+            | {"warning": pa.array(flags, pa.string())}
+        )
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Return plain data for JSON; an end of an interval that is not finite is None."""
+        low, high = self.interval(level)
+        return {
+            "formula": self.formula,
+            "family": self.family,
+            "terms": list(self.names),
+            "estimate": self.value.tolist(),
+            "standard_error": self.standard_error.tolist(),
+            "p_value": self.p_value.tolist(),
+            "lower": [x if np.isfinite(x) else None for x in low.tolist()],
+            "upper": [x if np.isfinite(x) else None for x in high.tolist()],
+            "level": level,
+            "records": self.records,
+            "dropped": self.dropped,
+            "includes": self.includes,
+            "log_likelihood": self.log_likelihood,
+            "tests": [
+                {"name": t.name, "statistic": t.statistic, "freedom": t.freedom, "p_value": t.p_value}
+                for t in self.tests
+            ],
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        z = self.value / self.standard_error
+        columns = (self.value, self.standard_error, z, self.p_value, low, high)
+        digits = (4, 4, 3, 3, 3, 3)
+        rows = [
+            [name, *(f"{c[i]:.{d}f}" for c, d in zip(columns, digits, strict=True))]
+            for i, name in enumerate(self.names)
+        ]
+        lines = format_rows(["", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]"], rows, left=1)
+        rule = "=" * max(len(line) for line in lines)
+        held = f"; perturbed: {', '.join(self.perturbed)}" if self.perturbed else ""
+        missing = f", {self.dropped:,} left out (missing)" if self.dropped else ""
+        likelihood = "" if self.log_likelihood is None else f"; log-likelihood {self.log_likelihood:.6g}"
+        head = [
+            f"{self.family.capitalize()} regression: {self.formula}",
+            f"{self.records:,} records{missing}{held}",
+            f"{self.method}{likelihood}",
+        ]
+        foot = [*map(str, self.tests), *(f"Warning: {text}" for text in self.warnings)]
+        return "\n".join([*head, rule, lines[0], "-" * len(rule), *lines[1:], rule, *foot])
