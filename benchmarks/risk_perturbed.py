@@ -50,7 +50,7 @@ def mixture(size=300_000, seed=11, shape=(8, 12, 5, 10, 4, 6), classes=18):
         laws = np.stack([rng.dirichlet(4 * centre + 0.05) for _ in range(classes)])
         drawn = (rng.random((size, 1)) > np.cumsum(laws, axis=1)[member]).sum(axis=1)
         columns.append(drawn.clip(0, levels - 1).astype(np.int64))
-    return KeyCodes(tuple("abcdef"), shape, tuple(columns))
+    return KeyCodes(tuple("abcdef"[: len(shape)]), shape, tuple(columns))
 
 
 def number(keys):

@@ -90,14 +90,14 @@ def unique_law(seed=2, shape=(4, 5, 3)):
 
 @pytest.mark.statistical
 def test_the_expectation_given_the_file_is_that_of_the_truth():
-    """3,000 populations with known cell shares, sampled and perturbed: alpha 1e-6.
+    """1,500 populations with known cell shares, sampled and perturbed: alpha 1e-6.
 
     The truth is ``Σ 1[keys unchanged]/F`` over released uniques (tau2) and the number with F = 1 (tau1). Two mutants
     must be rejected: the sum over all released uniques, whether or not somebody lives there, ``M[j,j] E(1/F~)``; and
     one whose others leave out the sampled records that were released elsewhere.
     """
     p, law, shape = unique_law()
-    size, pi, draws, rng = 400, 0.5, 3000, np.random.default_rng(8)
+    size, pi, draws, rng = 400, 0.5, 1500, np.random.default_rng(8)
     codes = np.stack(np.unravel_index(np.arange(p.size), shape), axis=1).astype(np.int16)
     joint = np.ones((1, 1))
     for matrix in law.matrices:
@@ -142,7 +142,9 @@ def test_before_and_after_are_one_measure():
         assert a is not None
         assert b is not None
         assert a.corrected == pytest.approx(b.corrected, rel=1e-3)
-        assert a.standard_error == pytest.approx(b.standard_error, rel=0.15)  # of 1,000 draws, and multinomial
+        assert a.standard_error is not None
+        assert b.standard_error is not None
+        assert a.standard_error > 0.9 * b.standard_error  # the model's own error comes on top
     last = before.tau2
     keys = KeyCodes(tuple("abcd"), SHAPE, tuple(sample))
     for epsilon in (6.0, 4.0, 2.5):
@@ -155,21 +157,21 @@ def test_before_and_after_are_one_measure():
 
 @pytest.mark.statistical
 def test_prediction_intervals_hold_the_truth():
-    """Two fractions, three ε, three releases of a population with interactions of every order, both measures.
+    """Two fractions, two ε, three releases of a population with interactions of every order, both measures.
 
-    Of 36 intervals of 95%, at least 28 hold the truth (alpha 1e-5 at 95%; at 90% pooled, 1%). The sum over every
-    released unique, as earlier development versions had it, is above the upper end in most.
+    Of 24 intervals of 95%, at least 18 hold the truth (alpha 1e-3 at 95%, if they were independent). The sum over
+    every released unique, as earlier development versions had it, is far above.
     """
-    keys = mixture(size=100_000, seed=4, shape=(6, 10, 5, 8))
+    keys = mixture(size=60_000, seed=4, shape=(6, 8, 5, 6))
     held = total = above = 0
     for fraction in (0.01, 0.05):
-        for row in study(keys, fraction, epsilons=(8.0, 14.0, 20.0), releases=3)[1:]:
+        for row in study(keys, fraction, epsilons=(9.0, 15.0), releases=3)[1:]:
             held += row["tau1 held"] + row["tau2 held"]
             total += 2 * row["draws"]
             above += row["tau2 before"] > 1.2 * row["tau2 truth"]
-    assert total == 36
-    assert held >= 28
-    assert above >= 4
+    assert total == 24
+    assert held >= 18
+    assert above == 4
 
 
 def released_fast(codes, matrix, rng):

@@ -9,19 +9,24 @@ changed, so that an unperturbed table keeps its own margins.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from postrand.risk.cells import CellTable, FloatArray, ravel
 from postrand.risk.law import KeyLaw
-from postrand.risk.loglinear import Margins
 
 MAX_STEPS = 2000
 ENOUGH = 1e-6
 """Stop the EM steps where the shares change by less, summed over the margin."""
 
 RAKES = 50
+
+DENSE = 400
+"""Margins of at most so many cells are carried by one matrix: quicker than key by key."""
+
+Operator = Callable[[FloatArray], FloatArray]
 
 
 class TrueMargins:
@@ -116,21 +121,31 @@ class TrueMargins:
         shares, weight = np.maximum(centre, np.where(centre > 0, 1e-12, 0.0)), strength / self.records
         if not any(changed & set(variables) for changed in self.law.changed):
             return observed
+        released, back = self._operators(variables)
         for _ in range(MAX_STEPS):
-            expected = self.law.apply(shares, variables)
+            expected = released(shares)
             ratio = np.divide(observed, expected, out=np.zeros_like(observed), where=expected > 0)
-            new = (shares * self.law.apply(ratio, variables, adjoint=True) + weight * centre) / (1 + weight)
+            new = (shares * back(ratio) + weight * centre) / (1 + weight)
             change = float(np.abs(new - shares).sum())
             shares = new / new.sum()
             if change < ENOUGH:
                 break
         return shares
 
-
-def estimated(released: CellTable, law: KeyLaw, margins: Margins, smoothing: float = 1.0) -> list[FloatArray]:
-    """Return the estimated true margins, in expected records of the sample."""
-    found = TrueMargins(released, law, smoothing)
-    return [found.of(margin) * found.records for margin in margins]
+    def _operators(self, variables: Sequence[int]) -> tuple[Operator, Operator]:
+        """Return ``t → Mᵀt`` and ``t → Mt`` on tables of these keys; small ones by one matrix."""
+        shape = tuple(self.released.shape[j] for j in variables)
+        size = math.prod(shape)
+        if size > DENSE:
+            return (
+                lambda table: self.law.apply(table, variables),
+                lambda table: self.law.apply(table, variables, adjoint=True),
+            )
+        matrix = self.law.apply(np.eye(size).reshape(*shape, size), variables).reshape(size, size)
+        return (
+            lambda table: (matrix @ table.ravel()).reshape(shape),
+            lambda table: (table.ravel() @ matrix).reshape(shape),
+        )
 
 
 def _margin(table: FloatArray, variables: Sequence[int], part: Sequence[int]) -> FloatArray:

@@ -119,8 +119,8 @@ def tune(
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
     are right. The curator has the unperturbed file, so that no model is fitted to released ones: given the file,
     ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.
-    Draws of the other records' released keys give the probability; the same random numbers serve every level, so that the
-    curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
+    Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
+    the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
 
     Parameters
     ----------
