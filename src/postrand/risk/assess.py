@@ -54,7 +54,7 @@ def assess(
         of them, or neither for the measures that need counts alone. Weights give the risk of each record too.
     model
         The log-linear model of ``tau1`` and ``tau2``: ``"independence"``, ``"two-way"``, ``"three-way"``, a list of
-        margins, or ``"search"`` for the model of least estimated error.
+        margins, or ``"search"`` for the model that the minimum-error statistic chooses (Skinner and Shlomo 2008).
     sensitive
         Variables whose l-diversity is wanted.
     household
