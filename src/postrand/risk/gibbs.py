@@ -13,7 +13,8 @@ def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng)
     The last two are expectations given the parameters, the first two drawn from them.
 
     ``cells`` (C, J) and ``counts`` (C,) are the occupied cells, ``edges`` (J+1,) the offsets of the variables'
-    categories, ``rules`` (R, J) the forbidden combinations with -1 for any value, ``unsampled`` the units outside the sample.
+    categories, ``rules`` (R, J) the forbidden combinations with -1 for any value, ``unsampled`` the units outside the
+    sample.
     """
     total, keys, levels = counts.sum(), cells.shape[1], edges[-1]
     psi, cumulative = np.empty((levels, classes)), np.empty((classes, levels))
@@ -154,5 +155,5 @@ def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # 
         rest = np.log1p(-chance) if chance < 1.0 else -1e300
         expected_one += np.exp(unsampled * rest) if unsampled else 1.0
         mass = (unsampled + 1) * chance
-        expected_inverse += -np.expm1((unsampled + 1) * rest) / mass if mass > 1e-12 else 1.0
+        expected_inverse += -np.expm1((unsampled + 1) * rest) / mass if unsampled and mass > 1e-12 else 1.0
     return one, inverse, expected_one, expected_inverse
