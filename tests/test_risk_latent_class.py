@@ -130,10 +130,8 @@ def test_converged_only_with_chains_that_meet_and_enough_effective_draws():
     assert not short.converged
     assert "not converged" in str(short)
     rng = np.random.default_rng(1)
-    low = rng.random(900) < 0.5  # two classes, well apart
-    draw = [np.where(low, rng.geometric(0.5, 900), 12 - rng.geometric(0.5, 900)).clip(0, 11) for _ in range(3)]
-    plain = table(KeyCodes(tuple("abc"), (12, 12, 12), tuple(draw)))
-    long = latent_class.fit(plain, PI, classes=30, sweeps=6000, chains=4)
+    plain = table(KeyCodes(("a", "b"), (6, 7), (rng.choice(6, 60), rng.choice(7, 60))))
+    long = latent_class.fit(plain, PI, classes=40, sweeps=5000, chains=4)
     assert long.converged
     assert long.rhat < 1.05
     assert long.effective >= 100

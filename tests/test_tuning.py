@@ -22,7 +22,7 @@ def plan(tmp_path):
     pq.write_table(pa.table(table), tmp_path / "survey.parquet")
     start.initialise(tmp_path / "survey.parquet", tmp_path, {"key": tuple(sizes), "other": ("pay",), "weight": ("w",)})
     text = (tmp_path / "plan.toml").read_text(encoding="utf-8")
-    head, blocks = text.split("[[blocks]]", 1)
+    head, _ = text.split("[[blocks]]", 1)
     lines = [
         '[[blocks]]\nvariables = ["age", "job"]\nprivacy = {model = "differential", epsilon = 2.0}\n',
         '[[blocks]]\nvariables = ["area"]\nprivacy = {model = "differential", epsilon = 1.0}\n',

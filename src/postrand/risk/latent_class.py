@@ -17,6 +17,9 @@ MOST_RHAT = 1.05
 LEAST_EFFECTIVE = 100
 """What convergence asks for, of the logarithms of the expected measures."""
 
+NOISE = 1e-24
+"""Variances below this, relative to the mean square, are rounding."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatentClassFit:
@@ -140,9 +143,9 @@ def split_rhat(draws: FloatArray) -> float:
     """Return the split R^ of chains, shape (chains, draws): 1 where the halves agree (Gelman et al. 2013, §11.4)."""
     half = draws.shape[1] // 2
     parts = np.concatenate([draws[:, :half], draws[:, -half:]])
-    within = parts.var(axis=1, ddof=1).mean()
+    within, noise = parts.var(axis=1, ddof=1).mean(), NOISE * max(float((draws**2).mean()), 1.0)
     between = half * parts.mean(axis=1).var(ddof=1)
-    return math.sqrt((within * (half - 1) / half + between / half) / within) if within > 0 else 1.0
+    return math.sqrt((within * (half - 1) / half + between / half) / within) if within > noise else 1.0
 
 
 def effective_size(draws: FloatArray) -> float:
@@ -151,7 +154,7 @@ def effective_size(draws: FloatArray) -> float:
     centred = draws - draws.mean(axis=1, keepdims=True)
     spectrum = np.abs(np.fft.rfft(centred, 2 * length)) ** 2
     covariance = np.fft.irfft(spectrum)[:, :length].mean(axis=0) / length
-    if covariance[0] <= 0:
+    if covariance[0] <= NOISE * max(float((draws**2).mean()), 1.0):  # constant but for rounding
         return float(chains * length)
     between = draws.mean(axis=1).var(ddof=1) if chains > 1 else 0.0
     variance = covariance[0] + between
