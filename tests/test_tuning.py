@@ -1,5 +1,7 @@
 """A plan's budgets scaled together until its release meets a risk limit."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +19,7 @@ from tests.test_cli import answer, call
 def plan(tmp_path):
     rng = np.random.default_rng(0)
     n, sizes = 3000, {"age": 9, "area": 12, "job": 8}
-    table = {k: [f"{k}{v:02d}" for v in rng.geometric(0.35, n).clip(1, s)] for k, s in sizes.items()}
+    table: dict[str, Any] = {k: [f"{k}{v:02d}" for v in rng.geometric(0.35, n).clip(1, s)] for k, s in sizes.items()}
     table |= {"pay": rng.normal(size=n), "w": np.full(n, 20.0)}
     pq.write_table(pa.table(table), tmp_path / "survey.parquet")
     start.initialise(tmp_path / "survey.parquet", tmp_path, {"key": tuple(sizes), "other": ("pay",), "weight": ("w",)})
