@@ -258,7 +258,8 @@ def test_tune_finds_a_level_within_the_limit(survey):
     pq.write_table(table.append_column("pay10", pa.array(rng.geometric(0.02, len(table)))), survey)
     code, found = answer(*keys, "tau1 <= 5")
     assert code == 0
-    assert found["level"] > 0
+    if found["needed"]:
+        assert found["level"] > 0
     assert min(point["risk"] for point in found["points"]) <= 5
     assert call(*keys, "tau3 <= 5").exit_code == 2
 

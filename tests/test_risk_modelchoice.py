@@ -5,8 +5,8 @@ import pytest
 
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
-from postrand.risk.cells import KeyCodes, table
-from postrand.risk.loglinear import fit
+from postrand.risk.cells import CellTable, KeyCodes, table
+from postrand.risk.loglinear import LogLinearFit, fit
 from postrand.risk.modelchoice import choose, minimum_error
 from postrand.risk.tau import estimate, exprel, exprel_slopes, inverse_variance
 
@@ -59,6 +59,42 @@ def test_b1_has_its_published_form():
     inner = (f - mu) + (1 - PI) * ((f - mu) ** 2 - f) / (2 * PI)
     expected = (lam * np.exp(-lam) * (1 - PI) * inner).sum()
     assert minimum_error(found, cells, PI).b1 == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.statistical
+def test_b1_is_the_error_of_a_model_near_the_truth_and_many_times_that_of_a_wrong_one():
+    """Known λ, no fitting: the mean of B over 400 samples against ``Σ P(f=1) [h(λ^) − h(λ)]``, alpha 1e-6.
+
+    Model means that are off by 3% of 1/(1−π) are near: B is the error, to second order. Under independence, with
+    strong interactions, the statistic is more than ten times the error.
+    """
+    rng = np.random.default_rng(3)
+    size, draws = 60_000, 400
+    mu = size * cell_probabilities(2, 1.0).ravel() * PI
+    x, margin = mu / PI * (1 - PI), np.sign(rng.normal(size=mu.size))
+    codes = np.stack(np.unravel_index(np.arange(mu.size), SHAPE), axis=1).astype(np.int16)
+    near = mu * (1 + 0.03 * margin / np.maximum(x, 1.0))
+    far = np.full(SHAPE, size * PI)
+    for j in range(4):
+        axes = tuple(k for k in range(4) if k != j)
+        far = far * mu.reshape(SHAPE).sum(axis=axes, keepdims=True) / mu.sum()
+    ratios = []
+    for fitted in (near, far.ravel()):
+        model = LogLinearFit(NAMES, SHAPE, ((0, 1, 2, 3),), codes, fitted, 1, 0.0, converged=True)
+        found = np.zeros((draws, 2))
+        for d in range(draws):
+            sample = rng.poisson(mu)
+            held = sample > 0
+            cells = CellTable(NAMES, SHAPE, codes[held].astype(np.int32), sample[held], np.zeros(0, int))
+            error = minimum_error(model, cells, PI)
+            found[d] = error.b1, error.b2
+        y = fitted / PI * (1 - PI)
+        chance = mu * np.exp(-mu)
+        true = np.array([(chance * (h(y) - h(x))).sum() for h in (lambda v: np.exp(-v), exprel)])
+        ratios.append((found.mean(axis=0), true, found.std(axis=0) / np.sqrt(draws)))
+    (mean, true, error), (wrong, off, _) = ratios
+    assert (np.abs(mean - true) < 4.9 * error + 0.05 * np.abs(true)).all()
+    assert (wrong / off > 10).all()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The weakest perturbation within a limit of risk."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from postrand.errors import DesignError, UsageError
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.risk import tune
-from postrand.risk.cells import KeyCodes
+from postrand.risk import assess, tune
+from postrand.risk.cells import KeyCodes, table
+from postrand.risk.expected import ExpectedMatches
 from postrand.risk.law import KeyLaw, release
 from tests.test_risk_perturbed import SHAPE, survey
 
@@ -21,33 +23,108 @@ def frame():
     return {n: [f"{n}{v:02d}" for v in c] for n, c in zip(NAMES, sample, strict=True)}
 
 
+OPTIONS: dict[str, Any] = {"sampling_fraction": 0.05, "model": "independence", "draws": 4}
+
+
 def test_the_level_found_meets_the_limit_and_the_next_does_not():
-    found = tune(frame(), NAMES, "tau2 <= 40", sampling_fraction=0.05, model="independence", draws=3)
+    found = tune(frame(), NAMES, "tau2 <= 40", **OPTIONS)
     by_level = {p.level: p for p in found.points}
-    assert by_level[found.level].risk <= 40
+    assert by_level[found.level].meets(40)
     above = [p for p in found.points if p.level > found.level]
-    assert all(p.risk > 40 for p in above)
+    assert not any(p.meets(40) for p in above)
     assert min(p.level for p in above) / found.level <= 1.03
+    assert found.mechanism is not None
     assert sum(b.matrix.epsilon for b in found.mechanism.blocks) <= found.level
     kept = [p.information for p in found.points]
     assert kept == sorted(kept)  # a larger epsilon keeps more
-    assert "tau2 <= 40" in str(found)
+    risks = [p.risk for p in found.points]
+    assert risks == sorted(risks)  # the same random numbers at every level
+    assert "tau2 <= 40: level" in str(found)
+    assert all(p.upper > p.risk for p in found.points if p.risk > 0)
 
 
-def test_a_mechanism_of_ones_own_and_a_limit_met_or_never_met():
+def test_an_unperturbed_file_within_the_limit_needs_no_perturbation():
+    report = assess(frame(), NAMES, sampling_fraction=0.05, model="independence")
+    assert report.tau2_estimate is not None
+    limit = report.tau2_estimate.corrected
+    found = tune(frame(), NAMES, f"tau2 <= {limit + 0.01}", **OPTIONS)
+    assert (found.needed, found.mechanism, found.level) == (False, None, np.inf)
+    assert "no perturbation is needed for this limit" in str(found)
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert told["level"] is None
+    assert told["points"][-1]["risk"] == pytest.approx(limit)
+    needed = tune(frame(), NAMES, f"tau2 <= {limit - 0.01}", **OPTIONS)
+    assert needed.needed
+    assert needed.level < 60
+
+
+def test_a_mechanism_of_ones_own_and_a_limit_never_met():
     def keep(level):
         return Mechanism([Block(("a",), randomised_response(SHAPE[0], level))])
 
-    options: dict[str, Any] = {"sampling_fraction": 0.05, "model": "independence", "draws": 2, "mechanism": keep}
-    met = tune(frame(), NAMES, "tau1 <= 100000", **options)
-    assert met.level == 30.0
+    options = {**OPTIONS, "mechanism": keep, "levels": (0.1, 5.0)}
+    unperturbed = tune(frame(), NAMES, "tau1 <= 100000", **options)
+    assert not unperturbed.needed
+    risk = unperturbed.points[-1].risk
+    met = tune(frame(), NAMES, f"tau1 <= {0.999 * risk}", **options)
+    assert met.level == 5.0
     assert "weak end" in met.status
     with pytest.raises(DesignError, match="at best"):
         tune(frame(), NAMES, "tau1 <= 0", **options)
     with pytest.raises(UsageError, match="not understood"):
         tune(frame(), NAMES, "tau3 < 4", **options)
     with pytest.raises(UsageError, match="low < high"):
-        tune(frame(), NAMES, "tau1 <= 4", levels=(3.0, 1.0), **options)
+        tune(frame(), NAMES, "tau1 <= 4", **{**options, "levels": (3.0, 1.0)})
+    with pytest.raises(UsageError, match="one of sampling_fraction and weight"):
+        tune(frame(), NAMES, "tau1 <= 4")
+    with pytest.raises(UsageError, match="given twice"):
+        tune(frame(), NAMES, "tau1 <= 4", sampling_fraction=0.1, weight="w")
+
+
+def test_a_curve_that_falls_is_said():
+    """Stronger at large levels again: the level is the weakest that meets the limit, and the status says so."""
+
+    def fold(level):
+        return Mechanism(
+            [Block((n,), randomised_response(s, min(level, 8 / level))) for n, s in zip(NAMES, SHAPE, strict=True)]
+        )
+
+    found = tune(frame(), NAMES, "tau2 <= 40", **OPTIONS, mechanism=fold, levels=(0.2, 30.0))
+    assert "not monotone" in found.status
+    assert {p.level: p for p in found.points}[found.level].meets(40)
+
+
+def test_equal_weights_are_a_sampling_fraction():
+    data = {**frame(), "w": np.full(len(frame()["a"]), 20.0)}
+    one = tune(data, NAMES, "tau2 <= 40", weight="w", model="independence", draws=2)
+    other = tune(data, NAMES, "tau2 <= 40", sampling_fraction=0.05, model="independence", draws=2)
+    assert one.level == other.level
+    assert [p.risk for p in one.points] == pytest.approx([p.risk for p in other.points])
+
+
+@pytest.mark.statistical
+def test_the_expected_risk_is_that_of_releases():
+    """Each release's ``Σ 1[unique, keys unchanged] E(1/F|f)`` over 60 releases by the keyed sampler: alpha 1e-6.
+
+    The mutant that forgets the other records (any record whose keys stay counts) must be rejected.
+    """
+    _, sample, _ = survey()
+    keys = KeyCodes(tuple(NAMES), SHAPE, tuple(sample))
+    held = ExpectedMatches.of(keys, "tau2", 0.05, None, "independence")
+    mechanism = Mechanism([Block((n,), randomised_response(s, 4.0)) for n, s in zip(NAMES, SHAPE, strict=True)])
+    law = KeyLaw.of(mechanism, keys.names, keys.shape)
+    mean, error, *_ = held.under(mechanism, 20, 0)
+    seen = []
+    for seed in range(60):
+        out = release(law, keys, seed)
+        same = np.logical_and.reduce([a == b for a, b in zip(out.codes, keys.codes, strict=True)])
+        released = table(out)
+        right = same & released.uniques[released.record_cell]
+        seen.append(held.risk[held.cells.record_cell[right]].sum())
+    spread = np.hypot(np.std(seen) / np.sqrt(60), error)
+    assert abs(np.mean(seen) - mean) < 4.9 * spread
+    stay = law.diagonal(held.cells.codes)
+    assert abs((stay * held.risk * held.cells.counts).sum() - np.mean(seen)) > 4.9 * spread
 
 
 @pytest.mark.statistical

@@ -157,7 +157,7 @@ def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result
 @click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
 @click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
-@click.option("--model", default="two-way", show_default=True, help="independence, two-way or three-way.")
+@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
 def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Result:
     """Measure how identifiable FILE is, as it is.
@@ -213,19 +213,25 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
 
 
 @command
-@click.argument("file", type=FILE)
-@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@click.argument("file", type=FILE, required=False)
+@click.option("--keys", metavar="A,B", help="Identifying variables of FILE.")
+@click.option("--plan", type=FILE, help="plan.toml, in place of FILE: its budgets are scaled together.")
 @click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
-@click.option("--sampling-fraction", type=float, required=True, help="Share of the population that is in the file.")
-@click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
-def tune(file: Path, keys: str, limit: str, sampling_fraction: float, codebook: Path | None) -> Result:
+@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
+@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
+@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
+@click.option("--draws", type=int, default=10, show_default=True, help="Releases that the risk is averaged over.")
+@click.option("--codebook", type=FILE, help="codebook.toml of FILE; inferred where it is not given.")
+def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, **choices: Any) -> Result:
     """Find the largest epsilon that meets a risk limit.
 
-    The risk is estimated on released files, averaged over draws; the table is the risk-utility map.
+    Of FILE and --keys: one epsilon, shared equally. Of --plan: its budgets in their ratios, its structures and blocks.
+    The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the
+    risk-utility map.
     """
     from postrand import start
 
-    found = start.tune(file, names(keys), codebook, limit=limit, sampling_fraction=sampling_fraction)
+    found = start.tune(file, names(keys), codebook, plan=plan, **choices)
     return found.to_dict(), str(found)
 
 

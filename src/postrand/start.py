@@ -15,7 +15,9 @@ from postrand.codebook import ROLES
 from postrand.design import MutualInformation, UniformOffDiagonal
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.plain import has_controls
+from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
+from postrand.tuning import tune_plan
 
 PLAN_HEAD = """\
 Plan of a release: every decision in one file. Paths are relative to this file.
@@ -159,10 +161,30 @@ def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: An
     return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
 
 
-def tune(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.Tuning:
-    """Find the weakest perturbation within a risk limit; ``choices`` go to :func:`postrand.risk.tune`."""
-    book = None if codebook is None else infer.load_codebook(codebook)
-    return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
+def tune(
+    file: Path | None, keys: Sequence[str], codebook: Path | None, *, plan: Path | None = None, **choices: Any
+) -> risk.Tuning:
+    """Find the weakest perturbation within a risk limit, of ``file`` and ``keys`` or of a ``plan``.
+
+    A plan names its own file, codebook and keys; its budgets are scaled together. ``choices`` go to
+    :func:`postrand.risk.tune`.
+
+    Raises
+    ------
+    UsageError
+        If neither or both are given.
+    """
+    if plan is None:
+        if file is None or not keys:
+            fix = "name FILE and --keys, or --plan plan.toml"
+            raise UsageError(sentence("there is nothing to tune", fix=fix))
+        book = None if codebook is None else infer.load_codebook(codebook)
+        return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
+    given = {"FILE": file, "--keys": keys, "--codebook": codebook}
+    twice = [name for name, value in given.items() if value]
+    if twice:
+        raise UsageError(sentence("a plan names its own file, codebook and keys", got=", ".join(twice)))
+    return tune_plan(load_plan(plan), **choices)
 
 
 def _comment(document: tomlkit.TOMLDocument, text: str) -> None:

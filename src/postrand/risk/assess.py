@@ -12,15 +12,21 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.risk import loglinear, modelchoice, tau
+from postrand.risk import loglinear, modelchoice, perturbed, tau
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
-from postrand.risk.data import Coded, MissingRule, code_data, key_codes, numeric, read_columns, rule_codes
+from postrand.risk.data import Coded, MissingRule, code_data, key_codes, read_columns, rule_codes
 from postrand.risk.law import KeyLaw
 from postrand.risk.readings import inverse_population, readings
 from postrand.risk.report import RecordRisk, RiskReport
 from postrand.risk.tau import Tau
-from postrand.risk.weights import check_weights, household_risk, individual_risk
+from postrand.risk.weights import cell_inclusion, checked_weights, household_risk, individual_risk
+
+THROUGH = "of the true keys, fitted through the transition matrices"
+SEARCHED = (
+    "the search for a model needs unperturbed counts: all two-way interactions are fitted through the transition "
+    "matrices, smoothed towards independence by one record a cell in place of what the perturbation hid"
+)
 
 
 def assess(
@@ -48,7 +54,7 @@ def assess(
         of them, or neither for the measures that need counts alone. Weights give the risk of each record too.
     model
         The log-linear model of ``tau1`` and ``tau2``: ``"independence"``, ``"two-way"``, ``"three-way"``, a list of
-        margins, or ``"search"`` for the model of least estimated error.
+        margins, or ``"search"`` for the model that the minimum-error statistic chooses (Skinner and Shlomo 2008).
     sensitive
         Variables whose l-diversity is wanted.
     household
@@ -58,8 +64,10 @@ def assess(
     missing
         Whether a missing key value is a category of its own, or a wildcard that matches every value.
     mechanism
-        The mechanism that the file was released by: ``tau1`` and ``tau2`` then count only links that the perturbation
-        leaves right (Shlomo and Skinner 2010).
+        The mechanism that the file was released by. ``tau1`` and ``tau2`` then count the links that are right: the
+        record's keys were not changed, and it is the one of the F population units with these keys (Shlomo and
+        Skinner 2010). Both are comparable with those of the unperturbed file; the model is that of the true keys,
+        fitted through the transition matrices, and the intervals are prediction intervals (``perturbed.estimate``).
 
     A fit that does not converge is said in ``status``.
 
@@ -85,8 +93,8 @@ def assess(
     keys = key_codes(coded, key_variables, missing)
     cells = table(keys)
     frequency = wildcard_frequencies(cells) if keys.has_wildcards else cells.counts
-    weights = _weights(columns, weight)
-    pi = sampling_fraction if weights is None else _inclusion(cells, weights)
+    weights = None if weight is None else checked_weights(columns, weight)
+    pi = sampling_fraction if weights is None else cell_inclusion(cells, weights)
     rules = rule_codes({name: coded[name] for name in key_variables}, structural_zeros)
     law = None if mechanism is None else KeyLaw.of(mechanism, keys.names, keys.shape)
     result = _estimate(keys, cells, pi, model, rules, law)
@@ -144,21 +152,43 @@ def _estimate(
         none = np.zeros(keys.records)
         said = ("no sample uniques: tau1 and tau2 are 0",)
         return _Result(None, "no model needed", Tau(0.0), Tau(0.0), none, none, notes=said)
+    if law is not None and not law.is_identity:
+        return _estimate_after(keys, cells, pi, model, rules, law)
     if model == "search" and np.min(pi) < 1:
         average = keys.records / float((cells.counts / pi).sum())
         fit = modelchoice.choose(cells, average, forbidden=rules).fit
     else:
         fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
-    stay = np.ones(cells.counts.size) if law is None else law.diagonal(cells.codes)
-    tau1, tau2 = tau.estimate(fit, cells, pi, stay)
+    tau1, tau2 = tau.estimate(fit, cells, pi)
     record_risk = tau.unique_risk(fit.at(cells.codes), pi)
-    r1, r2 = (np.where(cells.uniques, r * stay, 0.0)[cells.record_cell] for r in record_risk)
+    r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
     status = "converged"
     if not fit.converged:
         status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
     named = isinstance(model, str) and model != "search"
     inverse = inverse_population(cells.counts, fit.at(cells.codes), pi)[cells.record_cell]
     return _Result(str(model) if named else fit.model, status, tau1, tau2, r1, r2, inverse)
+
+
+def _estimate_after(
+    keys: KeyCodes,
+    cells: CellTable,
+    pi: FloatArray | float,
+    model: loglinear.Model,
+    rules: Sequence[Mapping[str, int]],
+    law: KeyLaw,
+) -> _Result:
+    """Estimate the links to released uniques that are right."""
+    chosen: loglinear.Model = "two-way" if model == "search" else model
+    found = perturbed.estimate(cells, law, pi, chosen, forbidden=rules)
+    risks = []
+    for risk in (np.exp(-found.others), tau.exprel(found.others)):
+        of_cell = np.zeros(cells.counts.size)
+        of_cell[cells.uniques] = found.own * risk
+        risks.append(of_cell[cells.record_cell])
+    named = chosen if isinstance(chosen, str) else found.fit.model
+    notes = (SEARCHED,) if model == "search" else ()
+    return _Result(f"{named}, {THROUGH}", found.status, found.tau1, found.tau2, risks[0], risks[1], notes=notes)
 
 
 def _check_design(keys: Sequence[str], fraction: float | None, weight: str | None, household: str | None) -> None:
@@ -170,20 +200,6 @@ def _check_design(keys: Sequence[str], fraction: float | None, weight: str | Non
         raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
     if household is not None and weight is None:
         raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))
-
-
-def _weights(columns: Mapping[str, Any], name: str | None) -> FloatArray | None:
-    if name is None:
-        return None
-    weights = numeric(columns[name], name)
-    check_weights(weights, name)
-    return weights
-
-
-def _inclusion(cells: CellTable, weights: FloatArray) -> FloatArray:
-    """Return ``π_j = f_j / Σ weights`` of each occupied cell, shape (C,)."""
-    pi: FloatArray = cells.counts / np.bincount(cells.record_cell, weights=weights, minlength=cells.counts.size)
-    return pi
 
 
 def _labels(column: Any) -> np.ndarray[Any, Any]:

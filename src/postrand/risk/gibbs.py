@@ -8,17 +8,19 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng):  # type: ignore[no-untyped-def]
-    """Run one chain; return traces (sweeps, 5): τ1 and τ2 drawn, α, occupied classes, augmented records.
+    """Run one chain; return traces (sweeps, 7): τ1, τ2, α, occupied classes, augmented records, E τ1 and E τ2.
+
+    The last two are expectations given the parameters, the first two drawn from them.
 
     ``cells`` (C, J) and ``counts`` (C,) are the occupied cells, ``edges`` (J+1,) the offsets of the variables'
-    categories,
-    ``rules`` (R, J) the forbidden combinations with -1 for any value, ``unsampled`` the units outside the sample.
+    categories, ``rules`` (R, J) the forbidden combinations with -1 for any value, ``unsampled`` the units outside the
+    sample.
     """
     total, keys, levels = counts.sum(), cells.shape[1], edges[-1]
     psi, cumulative = np.empty((levels, classes)), np.empty((classes, levels))
     members, tallies = np.zeros(classes, np.int64), np.zeros((levels, classes), np.int64)
     weights, alpha = np.empty(classes), 1.0
-    trace = np.zeros((sweeps, 5))
+    trace = np.zeros((sweeps, 7))
     for h in range(classes):  # start from classes drawn at random from the data: each begins at one cell
         cell = cells[rng.integers(0, cells.shape[0])]
         members[h] = 1
@@ -36,7 +38,9 @@ def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng)
         if rules.shape[0]:
             augmented = _augment(total, edges, weights, cumulative, rules, members, tallies, rng)
         feasible = total / (total + augmented)
-        trace[sweep, 0], trace[sweep, 1] = _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng)
+        trace[sweep, 0], trace[sweep, 1], trace[sweep, 5], trace[sweep, 6] = _uniques(
+            cells, edges, weights, psi, uniques, unsampled, feasible, rng
+        )
         trace[sweep, 2], trace[sweep, 3], trace[sweep, 4] = alpha, occupied, augmented
     return trace
 
@@ -132,8 +136,11 @@ def _forbidden(values, rules):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # type: ignore[no-untyped-def]
-    """Draw ``F − 1 ~ Binomial(N − n, p_j)`` of each sample unique; return the population uniques and ``Σ 1/F``."""
-    one = inverse = 0.0
+    """Draw ``F − 1 ~ Binomial(N − n, p_j)`` of each sample unique; return its ``τ1``, ``τ2``, and their means.
+
+    ``P(F = 1) = (1−p)^m`` and ``E(1/F) = (1 − (1−p)^(m+1)) / ((m+1) p)``, m = N − n.
+    """
+    one = inverse = expected_one = expected_inverse = 0.0
     for c in uniques:
         p = 0.0
         for h in range(weights.size):
@@ -141,7 +148,12 @@ def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # 
             for j in range(cells.shape[1]):
                 share *= psi[edges[j] + cells[c, j], h]
             p += share
-        others = rng.binomial(unsampled, min(p / feasible, 1.0))
+        chance = min(p / feasible, 1.0)
+        others = rng.binomial(unsampled, chance)
         one += others == 0
         inverse += 1.0 / (1 + others)
-    return one, inverse
+        rest = np.log1p(-chance) if chance < 1.0 else -1e300
+        expected_one += np.exp(unsampled * rest) if unsampled else 1.0
+        mass = (unsampled + 1) * chance
+        expected_inverse += -np.expm1((unsampled + 1) * rest) / mass if unsampled and mass > 1e-12 else 1.0
+    return one, inverse, expected_one, expected_inverse

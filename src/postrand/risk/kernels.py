@@ -114,3 +114,25 @@ def mixture_step(rows, weights, shares, laws, offsets, widths):  # type: ignore[
             for b in range(groups):
                 sums[offsets[b] + c * widths[b] + rows[i, b]] += part
     return members, sums
+
+
+@njit(cache=True, nogil=True)
+def match_draws(own, others, expected, single, scale, rng):  # type: ignore[no-untyped-def]
+    """Draw the matches of a released file, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
+
+    Record i kept its keys with probability ``own[i]`` and then shares them with Poisson(``others[i]``) units; if so it
+    adds ``expected[i]`` on average. The expectation of draw d is ``scale[d]`` times as large: by larger ``own`` up to
+    1, and what is left by the sum.
+    """
+    found, whole = np.zeros(scale.size), (own * expected).sum()
+    for d in range(scale.size):
+        held = 0.0
+        for i in range(own.size):
+            chance = min(own[i] * scale[d], 1.0)
+            held += chance * expected[i]
+            if rng.random() < chance:
+                more = rng.poisson(others[i])
+                found[d] += (more == 0) if single else 1.0 / (1.0 + more)
+        if held > 0.0:
+            found[d] *= scale[d] * whole / held
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ class KeyLaw:
     ``positions[b]`` are the keys of group b; ``matrices[b]`` its matrix, rows true, columns released, whose rows are
     the cells ``cells[b]`` (numbers of the group's codes in C order, ascending, at ``order[b]`` in the matrix). A key
     that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
-    given, a stratum, is in the group of each: their matrices are 0 between its values.
+    given, a stratum, is in the group of each: their matrices are 0 between its values. ``changed[b]`` are the keys that
+    the group can change.
     """
 
     shape: tuple[int, ...]
@@ -30,6 +32,7 @@ class KeyLaw:
     matrices: tuple[FloatArray, ...]
     cells: tuple[IntArray, ...]
     order: tuple[IntArray, ...]
+    changed: tuple[frozenset[int], ...]
 
     @classmethod
     def of(cls, mechanism: Mechanism | None, names: Sequence[str], shape: Sequence[int]) -> KeyLaw:
@@ -59,7 +62,8 @@ class KeyLaw:
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
         positions, matrices, cells, order = zip(*parts, strict=True)
-        return cls(tuple(shape), positions, matrices, cells, order)
+        changed = tuple(_changed(shape, *part) for part in parts)
+        return cls(tuple(shape), positions, matrices, cells, order, changed)
 
     def groups(self, codes: IntArray) -> IntArray:
         """Return the row of each group's matrix for cells with these codes, shape (m, J) → (m, B).
@@ -77,6 +81,33 @@ class KeyLaw:
                 raise UsageError(sentence("records have a combination of keys that their joint block does not have"))
             found[:, b] = self.order[b][place]
         return found
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing changes."""
+        return all(np.array_equal(m, np.eye(m.shape[0])) for m in self.matrices)
+
+    def apply(self, table: FloatArray, variables: Sequence[int], *, adjoint: bool = False) -> FloatArray:
+        """Carry a table of true cells to released ones, ``Mᵀ t``; with ``adjoint`` back, ``M t``.
+
+        The axes of ``table`` are the keys ``variables``, ascending; groups that change a key among them must lie
+        within them. Cells that a joint block does not have are 0 in the result.
+        """
+        for b, at in enumerate(self.positions):
+            if not self.changed[b] & set(variables):
+                continue
+            axes, last = [list(variables).index(j) for j in at], range(-len(at), 0)
+            moved = np.moveaxis(table, axes, last)
+            flat = moved.reshape(-1, math.prod(self.shape[j] for j in at))
+            matrix = self.matrices[b][np.ix_(self.order[b], self.order[b])]
+            matrix = matrix.T if adjoint else matrix
+            if self.cells[b].size == flat.shape[1]:
+                out = flat @ matrix
+            else:
+                out = np.zeros_like(flat)
+                out[:, self.cells[b]] = flat[:, self.cells[b]] @ matrix
+            table = np.moveaxis(out.reshape(moved.shape), last, axes)
+        return table
 
     def diagonal(self, codes: IntArray) -> FloatArray:
         """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay."""
@@ -111,6 +142,16 @@ def _block_part(block: Block, names: Sequence[str], shape: Sequence[int], proble
 
 def _kept(position: int, size: int) -> _Part:
     return (position,), np.eye(size), np.arange(size), np.arange(size)
+
+
+def _changed(
+    shape: Sequence[int], positions: tuple[int, ...], matrix: FloatArray, cells: IntArray, order: IntArray
+) -> frozenset[int]:
+    number = np.empty_like(cells)
+    number[order] = cells
+    codes = np.unravel_index(number, [shape[j] for j in positions])
+    i, j = np.nonzero(matrix)
+    return frozenset(at for at, c in zip(positions, codes, strict=True) if (c[i] != c[j]).any())
 
 
 def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:

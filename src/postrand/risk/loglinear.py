@@ -128,12 +128,13 @@ def fit(
         If there are records in a forbidden cell.
     """
     margins = margins_of(model, table.names)
-    rules = [_rule(table, combination) for combination in forbidden]
+    rules = [_rule(table.names, combination) for combination in forbidden]
     if not rules and all(len(margin) == 1 for margin in margins) and math.prod(table.shape) > MAX_INDEPENDENCE:
         return _independence(table, margins)
     _check_rules(table, rules)
-    cells = _support(table, margins, rules)
-    targets = [_margin(table, margin).ravel() for margin in margins]
+    tables = [_margin(table, margin) for margin in margins]
+    cells = _support(table.shape, margins, tables, rules)
+    targets = [target.ravel() for target in tables]
     indices = [margin_index(cells, table.shape, margin) for margin in margins]
     mu = np.full(len(cells[0]), table.counts.sum() / max(len(cells[0]), 1))
     codes = np.stack(cells, axis=1)
@@ -147,6 +148,39 @@ def fit(
     return LogLinearFit(table.names, table.shape, margins, codes, mu, iterations, deviation, converged)
 
 
+def fit_margins(
+    names: tuple[str, ...],
+    shape: tuple[int, ...],
+    margins: Margins,
+    tables: Sequence[FloatArray],
+    *,
+    forbidden: Iterable[Mapping[str, int]] = (),
+    tolerance: float = 1e-3,
+    max_iterations: int = 200,
+) -> LogLinearFit:
+    """Fit a log-linear model to margins that were estimated, not counted: ``tables[m]`` has the shape of margin m.
+
+    Margin cells that no cell of the support has are left out, and the others raised to the same total.
+
+    Raises
+    ------
+    UsageError
+        If the support is too large to hold.
+    """
+    cells = _support(shape, margins, tables, [_rule(names, combination) for combination in forbidden])
+    indices = [margin_index(cells, shape, margin) for margin in margins]
+    total = float(tables[0].sum())
+    targets = []
+    for index, table in zip(indices, tables, strict=True):
+        target = table.ravel() * (np.bincount(index, minlength=table.size) > 0)
+        targets.append(target * (total / float(target.sum())))
+    mu = np.full(len(cells[0]), total / max(len(cells[0]), 1))
+    iterations, deviation = _sweep(mu, indices, targets, None, tolerance, max_iterations)
+    return LogLinearFit(
+        names, shape, margins, np.stack(cells, axis=1), mu, iterations, deviation, deviation <= tolerance
+    )
+
+
 def _independence(table: CellTable, margins: Margins) -> LogLinearFit:
     """Return ``μ_j = n Π_v f_v/n`` at the occupied cells."""
     total = float(table.counts.sum())
@@ -157,12 +191,12 @@ def _independence(table: CellTable, margins: Margins) -> LogLinearFit:
     return LogLinearFit(table.names, table.shape, margins, codes, mu, 0, 0.0, converged=True, complete=False)
 
 
-def _rule(table: CellTable, combination: Mapping[str, int]) -> dict[int, int]:
-    unknown = [name for name in combination if name not in table.names]
+def _rule(names: tuple[str, ...], combination: Mapping[str, int]) -> dict[int, int]:
+    unknown = [name for name in combination if name not in names]
     if unknown:
-        hint = nearest(unknown[0], table.names)
+        hint = nearest(unknown[0], names)
         raise UsageError(sentence(f"no key variable {unknown[0]!r}{hint}", where="structural zeros"))
-    return {table.names.index(name): int(code) for name, code in combination.items()}
+    return {names.index(name): int(code) for name, code in combination.items()}
 
 
 def _check_rules(table: CellTable, rules: Sequence[Mapping[int, int]]) -> None:
@@ -179,16 +213,18 @@ def _margin(table: CellTable, margin: tuple[int, ...]) -> FloatArray:
     return np.asarray(sums, dtype=np.float64).reshape(shape)
 
 
-def _support(table: CellTable, margins: Margins, rules: Sequence[Mapping[int, int]]) -> list[NDArray[np.int16]]:
+def _support(
+    shape: tuple[int, ...], margins: Margins, tables: Sequence[FloatArray], rules: Sequence[Mapping[int, int]]
+) -> list[NDArray[np.int16]]:
     """Return the codes of the cells that no zero margin and no rule excludes, a column for each variable, in C order.
 
     Variables are added one at a time; a margin or rule is applied as soon as its last variable is there.
     """
-    marks = [(margin, _margin(table, margin) > 0) for margin in margins]
+    marks = [(margin, table > 0) for margin, table in zip(margins, tables, strict=True)]
     columns: list[NDArray[np.int16]] = []
     length = 1
-    for j, size in enumerate(table.shape):
-        if length * size * (2 * len(table.shape) + 2 * len(margins) + 16) > MAX_BYTES:
+    for j, size in enumerate(shape):
+        if length * size * (2 * len(shape) + 2 * len(margins) + 16) > MAX_BYTES:
             raise UsageError(
                 sentence(
                     "the log-linear model needs too many cells",
@@ -220,7 +256,7 @@ def _sweep(
     mu: FloatArray,
     indices: Sequence[IntArray],
     targets: Sequence[FloatArray],
-    accelerator: Accelerator,
+    accelerator: Accelerator | None,
     tolerance: float,
     most: int,
 ) -> tuple[int, float]:
@@ -244,7 +280,7 @@ def _sweep(
             deviation = max(float(np.abs(a - b).max()) for a, b in zip(fitted, targets, strict=True))
             if deviation <= tolerance:
                 break
-        elif sweep > FIRST_EXTRAPOLATION and accelerator.after_sweep(mu):
+        elif accelerator is not None and sweep > FIRST_EXTRAPOLATION and accelerator.after_sweep(mu):
             fitted[0] = _fitted(mu, indices[:1], targets[:1])[0]
     return sweep, deviation
 

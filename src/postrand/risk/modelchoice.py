@@ -25,10 +25,13 @@ maximum at the boundary, which proportional fitting approaches slowly. The chose
 
 @dataclass(frozen=True, slots=True)
 class MinimumError:
-    """Estimated errors of ``τ1`` and ``τ2`` under a fitted model, and their ratios to a standard error.
+    """The minimum-error statistics of ``τ1`` and ``τ2``, and their ratios to a standard deviation.
 
-    ``b1 > 0`` says that the model overstates ``τ1`` (it underfits), ``b1 < 0`` that it understates it (it overfits);
-    ``z1`` is about standard normal where the model is right. The same for ``b2`` and ``τ2``.
+    They are test statistics of the model, not its error: ``z1`` is about standard normal where the model is right;
+    above 0 it points to a ``τ1`` that is too high (the model underfits), below 0 to one that is too low (it overfits).
+    ``b1`` is the second-order term of the error. It has the error's size only where ``λ^ − λ`` is small beside
+    ``1/(1−π)`` in every cell; where the model is far off it is many times the error (under independence often 20),
+    since the terms grow like the square of the misfit and the risks end at 1. The same for ``b2``, ``z2`` and ``τ2``.
     """
 
     b1: float
@@ -92,7 +95,7 @@ def minimum_error(found: LogLinearFit, cells: CellTable, pi: float) -> MinimumEr
 
 
 def choose(cells: CellTable, pi: float, *, forbidden: Iterable[Mapping[str, int]] = (), order: int = 3) -> ModelChoice:
-    """Search forward for the model with the least estimated error of ``τ1``.
+    """Search forward for the model whose minimum-error statistic of ``τ1`` is nearest to 0 in standard deviations.
 
     Starts from main effects, or from all two-way interactions where those still underfit (``z1 > 1.96``). Adds the
     interaction that the current model misses most, by its standardised likelihood ratio (three-way ones several at

@@ -88,37 +88,30 @@ def inverse_variance(x: FloatArray) -> FloatArray:
     return variance
 
 
-def estimate(
-    fit: LogLinearFit, cells: CellTable, pi: FloatArray | float, stay: FloatArray | None = None
-) -> tuple[Tau, Tau]:
+def estimate(fit: LogLinearFit, cells: CellTable, pi: FloatArray | float) -> tuple[Tau, Tau]:
     """Return ``τ1`` and ``τ2`` of a fitted model, with standard errors, biases and intervals.
 
     ``pi`` is the inclusion probability, a number or an array over the occupied cells (C,). The standard error has two
     parts: that of the population given the model, ``Σ r1(1−r1)`` and ``Σ Var(1/F | f=1)``, and that of the fitted
     ``β`` by the delta method, ``g'(X' diag(μ) X)^-1 g``. The interval is centred at the value less its second-order
     bias: a cell with ``f = 1`` pulls its own fitted value up, so that flexible models understate the risk. Neither
-    knows whether the model is right: see ``modelchoice``.
-
-    ``stay`` (C,) is ``M[j,j]`` of each cell where the file was perturbed: a link to a record can only be right if its
-    keys stayed, and risks are multiplied by it (see ``perturbed``).
+    knows whether the model is right: see ``modelchoice``. Of a perturbed file: ``perturbed.estimate``.
     """
     unique = cells.uniques
     codes, pi = cells.codes[unique], np.broadcast_to(pi, cells.counts.shape)[unique]
     mu = fit.at(codes)
     x = mu / pi * (1 - pi)
-    d = np.ones(x.size) if stay is None else stay[unique]
     r1, r2 = np.exp(-x), exprel(x)
-    square = inverse_variance(x) + r2**2
-    curvature = _Curvature.of(fit, codes, mu)
+    curvature = Curvature.of(fit, codes, mu)
     first, second = exprel_slopes(x)
     return (
-        _tau(d * r1, d * r1 * (1 - d * r1), -d * x * r1, d * x * (x - 1) * r1, curvature),
-        _tau(d * r2, d * square - (d * r2) ** 2, d * x * first, d * x * (x * second + first), curvature),
+        _tau(r1, r1 * (1 - r1), -x * r1, x * (x - 1) * r1, curvature),
+        _tau(r2, inverse_variance(x), x * first, x * (x * second + first), curvature),
     )
 
 
 def _tau(
-    risk: FloatArray, variance: FloatArray, slope: FloatArray, bend: FloatArray, curvature: _Curvature | None
+    risk: FloatArray, variance: FloatArray, slope: FloatArray, bend: FloatArray, curvature: Curvature | None
 ) -> Tau:
     """``slope`` and ``bend`` are the first two derivatives of the risk with respect to ``η = ln μ``."""
     value = float(risk.sum())
@@ -132,7 +125,7 @@ def _tau(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Curvature:
+class Curvature:
     """The inverse of ``A = X' diag(μ) X`` and what follows from it for the sample uniques."""
 
     covariance: FloatArray
@@ -141,17 +134,20 @@ class _Curvature:
     eta_bias: FloatArray
 
     @classmethod
-    def of(cls, fit: LogLinearFit, codes: IntArray, mu: FloatArray) -> _Curvature | None:
-        """Return None where the matrix or the work on it would be too large."""
+    def of(
+        cls, fit: LogLinearFit, codes: IntArray, mu: FloatArray, covariance: FloatArray | None = None
+    ) -> Curvature | None:
+        """Return None where the matrix or the work on it would be too large; ``covariance`` is A^-1 if it is known."""
         from postrand.risk.kernels import leverage
 
-        sizes = [math.prod(fit.shape[j] for j in margin) for margin in fit.margins]
-        if not fit.complete or sum(sizes) > MAX_PARAMETERS or len(sizes) * fit.mu.size > MAX_ENTRIES:
+        sizes = margin_sizes(fit)
+        if sizes is None:
             return None
-        everywhere = _columns(fit, fit.cells, sizes)
-        covariance = _inverse_information(everywhere, fit.mu, sum(sizes))
+        everywhere = columns(fit, fit.cells, sizes)
+        if covariance is None:
+            covariance = inverse_information(everywhere, fit.mu, sum(sizes))
         of_cells, of_uniques = np.empty(fit.mu.size), np.empty(mu.size)
-        index = _columns(fit, codes, sizes)
+        index = columns(fit, codes, sizes)
         leverage(covariance, everywhere, of_cells)
         leverage(covariance, index, of_uniques)
         # Cox and Snell's bias of β, and the pull of a cell's own count f = 1 on its fitted value.
@@ -173,7 +169,14 @@ class _Curvature:
         return float((slope * self.eta_bias + bend * self.leverage / 2).sum())
 
 
-def _columns(fit: LogLinearFit, codes: IntArray, sizes: list[int]) -> IntArray:
+def margin_sizes(fit: LogLinearFit) -> list[int] | None:
+    """Return the number of cells of each margin; None where the errors would take too much memory or time."""
+    sizes = [math.prod(fit.shape[j] for j in margin) for margin in fit.margins]
+    many = sum(sizes) > MAX_PARAMETERS or len(sizes) * fit.mu.size > MAX_ENTRIES
+    return None if many or not fit.complete else sizes
+
+
+def columns(fit: LogLinearFit, codes: IntArray, sizes: list[int]) -> IntArray:
     """Return the columns of X that are one in each cell's row, shape (cells, margins)."""
     columns, edges = list(codes.T), np.cumsum([0, *sizes])
     found = np.empty((codes.shape[0], len(sizes)), dtype=np.int32)
@@ -183,7 +186,7 @@ def _columns(fit: LogLinearFit, codes: IntArray, sizes: list[int]) -> IntArray:
     return found
 
 
-def _inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArray:
+def inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArray:
     """Return an inverse of ``A = X' diag(μ) X``.
 
     The columns of X, one for each margin cell, are dependent; gradients lie in their span, so that a ridge far below

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, sentence
 from postrand.risk.cells import CellTable, FloatArray, IntArray
+from postrand.risk.data import numeric
 
 SERIES_BELOW = 0.9
 """Sum the series for ``1−p`` up to this (350 terms give full precision); recur over f beyond it."""
+
+
+def checked_weights(columns: Mapping[str, Any], name: str) -> FloatArray:
+    """Return a column as sampling weights; raises DataError where one is not a number, missing, or below 1."""
+    weights = numeric(columns[name], name)
+    check_weights(weights, name)
+    return weights
+
+
+def cell_inclusion(cells: CellTable, weights: FloatArray) -> FloatArray:
+    """Return ``π_j = f_j / Σ weights`` of each occupied cell, shape (C,)."""
+    pi: FloatArray = cells.counts / np.bincount(cells.record_cell, weights=weights, minlength=cells.counts.size)
+    return pi
 
 
 def individual_risk(cells: CellTable, weights: FloatArray) -> FloatArray:
