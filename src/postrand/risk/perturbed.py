@@ -15,7 +15,7 @@ from postrand.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
 from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import LogLinearFit, Model, fit_margins, margins_of
-from postrand.risk.tau import Curvature, Tau, columns, exprel, exprel_slopes, inverse_information, margin_sizes
+from postrand.risk.tau import MODEL_ERROR, Curvature, Tau, columns, exprel, exprel_slopes, inverse_information, margin_sizes
 from postrand.risk.truemargins import TrueMargins
 
 DRAWS = 1000
@@ -26,12 +26,6 @@ MAX_MARGIN = 1500
 """Take a margin of more cells for known in the standard error."""
 
 MAX_CELLS = 20_000_000
-
-MODEL_ERROR = (0.20, 0.10)
-"""Relative standard deviation, of τ1 and τ2, by which a two-way model of the true keys is off where it is not true.
-
-Measured on populations whose truth is known (``benchmarks/risk_perturbed.py``: up to 0.36 and 0.16 too high where the
-release keeps nearly all). The file cannot tell it: three-way terms need more records than a release is worth."""
 
 
 def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: float) -> FloatArray:
