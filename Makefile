@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
-.PHONY: help demo env test services bench check format lock clean
+.PHONY: help demo env test services bench studies check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -22,8 +22,15 @@ test: env services  ## run all tests and doctests
 services:  ## install Java, PostgreSQL and Chromium from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
 
-bench: env services  ## time everything, and compare the ratios with benchmarks/baseline.json
+bench: env services studies  ## run the studies, time everything, and compare the ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)
+
+studies: env  ## bias, coverage and refusals of the estimators over grids of laws; risk where SHARED names the folder of data
+	$(BIN)/python -m benchmarks.interval_grid $(STUDY)
+	$(BIN)/python -m benchmarks.group_means $(STUDY)
+	$(BIN)/python -m benchmarks.regression_grid $(STUDY)
+	$(if $(SHARED),$(BIN)/python -m benchmarks.risk_perturbed $(SHARED))
+	$(if $(SHARED),$(BIN)/python -m benchmarks.designs $(SHARED))
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check
