@@ -53,6 +53,16 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
 
 
 @_compiled
+def add_entries(table, codes, start, mixed):  # type: ignore[no-untyped-def]
+    """Add row ``code + 1`` of ``table``, (S + 1, 2), to each row of ``mixed``, (n, 2), for n codes from ``start``."""
+    codes = codes[start : start + mixed.shape[0]]
+    for i in range(codes.size):
+        row = np.uint64(np.int64(codes[i]) + 1)
+        mixed[i, 0] += table[row, 0]
+        mixed[i, 1] += table[row, 1]
+
+
+@_compiled
 def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
     """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
 
