@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from postrand.randomness import ReleaseKey, content_keys, words
+from postrand.randomness import ReleaseKey, content_keys
 
 WORD = 1 << 64
 
@@ -14,12 +14,14 @@ WORD = 1 << 64
 def tag_of(cells: Iterable[Sequence[int]], sizes: Sequence[int], record_keys: Iterable[int], key: ReleaseKey) -> bytes:
     """``cells``: for each record its cell of every block, -1 where it is missing; nothing is released by ranks."""
     keys = content_keys(key)
-    tables = [words(keys.table, np.arange(size + 1, dtype=np.uint64), b).tolist() for b, size in enumerate(sizes)]
+    assert np.prod([float(size + 1) for size in sizes]) < WORD / 2, "more than one group"
     cipher = Cipher(algorithms.AES256(keys.record), modes.ECB()).encryptor()
     total, records = [0, 0], 0
     for row, number in zip(cells, record_keys, strict=True):
-        mixed = [sum(table[cell + 1][half] for table, cell in zip(tables, row, strict=True)) for half in (0, 1)]
-        block = struct.pack("<2Q", (mixed[0] + number) % WORD, mixed[1] % WORD)
+        index = 0
+        for cell, size in zip(row, sizes, strict=True):
+            index = index * (size + 1) + cell + 1
+        block = struct.pack("<2Q", number, index)
         drawn = struct.unpack("<2Q", cipher.update(block))
         total = [(a + b) % WORD for a, b in zip(total, drawn, strict=True)]
         records += 1

@@ -103,6 +103,18 @@ def test_contents_of_small_tables_are_all_different():
     assert len(seen) == 4**3
 
 
+def test_blocks_beyond_one_number_count_too():
+    """Seventy binary variables are two groups: every one of them changes the content, and exchanging two does."""
+    names = [f"v{i}" for i in range(70)]
+    book = pr.Codebook(tuple(pr.Variable(n, role="key", categories=(0, 1), type="int64") for n in names))
+    law = pr.Mechanism({n: pr.randomised_response(2, 1.0) for n in names}, codebook=book)
+    base = {n: [0, 1] for n in names}
+    found = [content_of(pa.table(base), law=law)]
+    found += [content_of(pa.table(base | {n: [1, 1]}), law=law) for n in names]
+    found += [content_of(pa.table(base | {n: [1, 0]}), law=law) for n in names]
+    assert len(set(found)) == 141
+
+
 @given(st.lists(st.integers(0, 500), max_size=3))
 def test_contents_add_up_over_any_division(cuts):
     table = survey()

@@ -53,13 +53,12 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
 
 
 @_compiled
-def add_entries(table, codes, start, mixed):  # type: ignore[no-untyped-def]
-    """Add row ``code + 1`` of ``table``, (S + 1, 2), to each row of ``mixed``, (n, 2), for n codes from ``start``."""
-    codes = codes[start : start + mixed.shape[0]]
-    for i in range(codes.size):
-        row = np.uint64(np.int64(codes[i]) + 1)
-        mixed[i, 0] += table[row, 0]
-        mixed[i, 1] += table[row, 1]
+def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
+    """Make each of the n numbers ``number x base + code + 1``, for the codes from ``start``."""
+    codes = codes[start : start + number.size]
+    base = np.uint64(base)
+    for i in range(number.size):
+        number[i] = number[i] * base + np.uint64(np.int64(codes[i]) + 1)
 
 
 @_compiled

@@ -1,15 +1,16 @@
 """What a release key is bound to: a keyed digest of the records, whatever their order, batches, engine or file format.
 
 Draws of two versions of a file must not share words: a released value that differs would show which true value changed.
-So the words follow the content. Of record r with true cells c_1, ..., c_B of the mechanism's blocks::
+So the words follow the content. Of record r with true cells c_b of the mechanism's blocks, of S_b cells each::
 
-    v = Σ_b T_b[c_b]                     T_b: a table of keyed random words, 2 x 64 bits, one entry for each cell
-    h = AES-256(k, r + v_0 ‖ v_1)        additions modulo 2^64
-    content = (number of records, Σ_r h) both halves modulo 2^64; the same once more over the values that have ranks
+    n_g = the digits c_b + 1 in bases S_b + 1    of as many blocks as a 64-bit number holds: groups g = 0, 1, ...
+    v = Σ_{g >= 1} AES-256(k', n_g ‖ g)          2 x 64 bits, all additions modulo 2^64; 0 where one group suffices
+    h = AES-256(k, r + v_0 ‖ n_0 + v_1)
+    content = (number of records, Σ_r h) both halves; the same once more over the values that are released by ranks
 
-Tabulation hashing collides for two records with probability 2^-128; sums of a pseudorandom function over two files that
-differ are equal with probability 2^-128. Content is added over batches, and tells nothing without the release key.
-Unperturbed columns are not part of it: they are no input of a draw.
+Two records collide with probability 2^-128 at most, and sums of a pseudorandom function over two files that differ are
+equal with that probability. Content is added over batches, and tells nothing without the release key. Unperturbed
+columns are not part of it: they are no input of a draw.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from postrand.randomness import ContentKeys, ReleaseKey, content_keys, words
 from postrand.sampling import CHUNK
 
 _RANKED_SLOT = 1 << 32
-"""Slots of the words of ranked values; those of blocks are their places in the mechanism."""
+"""Slots of the words of ranked values; those of groups are their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +81,39 @@ def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
     return (left[0] + right[0]) % (1 << 64), (left[1] + right[1]) % (1 << 64)
 
 
+def _groups(bases: Sequence[int]) -> list[list[int]]:
+    """Return the places of blocks, in order, as many together as a number below 2^64 tells apart.
+
+    >>> _groups([2**33, 2**31, 2, 2**40])
+    [[0, 1], [2, 3]]
+    """
+    groups: list[list[int]] = []
+    held = 0
+    for place, base in enumerate(bases):
+        if not groups or held * base > 1 << 64:
+            groups.append([])
+            held = 1
+        groups[-1].append(place)
+        held *= base
+    return groups
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentReader:
     """Hold what a mechanism and a release key need to digest any batch; threads may share it."""
 
     cells: tuple[Cells, ...]
+    bases: tuple[int, ...]
     ranked: tuple[str, ...]
     keys: ContentKeys = field(repr=False)
-    tables: tuple[NDArray[np.uint64], ...] = field(repr=False)
 
     @classmethod
     def of(cls, mechanism: Mechanism, key: ReleaseKey) -> ContentReader:
         """Prepare a mechanism that is bound to its codebook."""
-        codebook, keys = mechanism.require_codebook(), content_keys(key)
+        codebook = mechanism.require_codebook()
         cells = tuple(Cells.of(block, codebook) for block in mechanism.blocks)
-        # Code -1, a missing value that is kept, comes first.
-        tables = tuple(
-            words(keys.table, np.arange(block.matrix.size + 1, dtype=np.uint64), slot)
-            for slot, block in enumerate(mechanism.blocks)
-        )
-        return cls(cells, tuple(c.variable for c in mechanism.numerical), keys, tuple(t.copy() for t in tables))
+        bases = tuple(block.matrix.size + 1 for block in mechanism.blocks)  # -1: a missing value that is kept
+        return cls(cells, bases, tuple(c.variable for c in mechanism.numerical), content_keys(key))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -120,14 +134,20 @@ class ContentReader:
 
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
-        from postrand._kernels import add_entries  # compiled
+        from postrand._kernels import append_digit  # compiled
 
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in positions]
         for start in range(0, record_keys.size, CHUNK):
             mixed = np.zeros((min(CHUNK, record_keys.size - start), 2), dtype=np.uint64)
-            for table, column in zip(self.tables, held, strict=True):
-                add_entries(table, column, start, mixed)
+            for slot, group in enumerate(_groups(self.bases)):
+                number = np.zeros(len(mixed), dtype=np.uint64)
+                for b in group:
+                    append_digit(number, self.bases[b], held[b], start)
+                if slot:
+                    mixed += words(self.keys.table, number, slot)
+                else:
+                    mixed[:, 1] = number
             total += self._summed(mixed, record_keys[start : start + CHUNK])
         return Content(record_keys.size, (int(total[0]), int(total[1])))
 
@@ -145,4 +165,4 @@ class ContentReader:
         mixed[:, 0] += record_keys
         cipher = Cipher(algorithms.AES256(self.keys.record), modes.ECB()).encryptor()
         drawn = np.frombuffer(cipher.update(mixed.astype("<u8", copy=False).data.cast("B")), dtype="<u8")
-        return np.asarray(drawn.reshape(-1, 2).sum(axis=0, dtype=np.uint64))
+        return np.array([drawn[0::2].sum(), drawn[1::2].sum()])  # ten times as fast as the sum over an axis

@@ -1,8 +1,8 @@
 """The Spark engine: counts as DataFrame aggregations, perturbing with the same kernel inside the executors.
 
 Nothing here depends on where, how often or in which order tasks run: a released value is a function of key, mechanism,
-content, record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number their
-rows anew at each evaluation would break that: hence a named record key, or positions in files that exist.
+content, record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number
+their rows anew at each evaluation would break that: hence a named record key, or positions in files that exist.
 """
 
 from __future__ import annotations
