@@ -22,7 +22,8 @@ from postrand.engines.spark import SparkEngine
 from postrand.errors import DataError, SpecificationError, UsageError
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.randomness import ReleaseKey, derive, words
+from postrand.randomness import ReleaseKey, StreamKeys, derive, words
+from tests.content_reference import tag_of
 from tests.sampling_reference import draw_one
 
 ENGINES: dict[str, Engine] = {
@@ -165,9 +166,29 @@ def value_of(code: int, variable: Variable) -> object:
     return variable.categories[code] if 0 <= code < len(variable.categories) else None
 
 
+def true_cells(table: pa.Table, law: Mechanism) -> list[list[int]]:
+    """Return the cell of every block that each record is in, -1 where a value is missing and kept so."""
+    found = []
+    for record in table.to_pylist():
+        row = []
+        for block in law.blocks:
+            variables = [BOOK[name] for name in block.variables]
+            codes = tuple(code_of(record[v.name], v) for v in variables)
+            cells = block.cells or [(c,) for c in range(variables[0].size)]
+            row.append(-1 if -1 in codes else list(cells).index(codes))
+        found.append(row)
+    return found
+
+
+def keys_of(table: pa.Table, law: Mechanism, keys: np.ndarray) -> StreamKeys:
+    sizes = [block.matrix.size for block in law.blocks]
+    tag = tag_of(true_cells(table, law), sizes, [int(key) % 2**64 for key in keys], KEY)
+    return derive(KEY, law.digest(), tag)
+
+
 def reference(table: pa.Table, law: Mechanism, keys: np.ndarray) -> list[dict]:
     """Perturb record by record in plain Python."""
-    draw_key = derive(KEY, law.digest()).draw
+    draw_key = keys_of(table, law, keys).draw
     stream = [words(draw_key, keys.astype(np.uint64), slot).tolist() for slot in range(2)]
     records = table.to_pylist()
     for row, (record, true) in enumerate(zip(records, table.to_pylist(), strict=True)):
@@ -222,7 +243,8 @@ def test_a_stratum_and_records_that_are_not_selected_stay_as_they_are(engine):
 def test_the_order_is_that_of_the_keyed_words(engine):
     table, law = survey(), mechanism()
     plain = perturbed(engine, table, law, record_key="id", shuffle=False)
-    order = words(derive(KEY, law.digest()).order, table["id"].to_numpy().astype(np.uint64), 0)
+    keys = table["id"].to_numpy()
+    order = words(keys_of(table, law, keys).order, keys.astype(np.uint64), 0)
     shuffled = perturbed(engine, table, law, record_key="id")
     assert shuffled.to_pylist() == plain.take(np.lexsort((order[:, 1], order[:, 0]))).to_pylist()
     assert shuffled.to_pylist() != plain.to_pylist()

@@ -16,7 +16,8 @@ from .design import (
     compare,
     design,
 )
-from .engines.frame import perturb
+from .engines.content import Content
+from .engines.frame import content_of, perturb
 from .errors import PostrandError
 from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
@@ -38,6 +39,7 @@ __all__ = [
     "Circulant",
     "Claim",
     "Codebook",
+    "Content",
     "CustomObjective",
     "DifferentialPrivacy",
     "EstimatorVariance",
@@ -61,6 +63,7 @@ __all__ = [
     "WholeRecord",
     "certify",
     "compare",
+    "content_of",
     "design",
     "estimate",
     "load_plan",

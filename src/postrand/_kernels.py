@@ -53,6 +53,15 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
 
 
 @_compiled
+def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
+    """Make each of the n numbers ``number x base + code + 1``, for the codes from ``start``."""
+    codes = codes[start : start + number.size]
+    base = np.uint64(base)
+    for i in range(number.size):
+        number[i] = number[i] * base + np.uint64(np.int64(codes[i]) + 1)
+
+
+@_compiled
 def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
     """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
 

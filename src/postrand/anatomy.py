@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,12 +78,25 @@ def anatomise(
     raise_all(UsageError, _problems(table, key_variables, others, k))
     positions = np.column_stack([_positions(table[name], name) for name in key_variables])
     labels = classes_by_proximity(positions, k)
-    key = derive(as_release_key(release_key), f"anatomy {k} {list(key_variables)!r}").order
+    label = f"anatomy {k} {list(key_variables)!r}"
+    key = derive(as_release_key(release_key), label, _content(table)).order
     random = words(key, np.arange(table.num_rows, dtype=np.uint64), 0)
     return describe_tables(
         _released(table.select(list(key_variables)), labels, random[:, 0]),
         _released(table.select(others), labels, random[:, 1]),
     )
+
+
+def _content(table: pa.Table) -> bytes:
+    """Return a digest of the table, by which another one is not shuffled alike; it enters a keyed derivation only."""
+    found = hashlib.sha256(repr(table.column_names).encode())
+    for name in table.column_names:
+        column = table[name].unify_dictionaries().combine_chunks()
+        values = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        encoded = values.dictionary_encode(null_encoding="encode")
+        found.update(repr(encoded.dictionary.to_pylist()).encode())
+        found.update(encoded.indices.to_numpy(zero_copy_only=False).astype("<i8").tobytes())
+    return found.digest()
 
 
 def describe_tables(keys: pa.Table, others: pa.Table) -> Anatomy:

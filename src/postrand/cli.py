@@ -269,16 +269,23 @@ def _write_new(path: Path, text: str) -> None:
 @click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
 @click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
 @click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
+@click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
 @click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
 def protect(
     plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
 ) -> Result:
-    """Write the release of a plan, whole or not at all."""
+    """Write the release of a plan, whole or not at all.
+
+    What a --key-file releases is noted beside it, in KEY.ledger. Another content, or another mechanism, under the same
+    key is refused without --again: a record that is in both releases is protected at the sum of their epsilons.
+    """
+    from postrand.ledger import Ledger
     from postrand.plan import load_plan
     from postrand.run import run
 
     key = _release_key(key_file, seed)
-    release = run(load_plan(plan), out, release_key=key, dossier=dossier, progress=True, **choices)
+    ledger = None if key_file is None else Ledger.beside(key_file)
+    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
     claims = list(release.certificate_sentences)
     return {"release": str(release.path), "claims": claims}, "\n".join([f"release: {release.path}", *claims])
 

@@ -1,13 +1,14 @@
-"""Keyed randomness: every random bit is a function of release key, mechanism, record and block.
+"""Keyed randomness: every random bit is a function of release key, mechanism, content, record and block.
 
 ::
 
-    release key ──HKDF-SHA256, mechanism digest──> draw key, order key        (AES-256)
+    release key ──HKDF-SHA256, mechanism digest, content──> draw key, order key    (AES-256)
     words of record r, slot s = AES-256(draw key, r as u64 LE ‖ s as u64 LE)  (16 bytes = two little-endian u64)
     block b reads word b & 1 of slot b >> 1
 
-So a released value depends on nothing but key, mechanism, record key and true value: not on batches, threads, order,
-engine or retries. Two mechanisms never share noise, and one AES block serves two blocks of the mechanism.
+So a released value depends on nothing but key, mechanism, record key and the true values that the mechanism reads (the
+content: a digest of all of them): not on batches, threads, order, engine or retries. Two mechanisms, or two contents,
+never share noise, and one AES block serves two blocks of the mechanism.
 """
 
 from __future__ import annotations
@@ -129,16 +130,38 @@ def as_release_key(value: ReleaseKey | bytes | str | None) -> ReleaseKey:
     return ReleaseKey.from_hex(value) if isinstance(value, str) else ReleaseKey.from_bytes(value)
 
 
-def derive(key: ReleaseKey, mechanism_digest: str) -> StreamKeys:
-    """Derive the keys of draws and record order by HKDF-SHA256 (RFC 5869), bound to the mechanism's digest.
+@dataclass(frozen=True, slots=True)
+class ContentKeys:
+    """Hold the two AES-256 keys by which one release key digests contents."""
+
+    table: bytes = field(repr=False)
+    record: bytes = field(repr=False)
+
+
+def content_keys(key: ReleaseKey) -> ContentKeys:
+    """Derive the keys of content digests, which are bound to the release key alone.
+
+    >>> one, two = content_keys(ReleaseKey.from_seed(1)), content_keys(ReleaseKey.from_seed(2))
+    >>> len({one.table, one.record, two.table, two.record})
+    4
+    """
+    return ContentKeys(_expand(key.secret, b"content table"), _expand(key.secret, b"content record"))
+
+
+def derive(key: ReleaseKey, mechanism_digest: str, content: bytes = b"") -> StreamKeys:
+    """Derive the keys of draws and record order by HKDF-SHA256 (RFC 5869), bound to mechanism and content.
+
+    ``content`` is the tag of all records that are drawn for: leave it out only where nothing of them is released.
 
     Examples
     --------
     >>> one, two = derive(ReleaseKey.from_seed(1), "aa" * 32), derive(ReleaseKey.from_seed(1), "bb" * 32)
     >>> one == two, one.draw == one.order, len(one.draw)
     (False, False, 32)
+    >>> derive(ReleaseKey.from_seed(1), "aa" * 32, b"another file") == one
+    False
     """
-    digest = mechanism_digest.encode()
+    digest = mechanism_digest.encode() + (b" content " + content) * bool(content)
     return StreamKeys(_expand(key.secret, b"draw " + digest), _expand(key.secret, b"order " + digest))
 
 

@@ -17,6 +17,7 @@ from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines import engine as engine_named
 from postrand.errors import UsageError, sentence
 from postrand.formats import PartsSource, Source
+from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
 from postrand.numerical.planned import released_book
 from postrand.numerical.released import ranked_columns, released
@@ -39,6 +40,8 @@ def run(
     dossier: str | Path | None = None,
     engine: Engine | str = "local",
     resume: str | Path | None = None,
+    ledger: Ledger | None = None,
+    again: bool = False,
     progress: bool = False,
     sampling_fraction: float | None = None,
 ) -> Release:
@@ -47,7 +50,8 @@ def run(
     With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release;
     ``sampling_fraction``, the share of the population that is in the file, serves it alone, in place of weights. With
     ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
-    removed when the release is there; it needs the release key of the first call.
+    removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
+    under the same key is refused unless ``again``, and the release is noted there.
 
     Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``).
 
@@ -79,19 +83,26 @@ def run(
         warnings.warn(much, clear.ClearWarning, stacklevel=2)
     name, suffix = data_name(plan, source, engine)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
+    content = engine.content(source, mechanism, key, record_key=record_key)
+    entry = Entry.of(content, mechanism.digest(), certificate.account.total, Path(out).name)
+    if ledger is not None:
+        ledger.check(entry, again=again)
 
     def write_data(path: Path) -> None:
         with reporter("perturb", source.num_rows if progress else None, quiet=not progress) as step:
             engine.perturb(
-                released(source, mechanism, key, record_key),
+                released(source, mechanism, key, record_key, content=content.tag()),
                 mechanism,
                 key,
                 sink_for(path, suffix, source, plan.release.shuffle),
                 columns=columns,
                 record_key=record_key,
                 shuffle=plan.release.shuffle,
+                content=content,
                 progress=step,
             )
+        if ledger is not None:  # before the release appears: what nobody has seen may be noted, never the other way
+            ledger.add(entry, again=again)
 
     inside = None
     if dossier is not None:

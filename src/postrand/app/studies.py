@@ -210,6 +210,11 @@ class Watched:
         self.watch.step(0)
         return self.inner.count(*arguments, **options)
 
+    def content(self, *arguments: Any, **options: Any) -> Any:
+        """Digest; see :class:`postrand.engines.base.Engine`."""
+        self.watch.step(0)
+        return self.inner.content(*arguments, **options)
+
     def perturb(self, *arguments: Any, progress: Progress | None = None, **options: Any) -> int:
         """Perturb; see :class:`postrand.engines.base.Engine`."""
         self.watch.enter("Drawing the released values")

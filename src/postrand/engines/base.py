@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.engines.content import Content
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
 from postrand.mechanism import Mechanism
@@ -50,7 +51,7 @@ RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 
 
 class Engine(Protocol):
-    """The two verbs that touch records. Equal inputs give equal outputs on every engine, bit for bit."""
+    """The verbs that touch records. Equal inputs give equal outputs on every engine, bit for bit."""
 
     @property
     def name(self) -> str:
@@ -71,6 +72,15 @@ class Engine(Protocol):
             If a record does not fit the codebook, or a weight is missing.
         """
 
+    def content(
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
+    ) -> Content:
+        """Digest, under the release key, what the mechanism reads of the records; see :mod:`postrand.engines.content`.
+
+        The same records give the same content in any order (with a record key), batch and format. Raises as
+        :meth:`perturb`.
+        """
+
     def perturb(
         self,
         source: Source,
@@ -81,6 +91,8 @@ class Engine(Protocol):
         columns: Sequence[str] | None = None,
         record_key: str | None = None,
         shuffle: bool = True,
+        content: Content | None = None,
+        whole: bool = True,
         progress: Progress | None = None,
     ) -> int:
         """Draw the released value of every block of every record, write the released records, return their number.
@@ -97,6 +109,11 @@ class Engine(Protocol):
             order. The released values of a record depend on its key, never on its place.
         shuffle
             Whether to put the records in the order of a keyed pseudorandom permutation, instead of the file's.
+        content
+            What the words are bound to, from :meth:`content`; by default that of these records, in a pass of its own.
+        whole
+            Whether ``content`` is of these records, and no more. Then they are digested again while they are drawn for,
+            and records that changed in between are refused.
         progress
             Called with the number of records perturbed since the last call.
 
@@ -107,7 +124,8 @@ class Engine(Protocol):
         UsageError
             If a column cannot be released: unknown, or named twice.
         DataError
-            If a record does not fit the codebook, two records have the same key, or a combination is not feasible.
+            If a record does not fit the codebook, two records have the same key, a combination is not feasible, or
+            the records are not those of the content.
         """
 
 
@@ -163,14 +181,18 @@ def check_columns(
     ]
     if not names:
         problems.append(sentence("no column is released", fix="give a variable the role key, sensitive or other"))
-    if record_key is None and not getattr(source, "ordered", True):
-        what = "the records have no order of their own, and no record key: they cannot be told apart twice"
-        problems.append(sentence(what, fix="name a record key, or put the query in order"))
     raise_all(UsageError, problems)
     wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
+    check_inputs(source, sorted(wanted), record_key)
+    return names
+
+
+def check_inputs(source: Source, columns: Sequence[str], record_key: str | None) -> None:
+    """Raise UsageError where records cannot be told apart twice, and DataError with every column that is missing."""
+    if record_key is None and not getattr(source, "ordered", True):
+        what = "the records have no order of their own, and no record key: they cannot be told apart twice"
+        raise UsageError(sentence(what, fix="name a record key, or put the query in order"))
     known = source.schema.names
     raise_all(
-        DataError,
-        [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in sorted(wanted) if n not in known],
+        DataError, [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in columns if n not in known]
     )
-    return names

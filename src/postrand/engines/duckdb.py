@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink
+from postrand.engines.content import Content
 from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, quoted, table_of, weight_sql
 from postrand.engines.local import LocalEngine
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
@@ -174,6 +175,12 @@ class DuckDBEngine:
             batches = (batch.rename_columns(found) for batch in groups.to_arrow_reader(BATCH_ROWS))
             return table_of(batches, source.schema, codebook, variables, weight)
 
+    def content(
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
+    ) -> Content:
+        """Digest the records; see :class:`postrand.engines.base.Engine`."""
+        return self.local.content(source, mechanism, key, record_key=record_key)
+
     def perturb(
         self,
         source: Source,
@@ -184,10 +191,13 @@ class DuckDBEngine:
         columns: Sequence[str] | None = None,
         record_key: str | None = None,
         shuffle: bool = True,
+        content: Content | None = None,
+        whole: bool = True,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         options: dict[str, Any] = {"columns": columns, "record_key": record_key, "shuffle": shuffle}
+        options |= {"content": content, "whole": whole}
         return self.local.perturb(source, mechanism, key, sink, progress=progress, **options)
 
     def _settings(self) -> Iterator[str]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from postrand import coding
 from postrand.codebook import Codebook
-from postrand.engines.base import Sink, check_columns, released_schema
+from postrand.engines.base import Sink, check_columns, check_inputs, released_schema
+from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
@@ -85,6 +86,21 @@ class LocalEngine:
             batches = self._map(pool, codes, source.batches(columns, self.batch_rows))
             return tally(variables, [v.size for v in held], batches)
 
+    def content(
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
+    ) -> Content:
+        """Digest the records; see :class:`postrand.engines.base.Engine`."""
+        reader = ContentReader.of(mechanism, key)
+        inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
+        check_inputs(source, inputs, record_key)
+
+        def work(task: tuple[int, pa.RecordBatch]) -> Content:
+            return reader.read(task[1], _keys_of(task, record_key))
+
+        with self._pool() as pool:
+            tasks = _numbered(source.batches(inputs, self.batch_rows), 0)
+            return sum(self._map(pool, work, tasks), Content())
+
     def perturb(
         self,
         source: Source,
@@ -95,13 +111,16 @@ class LocalEngine:
         columns: Sequence[str] | None = None,
         record_key: str | None = None,
         shuffle: bool = True,
+        content: Content | None = None,
+        whole: bool = True,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         names = check_columns(source, mechanism, columns, record_key)
-        perturber = Perturber.of(mechanism, key, names)
+        bound = self.content(source, mechanism, key, record_key=record_key) if content is None else content
+        perturber = Perturber.of(mechanism, key, names, bound)
         step, with_words = progress or silent, shuffle or record_key is not None
-        choices = [mechanism.digest(), list(names), record_key, with_words]
+        choices = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
         identity = identity_of(source, perturber.keys.order, choices) if self.resume else ""
 
         def finish(part: pa.Table) -> tuple[pa.RecordBatch, int]:
@@ -113,8 +132,8 @@ class LocalEngine:
             KeyedOrder(self.memory_limit, self.scratch) as order,
             self._pool() as pool,
         ):
-            records = 0
-            fresh = partial(self._released, pool, source, perturber, record_key, with_words, step)
+            records, drawn = 0, list[Content]()
+            fresh = partial(self._released, pool, source, perturber, record_key, with_words, step, drawn.append)
             for batch, words in journaled(self.resume, identity, fresh, step):
                 records += batch.num_rows
                 if not shuffle:
@@ -128,6 +147,11 @@ class LocalEngine:
                     writer.write(batch)
             if repeated:
                 raise duplicate_keys(repeated)
+            if whole:
+                read = sum(drawn, Content())
+                if read.records != records:  # some came out of the journal
+                    read = self.content(source, mechanism, key, record_key=record_key)
+                bound.check_same_cells(read)
         return records
 
     def _released(
@@ -138,22 +162,21 @@ class LocalEngine:
         record_key: str | None,
         with_words: bool,
         progress: Progress,
+        drawn: Callable[[Content], None],
         first: int,
     ) -> Iterator[Released]:
         """Yield batches of released codes with the words of their records, in file order, from record ``first`` on."""
         extra = [] if record_key is None or record_key in perturber.inputs else [record_key]
 
-        def work(task: tuple[int, pa.RecordBatch]) -> Released:
-            start, batch = task
-            if record_key is None:
-                keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
-            else:
-                keys = record_keys(batch.column(record_key))
-            return perturber.release(batch, keys), perturber.order(keys) if with_words else None
+        def work(task: tuple[int, pa.RecordBatch]) -> tuple[Released, Content]:
+            keys = _keys_of(task, record_key)
+            released, content = perturber.release(task[1], keys)
+            return (released, perturber.order(keys) if with_words else None), content
 
         batches = source.batches([*perturber.inputs, *extra], self.batch_rows)
-        for released in self._map(pool, work, _numbered(batches, first)):
+        for released, content in self._map(pool, work, _numbered(batches, first)):
             progress(released[0].num_rows)
+            drawn(content)
             yield released
 
     def _pool(self) -> ThreadPoolExecutor:
@@ -189,6 +212,14 @@ def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[i
         if skipped < batch.num_rows:
             yield start + skipped, batch.slice(skipped)
         start += batch.num_rows
+
+
+def _keys_of(task: tuple[int, pa.RecordBatch], record_key: str | None) -> NDArray[np.uint64]:
+    """Return the keys of a batch's records: their numbers in the file, or those that a column holds."""
+    start, batch = task
+    if record_key is None:
+        return np.arange(start, start + batch.num_rows, dtype=np.uint64)
+    return record_keys(batch.column(record_key))
 
 
 def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """The Spark engine: counts as DataFrame aggregations, perturbing with the same kernel inside the executors.
 
 Nothing here depends on where, how often or in which order tasks run: a released value is a function of key, mechanism,
-record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number their
-rows anew at each evaluation would break that: hence a named record key, or positions in files that exist.
+content, record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number
+their rows anew at each evaluation would break that: hence a named record key, or positions in files that exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import FolderSink, Sink, check_columns, released_schema
+from postrand.engines.base import FolderSink, Sink, check_columns, check_inputs, released_schema
+from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
@@ -41,6 +42,7 @@ from postrand.table import ContingencyTable
 PART_ROWS = 1 << 21
 """Records of one part, about: a task holds one part in memory."""
 
+_FOUND = "content binary, problem string"
 _CONF = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 16),
@@ -124,6 +126,17 @@ class SparkEngine:
             named = groups.rename_columns([*variables, TOTAL, *([] if weight is None else [WRONG])])
             return table_of(named.to_batches(), source.schema, codebook, variables, weight)
 
+    def content(
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
+    ) -> Content:
+        """Digest the records in the executors; see :class:`postrand.engines.base.Engine`."""
+        reader = ContentReader.of(mechanism, key)
+        inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
+        check_inputs(source, inputs, record_key)
+        needed = pa.schema([source.schema.field(name) for name in inputs])
+        with self._rows(source, inputs, record_key is None) as (frame, by_file, _):
+            return _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
+
     def perturb(
         self,
         source: Source,
@@ -134,6 +147,8 @@ class SparkEngine:
         columns: Sequence[str] | None = None,
         record_key: str | None = None,
         shuffle: bool = True,
+        content: Content | None = None,
+        whole: bool = True,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`.
@@ -141,23 +156,28 @@ class SparkEngine:
         Into a :class:`FolderSink` the executors write the files; any other sink is filled by the driver.
         """
         names = check_columns(source, mechanism, columns, record_key)
-        perturber = Perturber.of(mechanism, key, names)
-        inputs = list(dict.fromkeys([*perturber.inputs, *([] if record_key is None else [record_key])]))
+        reader = ContentReader.of(mechanism, key)
+        inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
         schema = released_schema(source, names, mechanism.codebook)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
-        with self._rows(source, inputs, numbered) as (frame, step, total), self._folder(sink) as folder:
+        with self._rows(source, inputs, numbered) as (frame, by_file, total), self._folder(sink) as folder:
+            if content is None:
+                content = _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
+            perturber = Perturber.of(mechanism, key, names, content)
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
             suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"
             work = tasks.Work(perturber, needed, record_key, shuffle, total, parts, folder, suffix, schema)
             if record_key is not None and not shuffle:
-                _carry_out(replace(work, keys_only=True), frame, step)
-            records = _carry_out(work, frame, step)
+                _carry_out(replace(work, keys_only=True), frame, by_file)
+            records, drawn = _carry_out(work, frame, by_file)
             if records != total:
                 raise DataError(
                     sentence("Spark did not see every record", got=records, wanted=total, fix="are the files at rest?")
                 )
+            if whole:
+                content.check_same_cells(drawn)
             if not isinstance(sink, FolderSink):
                 with sink(schema) as writer:
                     for batch in formats.read(folder).batches(names):
@@ -198,8 +218,8 @@ class SparkEngine:
             yield session.read.parquet(*patterns).select(*_renamed(columns))
 
     @contextmanager
-    def _rows(self, source: Source, columns: list[str], numbered: bool) -> Iterator[tuple[Any, Any, int]]:
-        """Yield what the first step runs over, that step, and the number of records.
+    def _rows(self, source: Source, columns: list[str], numbered: bool) -> Iterator[tuple[Any, bool, int]]:
+        """Yield what the first step runs over, whether it names row groups, and the number of records.
 
         Records of a frame whose place does not matter; else the row groups of Parquet files.
         """
@@ -207,7 +227,7 @@ class SparkEngine:
             if isinstance(source, SparkSource) and not numbered:
                 frame = source.frame.select(*_renamed(columns))
                 with _explained("frame"):
-                    yield frame, tasks.perturb, frame.count() if source.num_rows is None else source.num_rows
+                    yield frame, False, frame.count() if source.num_rows is None else source.num_rows
                 return
             files = _parquet_files(source)
             if files is None and isinstance(source, SparkSource):
@@ -227,7 +247,7 @@ class SparkEngine:
             slices = max(1, min(len(groups), 4 * context.defaultParallelism))
             rows = context.parallelize(groups, slices)
             schema = "path string, row_group int, position long"
-            yield session.createDataFrame(rows, schema), tasks.perturb_files, total
+            yield session.createDataFrame(rows, schema), True, total
 
     @contextmanager
     def _prepared(self, source: Source) -> Iterator[tuple[Any, Path]]:
@@ -273,22 +293,36 @@ def _library() -> Any:
     return pyspark, SparkSession
 
 
-def _carry_out(work: tasks.Work, frame: Any, step: Any) -> int:
-    """Run both steps, and return the number of records; raises what a task met, and DataError for equal keys."""
+def _digested(work: tasks.Digest, frame: Any, by_file: bool) -> Content:
+    step = tasks.digest_files if by_file else tasks.digest
+    with _explained("content"):
+        rows = _quietly(lambda: frame.mapInArrow(partial(step, work), _FOUND).collect())
+    return _content_of(rows)
+
+
+def _content_of(rows: Sequence[Any]) -> Content:
+    """Return the sum of what tasks read; raises what one of them met."""
+    for problem in sorted(row.problem for row in rows if row.problem):
+        tasks.raise_problem(problem)
+    return sum((Content.of_tag(bytes(row.content)) for row in rows), Content())
+
+
+def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Content]:
+    """Run both steps, and return the number of records and what was drawn for; raises DataError for equal keys."""
+    step = tasks.perturb_files if by_file else tasks.perturb
     with _explained("perturb"):
         rows = _quietly(
             lambda: (
-                frame.mapInArrow(partial(step, work), "part int, records binary, problem string")
+                frame.mapInArrow(partial(step, work), f"part int, records binary, {_FOUND}")
                 .repartitionById(work.parts, "part")
-                .mapInArrow(partial(tasks.write, work), "part int, records long, repeated long, problem string")
+                .mapInArrow(partial(tasks.write, work), f"part int, records long, repeated long, {_FOUND}")
                 .collect()
             )
         )
-    for problem in sorted(row.problem for row in rows if row.problem):
-        tasks.raise_problem(problem)
+    drawn = _content_of(rows)
     if repeated := sum(row.repeated for row in rows):
         raise duplicate_keys(repeated)
-    return sum(row.records for row in rows)
+    return sum(row.records for row in rows), drawn
 
 
 def _parquet_files(source: Source) -> list[Path] | None:

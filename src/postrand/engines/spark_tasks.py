@@ -20,14 +20,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from postrand import coding, errors, formats
+from postrand.engines.content import Content, ContentReader
 from postrand.engines.order import WORDS, in_order
 from postrand.engines.records import Perturber
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
 from postrand.randomness import record_keys
 
-PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), ("problem", pa.string())])
-RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), ("problem", pa.string())])
+_FOUND = [("content", pa.binary()), ("problem", pa.string())]
+"""What was drawn for, of all records of a batch of rows in the first of them; or what the task met."""
+PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), *_FOUND])
+RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), *_FOUND])
+DIGESTS = pa.schema(_FOUND)
 BATCH_ROWS = 1 << 16
 PIECE_ROWS = 1 << 20
 """Records that one task cuts into pieces at a time."""
@@ -54,17 +58,48 @@ class Work:
     keys_only: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What an executor needs to digest records; it holds the keys of contents, and so is a secret."""
+
+    reader: ContentReader
+    inputs: pa.Schema
+    record_key: str | None
+
+
+def digest(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield one row of ``DIGESTS`` for the records of one partition."""
+    row: dict[str, Any] = {}
+    try:
+        found = Content()
+        for batch in batches:
+            typed = _typed_batch(work.inputs, batch)
+            found += work.reader.read(typed, _record_keys(work.record_key, typed, batch))
+        row = {"content": found.tag()}
+    except errors.PostrandError as error:
+        row = {"problem": _problem(error)}
+    yield pa.RecordBatch.from_pylist([row], DIGESTS)
+
+
+def digest_files(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the same for the row groups that rows name."""
+    return digest(work, _read(work.inputs, batches))
+
+
 def perturb(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of ``PIECES`` for the records of one partition; a problem of the data is a row too."""
     waiting: list[pa.RecordBatch] = []
+    drawn = Content()
     try:
         for batch in batches:
-            waiting.append(_released(work, batch))
+            released, content = _released(work, batch)
+            waiting.append(released)
+            drawn += content
             if sum(part.num_rows for part in waiting) >= PIECE_ROWS:
-                yield _pieces(work, waiting)
-                waiting = []
+                yield _pieces(work, waiting, drawn)
+                waiting, drawn = [], Content()
         if waiting:
-            yield _pieces(work, waiting)
+            yield _pieces(work, waiting, drawn)
     except errors.PostrandError as error:
         yield pa.RecordBatch.from_pylist([{"part": 0, "problem": _problem(error)}], PIECES)
 
@@ -80,6 +115,7 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     if not rows:
         return
     result: dict[str, Any] = {"part": rows[0]["part"], "records": 0, "repeated": 0, "problem": None}
+    result["content"] = sum((Content.of_tag(row["content"]) for row in rows if row["content"]), Content()).tag()
     found = [row["problem"] for row in rows if row["problem"]]
     if found:
         result["problem"] = min(found)
@@ -116,26 +152,41 @@ def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
                 position += batch.num_rows
 
 
-def _released(work: Work, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return released codes and values, with the two words of their order."""
-    inputs = [_typed(batch.column(n), field) for n, field in enumerate(work.inputs)]
-    typed = pa.RecordBatch.from_arrays(inputs, names=work.inputs.names)
-    by_row = work.record_key is None or not (work.shuffle or work.keys_only)
-    position = coding.to_numpy(batch.column(len(inputs))).astype(np.uint64) if by_row else np.zeros(0, dtype=np.uint64)
-    keys = position if work.record_key is None else record_keys(typed.column(work.record_key))
-    released = batch.select([]) if work.keys_only else work.perturber.release(typed, keys)
-    by_word = work.shuffle or work.keys_only
-    words = work.perturber.order(keys) if by_word else np.stack([position, np.zeros_like(position)], axis=1)
+def _released(work: Work, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Content]:
+    """Return released codes and values, with the two words of their order; and what was drawn for."""
+    typed = _typed_batch(work.inputs, batch)
+    keys = _record_keys(work.record_key, typed, batch)
+    released, drawn = (batch.select([]), Content()) if work.keys_only else work.perturber.release(typed, keys)
+    if work.shuffle or work.keys_only:
+        words = work.perturber.order(keys)
+    else:
+        position = _position(batch)
+        words = np.stack([position, np.zeros_like(position)], axis=1)
     columns = [*released.columns, *(coding.from_numpy(column) for column in words.T)]
-    return pa.RecordBatch.from_arrays(columns, names=[*released.schema.names, *WORDS])
+    return pa.RecordBatch.from_arrays(columns, names=[*released.schema.names, *WORDS]), drawn
+
+
+def _typed_batch(inputs: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns that a task is given, by place, under their names and in the source's types."""
+    typed = [_typed(batch.column(n), field) for n, field in enumerate(inputs)]
+    return pa.RecordBatch.from_arrays(typed, names=inputs.names)
+
+
+def _record_keys(name: str | None, typed: pa.RecordBatch, batch: pa.RecordBatch) -> NDArray[np.uint64]:
+    return _position(batch) if name is None else record_keys(typed.column(name))
+
+
+def _position(batch: pa.RecordBatch) -> NDArray[np.uint64]:
+    """Return the place of each record in the source: the last column."""
+    return coding.to_numpy(batch.column(batch.num_columns - 1)).astype(np.uint64)
 
 
 def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
     return column if pa.types.is_dictionary(column.type) else cast(column, coding.value_type(field.type))
 
 
-def _pieces(work: Work, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Cut records into one Arrow message for each part."""
+def _pieces(work: Work, batches: list[pa.RecordBatch], drawn: Content) -> pa.RecordBatch:
+    """Cut records into one Arrow message for each part; what was drawn for goes with the first."""
     table = pa.Table.from_batches(batches).combine_chunks()
     part = _part_of(work, coding.to_numpy(table.column(WORDS[0]).combine_chunks()))
     table = table.take(coding.from_numpy(np.argsort(part, kind="stable")))
@@ -147,7 +198,9 @@ def _pieces(work: Work, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
             stream.write_table(table.slice(stop - size, size))
         messages.append(buffer.getvalue().to_pybytes())
     kept = np.flatnonzero(sizes).tolist()
-    return pa.RecordBatch.from_pylist([{"part": p, "records": messages[p]} for p in kept], PIECES)
+    rows = [{"part": p, "records": messages[p]} for p in kept]
+    rows[0]["content"] = drawn.tag()
+    return pa.RecordBatch.from_pylist(rows, PIECES)
 
 
 def _part_of(work: Work, first: NDArray[np.uint64]) -> NDArray[np.int64]:

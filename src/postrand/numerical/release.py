@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DataError, sentence
 from postrand.numerical.laws import RankLaw
-from postrand.randomness import SMALLEST_SHOWN_COUNT, ReleaseKey, as_release_key, derive, words
+from postrand.randomness import SMALLEST_SHOWN_COUNT, ReleaseKey, as_release_key, content_keys, derive, words
 
 _CUT_SLOT = 1  # slot 0 gives one word to each rank
+_CONTENT_SLOT = 2
+_EXACT = 1 << 53
 
 
 def permute(
@@ -21,13 +23,14 @@ def permute(
     *,
     name: str = "",
     ties: NDArray[np.uint64] | None = None,
+    content: bytes = b"",
 ) -> NDArray[Any]:
     """Return the values (n,) permuted at random among neighbours in rank; the margin is kept exactly.
 
     The record of rank i receives the value of rank j with probability ``P[i,j]`` (within n 2^-64), P being the law's
     matrix. Ranks are ascending; equal values are ranked by ``ties`` (n,), or as the records stand, which changes
-    nothing but which of them a run takes in. The draw is a function of key, law, ``name`` (give each column its own)
-    and ranks.
+    nothing but which of them a run takes in. The draw is a function of key, law, ``name`` (give each column its own),
+    the values, whatever their order, and ``content``, what else it is bound to: other values are permuted anew.
 
     Raises
     ------
@@ -40,10 +43,10 @@ def permute(
     --------
     >>> from postrand.numerical import RankBlocks
     >>> permute([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
-    [40, 10, 20, 30]
+    [40, 20, 10, 30]
     """
     column = finite_column(values)
-    return np.asarray(column[permutation(column, law, release_key, name=name, ties=ties)])
+    return np.asarray(column[permutation(column, law, release_key, name=name, ties=ties, content=content)])
 
 
 def permutation(
@@ -53,18 +56,20 @@ def permutation(
     *,
     name: str = "",
     ties: NDArray[np.uint64] | None = None,
+    content: bytes = b"",
 ) -> NDArray[np.int64]:
     """Return the position (n,) of the value that each record receives from :func:`permute`; raises as it does.
 
     >>> from postrand.numerical import RankBlocks
     >>> permutation([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
-    [3, 1, 2, 0]
+    [3, 2, 1, 0]
     """
     from postrand.numerical.kernels import shuffle_runs  # compiled
 
     column = finite_column(values)
     n = column.size
-    key = derive(as_release_key(release_key), f"numerical {law!r} {name}").draw
+    secret = as_release_key(release_key)
+    key = derive(secret, f"numerical {law!r} {name}", _content(column, secret) + content).draw
     starts = law.starts(n, _drawn_cut(law, key))
     pairs = np.arange((n + 1) // 2, dtype=np.uint64)
     order = rank_order(column, ties)
@@ -151,3 +156,22 @@ def finite_column(values: ArrayLike) -> NDArray[Any]:
             sentence(f"values are missing or not finite{many}", fix="release those records' values as missing, apart")
         )
     return column
+
+
+def number_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return 64 bits of each number, the same for equal integers and floats up to 2^53 in size.
+
+    >>> number_bits(np.array([1, -1])).tolist() == number_bits(np.array([1.0, -1.0])).tolist()
+    True
+    """
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # the sum turns -0.0 into 0.0
+    if values.dtype.kind in "iu":
+        large = (values >= _EXACT) | (values <= -_EXACT) if values.dtype.kind == "i" else values >= _EXACT
+        bits = np.where(large, values.astype(np.uint64), bits)
+    return np.ascontiguousarray(bits)
+
+
+def _content(column: NDArray[Any], key: ReleaseKey) -> bytes:
+    """Return 24 bytes for the values, whatever their order: their number, and a sum of keyed words of them."""
+    total = words(content_keys(key).record, number_bits(column), _CONTENT_SLOT).sum(axis=0, dtype=np.uint64)
+    return np.append(total, np.uint64(column.size)).astype("<u8").tobytes()

@@ -101,11 +101,14 @@ def ranked_columns(source: Source, codebook: Codebook, planned: Sequence[Numeric
     return tuple(found)
 
 
-def released(source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None = None) -> Source:
+def released(
+    source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None = None, *, content: bytes
+) -> Source:
     """Return the source with the released values of the mechanism's numerical columns in place of the clear ones.
 
-    What is drawn is a function of key, mechanism, variable and ranks; equal values are ranked by a keyed word of the
-    record key, or by their order in the file where there is none. Missing values stay where they are.
+    What is drawn is a function of key, mechanism, variable, ``content`` (the tag of the source's content) and ranks;
+    equal values are ranked by a keyed word of the record key, or by their order in the file where there is none.
+    Missing values stay where they are.
     """
     if not mechanism.numerical:
         return source
@@ -113,10 +116,10 @@ def released(source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: 
     ties = None
     if record_key is not None:
         keys = record_keys(whole_column(source, record_key))
-        ties = words(derive(key, f"numerical {digest}").order, keys, 0)[:, 0].copy()
+        ties = words(derive(key, f"numerical {digest}", content).order, keys, 0)[:, 0].copy()
     made = {}
     for column in mechanism.numerical:
-        made[column.variable] = _release(whole_column(source, column.variable), column, key, digest, ties)
+        made[column.variable] = _release(whole_column(source, column.variable), column, key, digest, ties, content)
     return Replaced(source, made)
 
 
@@ -164,7 +167,12 @@ def whole_column(source: Source, name: str) -> pa.Array:
 
 
 def _release(
-    column: pa.Array, ranked: RankedColumn, key: ReleaseKey, digest: str, ties: NDArray[np.uint64] | None
+    column: pa.Array,
+    ranked: RankedColumn,
+    key: ReleaseKey,
+    digest: str,
+    ties: NDArray[np.uint64] | None,
+    content: bytes,
 ) -> pa.Array:
     present = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
     held = numbers(column, ranked.variable)
@@ -177,7 +185,7 @@ def _release(
         return pa.array(values, mask=missing)
     name = f"{digest} {ranked.variable}"
     positions = np.arange(len(column))
-    positions[present] = present[permutation(held, ranked.law, key, name=name, ties=words_of_ties)]
+    positions[present] = present[permutation(held, ranked.law, key, name=name, ties=words_of_ties, content=content)]
     return column.take(pa.array(positions))
 
 

@@ -1,0 +1,87 @@
+"""The cells of a block: codes of its variables to positions in its matrix, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand import coding
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, sentence
+from postrand.mechanism import Block
+
+_LOOKUP_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Map the codes of a block's variables to positions in its matrix, and back.
+
+    ``lookup`` gives the position of each C-order index of codes (-1: not feasible); where that would be too large,
+    ``ravelled``, ascending, is searched, and ``lookup`` gives the position of each of its entries. A block of one
+    variable without a list of cells has neither.
+    """
+
+    names: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    shape: tuple[int, ...]
+    table: NDArray[np.int32] | None = None
+    lookup: NDArray[np.int32] | None = None
+    ravelled: NDArray[np.int64] | None = None
+    given: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, block: Block, codebook: Codebook) -> Cells:
+        """Prepare the cells of a block."""
+        variables = tuple(codebook[name] for name in block.variables)
+        shape = tuple(v.size for v in variables)
+        if len(variables) == 1 and block.cells is None:
+            return cls(block.variables, variables, shape)
+        table = block.cell_table(shape)
+        index = _ravel(list(table.T), shape)
+        if math.prod(shape) > _LOOKUP_CELLS:
+            order = np.argsort(index)
+            return cls(block.variables, variables, shape, table, order.astype(np.int32), index[order], block.given)
+        lookup = np.full(math.prod(shape), -1, dtype=np.int32)
+        lookup[index] = np.arange(index.size, dtype=np.int32)
+        return cls(block.variables, variables, shape, table, lookup, given=block.given)
+
+    def positions(self, codes: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return the position of each record's cell, shape (n,); raises DataError where it is not feasible."""
+        if self.table is None or self.lookup is None:
+            return codes[self.names[0]]
+        index = _ravel([codes[name] for name in self.names], self.shape)
+        if self.ravelled is None:
+            found = self.lookup[index]
+        else:
+            place = np.searchsorted(self.ravelled, index).clip(max=self.ravelled.size - 1)
+            found = np.where(self.ravelled[place] == index, self.lookup[place], -1)
+        if (found < 0).any():
+            raise DataError(
+                sentence(
+                    "a combination that the block does not list as feasible",
+                    where=f"block {'*'.join(self.names)!r}",
+                    fix="add the combination to the block's cells, or correct the records",
+                )
+            )
+        return found.astype(np.min_scalar_type(-len(self.table)))
+
+    def codes(self, positions: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return the codes of each perturbed variable at these positions of the matrix."""
+        if self.table is None:
+            return {self.names[0]: positions}
+        columns = [(v, c) for v, c in zip(self.variables, self.table.T, strict=True) if v.name not in self.given]
+        return {v.name: column.astype(coding.code_dtype(v))[positions] for v, column in columns}
+
+
+def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    for column, size in zip(codes, shape, strict=True):
+        index *= size
+        index += column
+    return index
