@@ -193,7 +193,7 @@ def _null_covariance(counted: Tally, table: Array) -> Array | None:
 def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n: int, method: str) -> ChiSquared:
     """Return ``X² = gᵀ V0^-1 g`` with its reference, V0 and V the covariance of g in theory and as estimated.
 
-    Where V is V0 (``actual`` None) this is chi-squared. Else X² is a weighted sum of chi-squareds, the weights the
+    Where V is V0 (``actual`` None) this is chi-squared; else a weighted sum of chi-squared variables, the weights the
     eigenvalues of V0^-1 V with sum a and sum of squares b, and ``X²/a`` is referred to F with ``a²/b`` and
     ``a²/b (n − 1)`` degrees of freedom; reported are ``X² d/a`` and d. Without a V0 (None), V takes its place.
     """

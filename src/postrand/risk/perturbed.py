@@ -15,7 +15,16 @@ from postrand.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
 from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import LogLinearFit, Model, fit_margins, margins_of
-from postrand.risk.tau import MODEL_ERROR, Curvature, Tau, columns, exprel, exprel_slopes, inverse_information, margin_sizes
+from postrand.risk.tau import (
+    MODEL_ERROR,
+    Curvature,
+    Tau,
+    columns,
+    exprel,
+    exprel_slopes,
+    inverse_information,
+    margin_sizes,
+)
 from postrand.risk.truemargins import TrueMargins
 
 DRAWS = 1000

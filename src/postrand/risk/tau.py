@@ -101,8 +101,9 @@ def estimate(fit: LogLinearFit, cells: CellTable, pi: FloatArray | float) -> tup
     ``pi`` is the inclusion probability, a number or an array over the occupied cells (C,). The standard error has two
     parts: that of the population given the model, ``Σ r1(1−r1)`` and ``Σ Var(1/F | f=1)``, and that of the fitted
     ``β`` by the delta method, ``g'(X' diag(μ) X)^-1 g``. The interval is centred at the value less its second-order
-    bias: a cell with ``f = 1`` pulls its own fitted value up, so that flexible models understate the risk. It allows for
-    ``MODEL_ERROR``, and knows no more of whether the model is right: see ``modelchoice``. Of a perturbed file: ``perturbed.estimate``.
+    bias: a cell with ``f = 1`` pulls its own fitted value up, so that flexible models understate the risk. It allows
+    for ``MODEL_ERROR``, and knows no more of whether the model is right: see ``modelchoice``. Of a perturbed file:
+    ``perturbed.estimate``.
     """
     unique = cells.uniques
     codes, pi = cells.codes[unique], np.broadcast_to(pi, cells.counts.shape)[unique]
