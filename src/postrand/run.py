@@ -19,6 +19,7 @@ from postrand.errors import UsageError, sentence
 from postrand.formats import PartsSource, Source
 from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
+from postrand.numerical.column import RankWarning
 from postrand.numerical.planned import released_book
 from postrand.numerical.released import ranked_columns, released
 from postrand.plan import Plan
@@ -122,11 +123,15 @@ def run(
 def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
     """Return the mechanism of designed blocks and numerical columns, bound to the codebook of what is released.
 
-    Reads the file only where a law acts on the ranks of its records, whose number it depends on.
+    Reads the file only where a law acts on the ranks of its records, whose number and ties it depends on; warns
+    (``RankWarning``) of variables most of whose values would be shown.
     """
     if source is None and plan.numerical:
         source = formats.read(plan.source, plan.codebook)
     ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
+    for column in ranked:
+        if column.warning:
+            warnings.warn(column.warning, RankWarning, stacklevel=3)
     return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
 
 

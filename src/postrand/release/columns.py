@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from postrand.numerical.audit import check_against
 from postrand.numerical.column import FORMS, Form, RankedColumn
 from postrand.numerical.laws import RANK_LAWS, RankLaw
 from postrand.numerical.released import check_released, numbers
+from postrand.numerical.values import released_level
 from postrand.release import canonical
 from postrand.release.audit import Audit, Verification, check_schema, load, plain_files, published, same_files, settled
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
@@ -153,7 +155,10 @@ def _law(method: Mapping[str, Any]) -> RankLaw:
 def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     law, table = _law(method), read_table(path)
     raise_all(UsageError, [sentence(f"no column {name!r}") for name in columns if name not in table.column_names])
-    ranked = [RankedColumn(name, law, method["form"], numbers(table[name], name).size) for name in columns]
+    held = {name: numbers(table[name], name) for name in columns}
+    form = method["form"]
+    ranked = [RankedColumn(name, law, form, held[name].size) for name in columns]
+    ranked = [dataclasses.replace(c, level=released_level(held[c.variable], law, form)) for c in ranked]
     check_released(formats.read(path), ranked)
     limits = []
     for column in ranked:
@@ -170,8 +175,9 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
             "column": column.variable,
             "values": column.records,
             "beta": column.beta,
-            "bits": law.entropy_lower(column.records) / math.log(2),
+            "bits": column.bits,
             "most_bits": math.log2(column.records),
+            "level": column.claim()["level"],
             "sentence": f"{column.variable}: {column.sentence}.",
         }
         for column in ranked
