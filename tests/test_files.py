@@ -14,6 +14,7 @@ from postrand import formats
 from postrand.cli import main
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.files import anatomise_file, average_columns, permute_columns
+from postrand.formats.csv import FormulaWarning, formula_columns, formula_warning
 from postrand.numerical import RankBand, RankBlocks, permutation_model
 from postrand.randomness import ReleaseKey
 from postrand.release import verify
@@ -241,3 +242,21 @@ def test_the_command_line_does_the_same(survey, tmp_path):
         code, refused = call("permute", survey, "--columns", "age", *choice, "--out", tmp_path / "d")
         assert (code, refused["problems"][0].startswith("give one of --band")) == (2, True)
     assert formats.read(tmp_path / "c" / "keys.parquet").num_rows == 300
+
+
+def test_cells_that_a_spreadsheet_would_run_are_told_by_the_names_of_their_columns(survey, tmp_path):
+    rows = ["=cmd|' /C calc'!A0,-3,fine,-1,-", "x,+2.5,@SUM(A1),+4e3,y", "z,-7%,ok,5,-"]
+    (tmp_path / "s.csv").write_text("a,b,c,d,e\n" + "\n".join(rows * 3) + "\n")
+    source = formats.read(tmp_path / "s.csv")
+    assert formula_columns(source, ["a", "b", "c", "d", "e"]) == ("a", "c")
+    assert formula_columns(source, ["b", "d"]) == ()
+    for make in (lambda out: permute_columns(tmp_path / "s.csv", out, ["d"], RankBlocks(4), KEY),
+                 lambda out: anatomise_file(tmp_path / "s.csv", out, ["d"], 3, KEY)):  # fmt: skip
+        with pytest.warns(FormulaWarning, match="cells of 'a', 'c' begin as a formula") as told:
+            make(tmp_path / f"out{id(make)}")
+        assert not any("cmd" in str(w.message) for w in told)
+    pq.write_table(pa.table({"=a": ["x", "y"], "b": [1, 2]}), tmp_path / "t.parquet")
+    parquet = formats.read(tmp_path / "t.parquet")
+    assert formula_columns(parquet, ["=a", "b"]) == ("=a",)
+    assert formula_warning(parquet, ["=a", "b"], ".parquet") == ""
+    assert formula_warning(parquet, ["=a", "b"], ".csv").startswith("cells of '=a'")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from postrand import formats, options
 from postrand.anatomy import anatomise
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.numerical import PermutationModel, RankLaw, average, permutation, permutation_model
 from postrand.numerical.column import Form, RankedColumn, RankWarning
 from postrand.numerical.release import not_averaged
@@ -59,6 +60,7 @@ def anatomise_file(
     file, out, key = Path(file), Path(out), as_release_key(release_key)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
+    _warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
     return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
 
 
@@ -96,8 +98,14 @@ def _by_ranks(
             positions[present] = present[permutation(values, law, key, name=name)]
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
+    _warn_of_formulas(file, table.column_names)
     private = key is None or key.is_private
     return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def _warn_of_formulas(file: Path, columns: Sequence[str]) -> None:
+    if unsafe := formula_warning(formats.read(file), columns, file.suffix.lower()):
+        warnings.warn(unsafe, FormulaWarning, stacklevel=4)
 
 
 def column_distances(

@@ -17,6 +17,7 @@ from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines import engine as engine_named
 from postrand.errors import UsageError, sentence
 from postrand.formats import PartsSource, Source
+from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
 from postrand.numerical.column import RankWarning
@@ -51,7 +52,9 @@ def run(
     removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
     under the same key is refused unless ``again``, and the release is noted there.
 
-    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``).
+    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``),
+    where the release of a numerical variable shows most of its values (``RankWarning``), and where text of a CSV
+    release would be run as a formula (``FormulaWarning``).
 
     Raises
     ------
@@ -79,6 +82,8 @@ def run(
     if much := told.warning:
         warnings.warn(much, clear.ClearWarning, stacklevel=2)
     name, suffix = data_name(plan, source, engine)
+    if unsafe := formula_warning(source, columns, suffix):
+        warnings.warn(unsafe, FormulaWarning, stacklevel=2)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
     content = engine.content(source, mechanism, key, record_key=record_key)
     entry = Entry.of(content, mechanism.digest(), certificate.account.total, Path(out).name)
