@@ -245,8 +245,8 @@ def test_the_command_line_does_the_same(survey, tmp_path):
 
 
 def test_cells_that_a_spreadsheet_would_run_are_told_by_the_names_of_their_columns(survey, tmp_path):
-    rows = ["=cmd|' /C calc'!A0,-3,fine,-1,-", "x,+2.5,@SUM(A1),+4e3,y", "z,-7%,ok,5,-"]
-    (tmp_path / "s.csv").write_text("a,b,c,d,e\n" + "\n".join(rows * 3) + "\n")
+    rows = ["=cmd|' /C calc'!A0,-3,fine,-{},-", "x,+2.5,@SUM(A1),+{}e1,y", "z,-7%,ok,1{},-"]
+    (tmp_path / "s.csv").write_text("a,b,c,d,e\n" + "\n".join(r.format(i) for i in range(1, 5) for r in rows) + "\n")
     source = formats.read(tmp_path / "s.csv")
     assert formula_columns(source, ["a", "b", "c", "d", "e"]) == ("a", "c")
     assert formula_columns(source, ["b", "d"]) == ()

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, coding, formats, options, report
-from postrand.anatomy import CLASS_COLUMN, anatomise, describe_tables
+from postrand.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
 from postrand.carried import carried
 from postrand.codebook import Variable
 from postrand.engines.base import released_schema
@@ -185,6 +185,20 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
     return {"claims": claims, "details": {"records": table.num_rows}, "not_covered": limits}
 
 
+def _learnt(release: Anatomy) -> Iterable[str]:
+    """Say what classes tell about one another."""
+    yield (
+        "The links of a class are equally likely only to one who looks at this class alone. Classes tell of one "
+        "another how keys and other values go together: whoever learns that from all of them links better than that."
+    )
+    for name, (plain, learnt) in release.link_rates.items():
+        if learnt > plain:
+            yield (
+                f"{name}: guessed right for {100 * plain:.1f}% of the records from their class alone, and, as it "
+                f"expects itself, for {100 * learnt:.1f}% by an attack that learns from all classes; better ones exist."
+            )
+
+
 def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     release = describe_tables(*map(read_table, paths))
     if release.smallest_class < method["k"]:
@@ -201,8 +215,10 @@ def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence
             "smallest_class": release.smallest_class,
             "distinct_diversity": release.distinct_diversity,
             "entropy_diversity": release.entropy_diversity,
+            "link_rates": {name: list(rates) for name, rates in release.link_rates.items()},
         },
         "not_covered": [
+            *_learnt(release),
             "Classes whose other values agree disclose them: see the diversity.",
             "All values are released as they are; hidden is only which of the records of a class has which.",
             f"Released as they are, ids and weights included: {', '.join(release.others.column_names[1:])}.",
