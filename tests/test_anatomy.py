@@ -1,6 +1,7 @@
 """Anatomy releases: class sizes, nothing lost, links broken evenly, levels from independent formulas."""
 
 import collections
+import itertools
 import math
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from postrand.anatomy import CLASS_COLUMN, anatomise, classes_by_proximity
+from postrand.anatomy import CLASS_COLUMN, anatomise, classes_by_proximity, describe_tables
 from postrand.bistochastic import blocks
 from postrand.errors import DataError, UsageError
+from postrand.linkage import link_rates
 from postrand.randomness import ReleaseKey
 
 ALPHA = 1e-6
@@ -98,6 +100,55 @@ def test_every_bijection_of_a_class_is_equally_likely():
         seen[link[1] + link[2] + link[3]] += 1
     assert len(seen) == 6
     assert sum((count - 2000) ** 2 / 2000 for count in seen.values()) < chi2.isf(ALPHA, 5)
+
+
+def linked(related, n=2_000):
+    """A drawn file, an attack written anew (expectation and maximisation over classes), and the truth."""
+    rng = np.random.default_rng(3)
+    sex, age = rng.integers(0, 2, n), rng.integers(18, 80, n)
+    ill = np.where(rng.random(n) < related, 2 * sex + (rng.random(n) < 0.5), rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]))
+    table = pa.table({"age": age, "sex": np.array(["f", "m"])[sex], "ill": np.array(list("abcd"))[ill]})
+    labels = classes_by_proximity(age[:, None] / 100.0, 4)
+    return table, labels, sex, ill
+
+
+def by_expectation_and_maximisation(labels, sex, ill):
+    """Return the share guessed right: a common table, and each class's links by enumeration of who is female."""
+    shares = np.full((2, 4), 0.25)
+    members = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    for _ in range(15):
+        counts, right = np.zeros((2, 4)), 0.0
+        for own in members:
+            values, women = ill[own], int((sex[own] == 0).sum())
+            chosen = itertools.combinations(range(own.size), women)
+            female = np.array([np.isin(np.arange(own.size), c) for c in chosen])
+            likely = np.where(female, shares[0, values], shares[1, values]).prod(axis=1)
+            p = likely @ female / likely.sum()
+            found = np.array([np.bincount(values, p, 4), np.bincount(values, 1 - p, 4)])
+            counts += found
+            right += (found.argmax(axis=1)[sex[own]] == values).sum()
+        shares = counts / counts.sum(axis=1, keepdims=True)
+    return right / ill.size
+
+
+def test_classes_tell_about_one_another_and_the_release_says_so():
+    """Reproduces: who learns from all classes links far better than who thinks a class's links equally likely."""
+    table, labels, sex, ill = linked(0.8)
+    plain = sum(np.bincount(ill[labels == c]).max() for c in range(labels.max() + 1)) / ill.size
+    learnt = by_expectation_and_maximisation(labels, sex, ill)
+    assert learnt > plain + 0.1
+    found = link_rates(labels, sex.astype(float), labels, ill)
+    assert found[0] == pytest.approx(plain)
+    assert plain + 0.1 < found[1] < learnt + 0.02
+    unrelated = linked(0.0)[1:]
+    nothing = link_rates(unrelated[0], unrelated[1].astype(float), unrelated[0], unrelated[2])
+    assert nothing[1] - nothing[0] < 0.02
+    release = anatomise(table, ["age", "sex"], 4, KEY)
+    rates = release.link_rates["ill"]
+    assert list(rates) == sorted(rates)
+    again = describe_tables(release.keys, release.others.slice(0))
+    assert again.link_rates == release.link_rates
+    assert link_rates(labels % 30, sex * 1.0, labels % 30, ill) is None  # too few classes to learn from
 
 
 @pytest.mark.parametrize(

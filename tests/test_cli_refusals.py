@@ -72,7 +72,7 @@ WHOLE = {
         "{other}",
     ],
     "permute": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}", "--key-file", "{key}"],
-    "average": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}"],
+    "average": ["{survey}", "--columns", "pay", "--blocks", "5", "--out", "{new}"],
     "distances": ["{survey}", "{survey}", "--columns", "pay"],
     "anatomise": ["{survey}", "--keys", "sex", "--k", "3", "--out", "{new}", "--key-file", "{key}"],
     "verify": ["{release}", "--file", "{survey}"],

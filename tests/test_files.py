@@ -14,6 +14,7 @@ from postrand import formats
 from postrand.cli import main
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.files import anatomise_file, average_columns, permute_columns
+from postrand.formats.csv import FormulaWarning, formula_columns, formula_warning
 from postrand.numerical import RankBand, RankBlocks, permutation_model
 from postrand.randomness import ReleaseKey
 from postrand.release import verify
@@ -28,7 +29,7 @@ def survey(tmp_path):
     table = pa.table(
         {
             "area": pa.array(rng.choice(["n", "s"], 300)).dictionary_encode(),
-            "age": rng.integers(18, 80, 300),
+            "age": rng.integers(216, 960, 300),  # in months
             "pay": pa.array(rng.normal(size=300), mask=rng.random(300) < 0.1),
         }
     )
@@ -124,7 +125,7 @@ def anatomised(survey, out):
 
 
 def averaged(survey, out):
-    average_columns(survey, out, ["age", "pay"], RankBand(5))
+    average_columns(survey, out, ["age", "pay"], RankBlocks(5))
 
 
 @pytest.mark.parametrize("make", [permuted, averaged, anatomised])
@@ -164,6 +165,14 @@ def in_table(name, column, value):
     return change
 
 
+def as_the_second(name, columns):
+    def change(root):
+        for column in columns:
+            in_table(name, column, pq.read_table(root / name)[column][1].as_py())(root)
+
+    return change
+
+
 FORGERIES = {
     "a larger beta": (permuted, claimed(beta=0.99)),
     "a better sentence": (permuted, claimed(sentence="age: nobody can be found.")),
@@ -183,7 +192,7 @@ FORGERIES = {
     "k of one": (anatomised, certified(method={"model": "anatomy", "k": 1})),
     "a record in another class": (anatomised, in_table("keys.parquet", "anatomy_class", 1)),
     "a class that is not": (anatomised, in_table("others.parquet", "anatomy_class", 10**6)),
-    "one more key combination": (anatomised, in_table("keys.parquet", "age", 17)),
+    "one key combination less": (anatomised, as_the_second("keys.parquet", ("age", "area"))),
     "other keys": (anatomised, certified(columns=["age"])),
     "more diversity": (
         anatomised,
@@ -233,3 +242,21 @@ def test_the_command_line_does_the_same(survey, tmp_path):
         code, refused = call("permute", survey, "--columns", "age", *choice, "--out", tmp_path / "d")
         assert (code, refused["problems"][0].startswith("give one of --band")) == (2, True)
     assert formats.read(tmp_path / "c" / "keys.parquet").num_rows == 300
+
+
+def test_cells_that_a_spreadsheet_would_run_are_told_by_the_names_of_their_columns(survey, tmp_path):
+    rows = ["=cmd|' /C calc'!A0,-3,fine,-{},-", "x,+2.5,@SUM(A1),+{}e1,y", "z,-7%,ok,1{},-"]
+    (tmp_path / "s.csv").write_text("a,b,c,d,e\n" + "\n".join(r.format(i) for i in range(1, 5) for r in rows) + "\n")
+    source = formats.read(tmp_path / "s.csv")
+    assert formula_columns(source, ["a", "b", "c", "d", "e"]) == ("a", "c")
+    assert formula_columns(source, ["b", "d"]) == ()
+    for make in (lambda out: permute_columns(tmp_path / "s.csv", out, ["d"], RankBlocks(4), KEY),
+                 lambda out: anatomise_file(tmp_path / "s.csv", out, ["d"], 3, KEY)):  # fmt: skip
+        with pytest.warns(FormulaWarning, match="cells of 'a', 'c' begin as a formula") as told:
+            make(tmp_path / f"out{id(make)}")
+        assert not any("cmd" in str(w.message) for w in told)
+    pq.write_table(pa.table({"=a": ["x", "y"], "b": [1, 2]}), tmp_path / "t.parquet")
+    parquet = formats.read(tmp_path / "t.parquet")
+    assert formula_columns(parquet, ["=a", "b"]) == ("=a",)
+    assert formula_warning(parquet, ["=a", "b"], ".parquet") == ""
+    assert formula_warning(parquet, ["=a", "b"], ".csv").startswith("cells of '=a'")

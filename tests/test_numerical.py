@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from postrand.errors import DataError, UsageError
 from postrand.numerical import RankBand, RankBlocks, average, permutation_model, permute, reverse_map
-from postrand.numerical.laws import beta_lower, describe
+from postrand.numerical.laws import beta_lower
 from postrand.randomness import ReleaseKey
 
 ALPHA = 1e-6
@@ -66,7 +66,7 @@ def test_permuting_keeps_the_margin_and_the_band(column, law):
     assert (permute(column, law, KEY) == released).all()
 
 
-@given(columns, laws)
+@given(columns, st.integers(1, 5).map(RankBlocks))
 def test_averaging_is_the_matrix_times_the_values(column, law):
     order = np.argsort(column, kind="stable")
     expected = np.empty(column.size)
@@ -74,13 +74,6 @@ def test_averaging_is_the_matrix_times_the_values(column, law):
     released = average(column, law)
     assert np.allclose(released, expected, atol=1e-12)
     assert math.fsum(released) == pytest.approx(math.fsum(column), abs=1e-11)
-
-
-@pytest.mark.parametrize("width", [2, 3, 4, 7])
-@pytest.mark.parametrize("n", [16 * 7, 150, 333])
-def test_moving_averages_equal_the_mean_over_cuts(width, n):
-    column = np.sort(np.random.default_rng(n).normal(size=n))
-    assert np.allclose(average(column, RankBand(width)), dense(RankBand(width), n).T @ column, atol=1e-12)
 
 
 def test_blocks_are_microaggregation():
@@ -171,8 +164,7 @@ def test_distances_ignore_order_of_records_and_scale(scale):
     assert permutation_model(x, y).quantiles([0, 1]).tolist() == [distances.min() / 49, distances.max() / 49]
 
 
-def test_the_certificate_sentence_states_bits():
-    assert describe(RankBlocks(4), 1024) == "bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits"
+def test_one_record_alone_has_nothing_to_hide_among():
     assert beta_lower(RankBlocks(1), 1) == 1.0
 
 
@@ -188,7 +180,9 @@ def test_bad_columns_are_refused():
     with pytest.raises(UsageError, match="k is larger than the number of records"):
         permute([1.0, 2.0], RankBlocks(3), KEY)
     with pytest.raises(UsageError, match="width is larger"):
-        average([1.0, 2.0], RankBand(3))
+        permute([1.0, 2.0], RankBand(3), KEY)
+    with pytest.raises(UsageError, match=r"a band can be solved for.*Next: average over rank-blocks"):
+        average([1.0, 2.0, 3.0], RankBand(3))
     with pytest.raises(DataError, match=r"not finite \(6 of them\)"):
         permute([math.nan] * 6 + [1.0], RankBlocks(2), KEY)
     with pytest.raises(DataError, match="not finite\\. Next"):

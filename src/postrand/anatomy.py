@@ -14,10 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.entropy import format_lower
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence, shown
+from postrand.linkage import link_rates
 from postrand.plain import is_names, is_whole
 from postrand.randomness import ReleaseKey, as_release_key, derive, words
 
 CLASS_COLUMN = "anatomy_class"
+_LINKED = 8
+_FEW_VALUES = 20
 _ERROR = 1e-12
 
 
@@ -26,8 +29,11 @@ class Anatomy:
     """Hold the two released tables, and what they guarantee.
 
     ``keys`` and ``others`` have one row for each record, sorted by class and in an order of their own within it: which
-    key combination belongs to which other values is not released. Each of the k! bijections of a class is as
-    likely as any other.
+    key combination belongs to which other values is not released. Each of the k! bijections of a class was as likely as
+    any other when it was drawn; but classes tell of one another how keys and values go together, and then some are
+    likelier. ``link_rates`` maps each other variable of few values to how often its value is guessed right from the
+    class alone, and by one who learns from all classes (see :func:`postrand.linkage.link_rates`), the largest over key
+    variables.
 
     ``smallest_class >= k``. ``beta`` is a bound from below on that of the law (RDF (3)) over distinct key combinations
     within classes, which has ``bits`` of ``most_bits``. ``distinct_diversity`` and ``entropy_diversity`` map each other
@@ -43,6 +49,7 @@ class Anatomy:
     most_bits: float
     distinct_diversity: dict[str, int]
     entropy_diversity: dict[str, float]
+    link_rates: dict[str, tuple[float, float]]
 
     @property
     def sentence(self) -> str:
@@ -126,7 +133,32 @@ def describe_tables(keys: pa.Table, others: pa.Table) -> Anatomy:
         most_bits=most / math.log(2),
         distinct_diversity={name: found[0] for name, found in diversity.items()},
         entropy_diversity={name: found[1] for name, found in diversity.items()},
+        link_rates=_link_rates(labels, positions, own, {n: _codes(others[n]) for n in others.column_names[1:]}),
     )
+
+
+def _link_rates(
+    labels: NDArray[np.int64],
+    positions: Sequence[NDArray[np.float64]],
+    own: NDArray[np.int64],
+    codes: dict[str, NDArray[np.int64]],
+) -> dict[str, tuple[float, float]]:
+    """Return the rates of the first variables of few values, over the first key variables, rounded up to 0.001."""
+    found = {}
+    for name, values in codes.items():
+        if len(found) == _LINKED:
+            break
+        distinct, dense = np.unique(values, return_inverse=True)
+        if distinct.size <= _FEW_VALUES:
+            rates = [rate for key in positions[:_LINKED] if (rate := link_rates(labels, key, own, dense))]
+            best = max(rates, key=lambda rate: rate[1], default=None)
+            found |= {} if best is None else {name: (_up(best[0]), _up(best[1]))}
+    return found
+
+
+def _up(rate: float) -> float:
+    """Round up to a thousandth: sums that are added in another order elsewhere must not tell."""
+    return min(math.ceil(rate * 1000 - 1e-6) / 1000, 1.0)
 
 
 def classes_by_proximity(positions: ArrayLike, k: int) -> NDArray[np.int64]:

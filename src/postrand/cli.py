@@ -305,7 +305,12 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @click.argument("file", type=FILE)
     @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
-    @click.option("--band", type=int, metavar="W", help="Over about W neighbours in rank, wherever the rank is.")
+    @click.option(
+        "--band",
+        type=int,
+        metavar="W",
+        help="Over about W neighbours in rank, wherever the rank is; never for averages.",
+    )
     @click.option("--blocks", type=int, metavar="K", help="Over fixed blocks of K neighbours in rank.")
     @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
     @functools.wraps(function)
@@ -343,7 +348,8 @@ def permute(
 def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
     """Average numerical columns over neighbours in rank.
 
-    The mean of each column of FILE is kept; with --blocks this is microaggregation. Nothing is drawn at random.
+    The mean of each column of FILE is kept: microaggregation over blocks. Nothing is drawn at random. Averages that can
+    be solved for are refused: those over a --band, and those of blocks of equal or too near values.
     """
     from postrand.files import average_columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import pyarrow.compute as pc
 from postrand import formats, options
 from postrand.anatomy import anatomise
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.numerical import PermutationModel, RankLaw, average, permutation, permutation_model
-from postrand.numerical.column import Form
-from postrand.numerical.released import numbers
+from postrand.numerical.column import Form, RankedColumn, RankWarning
+from postrand.numerical.release import not_averaged
+from postrand.numerical.released import numbers, order_problems
+from postrand.numerical.values import value_level, value_problem
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import columns as proofs
 from postrand.release.atomic import appearing
@@ -34,7 +38,8 @@ def permute_columns(
     UsageError
         If a column is unknown or named twice, or has fewer values than the law's smallest run.
     DataError
-        If a value is not a finite number.
+        If a value is not a finite number, a release of a column would protect nothing, or two columns rank the
+        records alike.
     """
     return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key))
 
@@ -42,8 +47,8 @@ def permute_columns(
 def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw) -> dict[str, Any]:
     """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
 
-    The mean of each column is kept; blocks are microaggregation. Averages are floating-point numbers, and nothing is
-    drawn.
+    The mean of each column is kept: microaggregation over blocks (a band is refused, since its averages can be solved
+    for, as are columns whose averages give true values away). Averages are floating-point numbers; nothing is drawn.
     """
     return _by_ranks(Path(file), Path(out), columns, law, "average", None)
 
@@ -55,6 +60,7 @@ def anatomise_file(
     file, out, key = Path(file), Path(out), as_release_key(release_key)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
+    _warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
     return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
 
 
@@ -65,12 +71,21 @@ def _by_ranks(
     problems = _problems(columns, table.column_names, file.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
+    if form == "average" and law.cuts > 1:
+        problems.append(not_averaged())
     raise_all(UsageError, problems)
     held = {name: numbers(table[name], name) for name in columns}
     few = [name for name in columns if held[name].size < law.least]
     text = f"{options.describe(law)} is larger than the number of records with a value"
     raise_all(UsageError, [sentence(text, where=f"column {name!r}", fix="choose a smaller one") for name in few])
+    orders: dict[bytes, str] = {}
+    shown = [value_problem(held[name], law, form, f"column {name!r}") for name in columns]
+    alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
+    raise_all(DataError, [*filter(None, shown), *alike])
     for name in columns:
+        ranked = RankedColumn(name, law, form, held[name].size, value_level(held[name], law, form))
+        if ranked.warning:
+            warnings.warn(ranked.warning, RankWarning, stacklevel=3)
         column, field = table[name], table.field(name)
         present = np.flatnonzero(pc.is_valid(column).to_numpy())
         values = held[name]
@@ -83,8 +98,14 @@ def _by_ranks(
             positions[present] = present[permutation(values, law, key, name=name)]
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
+    _warn_of_formulas(file, table.column_names)
     private = key is None or key.is_private
     return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def _warn_of_formulas(file: Path, columns: Sequence[str]) -> None:
+    if unsafe := formula_warning(formats.read(file), columns, file.suffix.lower()):
+        warnings.warn(unsafe, FormulaWarning, stacklevel=4)
 
 
 def column_distances(

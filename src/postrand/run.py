@@ -17,8 +17,10 @@ from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines import engine as engine_named
 from postrand.errors import UsageError, sentence
 from postrand.formats import PartsSource, Source
+from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
+from postrand.numerical.column import RankWarning
 from postrand.numerical.planned import released_book
 from postrand.numerical.released import ranked_columns, released
 from postrand.plain import finite
@@ -53,7 +55,9 @@ def run(
     removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
     under the same key is refused unless ``again``, and the release is noted there.
 
-    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``).
+    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``),
+    where the release of a numerical variable shows most of its values (``RankWarning``), and where text of a CSV
+    release would be run as a formula (``FormulaWarning``).
 
     Raises
     ------
@@ -82,6 +86,8 @@ def run(
     if much := told.warning:
         warnings.warn(much, clear.ClearWarning, stacklevel=2)
     name, suffix = data_name(plan, source, engine)
+    if unsafe := formula_warning(source, columns, suffix):
+        warnings.warn(unsafe, FormulaWarning, stacklevel=2)
     record_key = next((v.name for v in plan.codebook.with_role("record_key")), None)
     content = engine.content(source, mechanism, key, record_key=record_key)
     entry = Entry.of(content, mechanism.digest(), certificate.account.total, Path(out).name)
@@ -139,11 +145,15 @@ def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:
 def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
     """Return the mechanism of designed blocks and numerical columns, bound to the codebook of what is released.
 
-    Reads the file only where a law acts on the ranks of its records, whose number it depends on.
+    Reads the file only where a law acts on the ranks of its records, whose number and ties it depends on; warns
+    (``RankWarning``) of variables most of whose values would be shown.
     """
     if source is None and plan.numerical:
         source = formats.read(plan.source, plan.codebook)
     ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
+    for column in ranked:
+        if column.warning:
+            warnings.warn(column.warning, RankWarning, stacklevel=3)
     return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
 
 

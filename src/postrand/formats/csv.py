@@ -15,15 +15,22 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from postrand.codebook import Codebook
 from postrand.coding import arrow_type, is_text
 from postrand.errors import DataError, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, first, select
+from postrand.formats.base import BATCH_ROWS, Format, Opening, Source, bounded, conform, first, select
 
 _BLOCK = 1 << 23
+_FORMULA = r"(?s)^[=+\-@\t\r\n]."
+_SIGNED = re.compile(r"[+-](\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+class FormulaWarning(UserWarning):
+    """Text would be run as a formula by a spreadsheet that opens the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,48 @@ def _convert(column: pa.Array, field: pa.Field, path: Path) -> pa.Array:
         what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
         raise DataError(sentence(what, where=path.name, fix="set type = 'string' in the codebook, or correct the file"))
     return values.take(column.indices)
+
+
+def formula_columns(source: Source, columns: Sequence[str]) -> tuple[str, ...]:
+    r"""Return the columns of text of which a spreadsheet would run a cell, or their name, as a formula; one pass.
+
+    Spreadsheets do that to text of CSV files that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break (what
+    OWASP calls CSV injection). Numbers with a sign are no formulas. Workbooks and the other formats say what is text.
+
+    >>> import tempfile
+    >>> from postrand import formats
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "s.csv")
+    ...     _ = path.write_text("id,note,gain\n1,=cmd|calc,-3.5\n2,fine,+1e3\n")
+    ...     formula_columns(formats.read(path), ["id", "note", "gain"])
+    ('note',)
+    """
+    named = {name for name in columns if _runs(name)}
+    texts = [name for name in columns if name not in named and is_text(source.schema.field(name).type)]
+    found = set(named)
+    for batch in source.batches(texts) if texts else ():
+        for name in texts:
+            if name in found:
+                continue
+            column = batch.column(name)
+            values = column.dictionary if pa.types.is_dictionary(column.type) else column
+            starts = pc.match_substring_regex(values, pattern=_FORMULA)
+            if pc.any(starts).as_py():
+                found |= {name} if any(map(_runs, values.filter(starts).to_pylist())) else set()
+    return tuple(name for name in columns if name in found)
+
+
+def formula_warning(source: Source, columns: Sequence[str], suffix: str) -> str:
+    """Return what a curator is warned of where these columns go to a file of this suffix, by names alone; or ''."""
+    found = formula_columns(source, columns) if suffix in FORMAT.suffixes else ()
+    if not found:
+        return ""
+    what = f"cells of {', '.join(map(repr, found))} begin as a formula does, and spreadsheets would run them"
+    return sentence(what, fix="correct these cells, or release as .parquet or .xlsx, which say that they are text")
+
+
+def _runs(text: str) -> bool:
+    return re.match(_FORMULA, text) is not None and not _SIGNED.fullmatch(text)
 
 
 def _check_quotes(path: Path) -> None:

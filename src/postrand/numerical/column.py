@@ -11,7 +11,9 @@ from postrand import options
 from postrand.codebook import Codebook
 from postrand.entropy import format_lower
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.numerical.laws import RANK_LAWS, RankLaw, beta_lower, describe
+from postrand.numerical.laws import RANK_LAWS, RankLaw, beta_lower
+from postrand.numerical.release import not_averaged
+from postrand.numerical.values import MOST, ValueLevel
 from postrand.plain import is_whole
 
 Form = Literal["permute", "average"]
@@ -21,28 +23,36 @@ ROLES = ("key", "sensitive", "other")
 AVERAGED_TYPE = "double"
 
 
+class RankWarning(UserWarning):
+    """Most values of a numerical column are shown by its release."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankedColumn:
     """Release a numerical variable under a law on the ranks of the ``records`` that have a value.
 
-    The law is an n x n bistochastic matrix over these records, so their number is part of it.
+    The law is an n x n bistochastic matrix over these records, so their number is part of it. ``level`` is what it
+    leaves open of their values, equal ones counted as one; without it, what is said holds where no values are equal.
 
     Raises
     ------
     SpecificationError
-        If the form is unknown, or there are fewer records than the law's smallest run.
+        If the form is unknown, there are fewer records than the law's smallest run, or averages could be solved for.
 
     Examples
     --------
     >>> from postrand.numerical import RankBlocks
     >>> RankedColumn("pay", RankBlocks(4), "permute", 1024).sentence
-    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits'
+    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits, provided that no two values are equal'
+    >>> RankedColumn("pay", RankBlocks(4), "permute", 1024, ValueLevel(0.5, 1.0)).sentence.partition("; ")[2]
+    'at most 50% of records are expected to keep their value'
     """
 
     variable: str
     law: RankLaw
     form: Form
     records: int
+    level: ValueLevel | None = None
 
     def __post_init__(self) -> None:
         raise_all(SpecificationError, self._problems())
@@ -64,21 +74,53 @@ class RankedColumn:
         elif self.law.least > self.records:
             what = f"{options.describe(self.law)} needs more records with a value than there are"
             yield sentence(what, where=where, fix="choose a smaller one, or leave the variable out")
+        else:
+            if self.form == "average" and self.law.cuts > 1:
+                yield not_averaged(where)
+            level = self.level
+            if level is not None and not (
+                isinstance(level, ValueLevel) and (level.bits is None) == (self.form == "average")
+            ):
+                yield sentence("the level of its values is not one of this form", where=where)
+
+    @property
+    def bits(self) -> float:
+        """Bits of uncertainty of a record's released value, on average, rounded down; of ``log2(records)``."""
+        law = self.law.entropy_lower(self.records) / math.log(2)
+        return law if self.level is None or self.level.bits is None else min(law, self.level.bits)
 
     @property
     def beta(self) -> float:
-        """``β = H(P) / ln n`` (RDF Definition 1), rounded down."""
-        return beta_lower(self.law, self.records)
+        """``β = H(P) / ln n`` (RDF Definition 1), rounded down; equal values count as one, so it may be less."""
+        of_law = beta_lower(self.law, self.records)
+        return of_law if self.records == 1 else min(of_law, self.bits / math.log2(self.records) * (1 - 1e-12))
 
     @property
     def sentence(self) -> str:
-        """What holds, in words: β and bits, rounded down."""
+        """What holds, in words: β and bits, rounded down, and what the release shows, rounded up."""
+        found = f"β >= {format_lower(self.beta)}, {format_lower(self.bits)} of {math.log2(self.records):.6g} bits"
         if self.form == "permute":
-            return describe(self.law, self.records)
-        bits, most = self.law.entropy_lower(self.records) / math.log(2), math.log2(self.records)
-        text = f"averaged by a bistochastic law with β >= {format_lower(self.beta)}, "
-        text += f"{format_lower(bits)} of {most:.6g} bits"
-        return text + f"; each value is shared by at least {self.law.shared} records" * (self.law.shared > 1)
+            text = f"bistochastic privacy holds with {found}"
+            if self.level is None:
+                return f"{text}, provided that no two values are equal"
+            return f"{text}; at most {_percent(self.level.shown)} of records are expected to keep their value"
+        text = (
+            f"averaged by a bistochastic law with {found}; each value is shared by at least {self.law.shared} records"
+        )
+        known = "" if self.level is None else _percent(self.level.shown)
+        return text + f"; the averages give {known} of the values to within 0.5%" * bool(known)
+
+    @property
+    def warning(self) -> str:
+        """What a curator is warned of: that most values are shown; or nothing."""
+        if self.level is None or self.level.shown <= MOST + 1e-9:  # of a run of two, one half is only chance
+            return ""
+        share = _percent(self.level.shown)
+        if self.form == "permute":
+            what = f"{share} of the records are expected to keep their value: many values are equal"
+            return sentence(what, where=self.variable, fix="make it categories and perturb it in [[blocks]]")
+        what = f"the averages give {share} of the values to within 0.5%"
+        return sentence(what, where=self.variable, fix="choose larger blocks")
 
     @property
     def done(self) -> str:
@@ -91,33 +133,44 @@ class RankedColumn:
         if self.form == "permute":
             return (
                 f"{self.variable}: permuted among neighbours in rank. All its values are released, extremes included; "
-                "hidden is only which of these neighbours has which. That the values were permuted by this law "
-                "is a fact of the run, which nobody can recompute from the release."
+                "hidden is only which of these neighbours has which. Whoever knows a record's rank knows that its "
+                "value is one of its neighbours'; where these are equal, it is disclosed. That the values were "
+                "permuted by this law is a fact of the run, which nobody can recompute from the release."
             )
         return (
             f"{self.variable}: averaged over neighbours in rank. Nothing is drawn: averages are functions of the true "
-            "values, and coarsen without deniability. That they are the averages of the true values is a fact of "
-            "the run, which nobody can recompute from the release."
+            "values, and coarsen without deniability. All values of a block lie between the averages of the blocks "
+            "before and after it; who knows all but one of them knows the last. Averages of the same values over "
+            "other blocks, or of functions of them, can be solved together with these. That they are the averages of "
+            "the true values is a fact of the run, which nobody can recompute from the release."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         law = options.to_dict(self.law)
-        return {"variable": self.variable, "method": law, "form": self.form, "records": self.records}
+        level = {} if self.level is None else {"level": self.level.to_dict()}
+        return {"variable": self.variable, "method": law, "form": self.form, "records": self.records, **level}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RankedColumn:
         """Read plain data; raises SpecificationError where a field is missing, unknown or wrong."""
-        if not isinstance(data, Mapping) or set(data) != {"variable", "method", "form", "records"}:
+        wanted = {"variable", "method", "form", "records"}
+        if not isinstance(data, Mapping) or set(data) - {"level"} != wanted:
             raise SpecificationError(sentence("a numerical column of the mechanism is not well formed"))
         law = options.from_dict(RANK_LAWS, data["method"], f"numerical variable {data['variable']!r}")
-        return cls(data["variable"], law, data["form"], data["records"])
+        level = ValueLevel.from_dict(data["level"]) if "level" in data else None
+        return cls(data["variable"], law, data["form"], data["records"], level)
 
     def claim(self) -> dict[str, Any]:
         """Return the certificate's entry: the law, what it attains (rounded down), and the sentence."""
         law = self.to_dict()
         found = {"variables": [law.pop("variable")], **law, "beta": self.beta, "sentence": self.sentence}
         return found
+
+
+def _percent(share: float) -> str:
+    """Return a share in whole per cent, rounded up."""
+    return f"{math.ceil(share * 100 - 1e-9)}%"
 
 
 def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], book: Codebook | None) -> Iterable[str]:

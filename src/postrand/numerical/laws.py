@@ -13,7 +13,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.entropy import format_lower
 from postrand.errors import UsageError, sentence, shown
 from postrand.plain import is_whole
 
@@ -164,16 +163,6 @@ def beta_lower(law: RankLaw, n: int) -> float:
     0.5
     """
     return 1.0 if n == 1 else law.entropy_lower(n) / math.log(n) * (1 - _ERROR)
-
-
-def describe(law: RankLaw, n: int) -> str:
-    """Return the certificate's sentence: β and bits, rounded down.
-
-    >>> describe(RankBlocks(4), 1024)
-    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits'
-    """
-    beta, bits = format_lower(beta_lower(law, n)), format_lower(law.entropy_lower(n) / math.log(2))
-    return f"bistochastic privacy holds with β >= {beta}, {bits} of {math.log2(n):.6g} bits"
 
 
 def _whole(value: int, name: str) -> int:

@@ -12,6 +12,7 @@ from postrand.codebook import Codebook
 from postrand.errors import PostrandError, sentence
 from postrand.numerical.column import AVERAGED_TYPE, FORMS, Form, variable_problems
 from postrand.numerical.laws import RANK_LAWS, RankLaw
+from postrand.numerical.release import not_averaged
 
 SECTION = "[[numerical]]"
 
@@ -69,6 +70,8 @@ def _read(entry: Any, where: str) -> tuple[NumericalPlan | None, list[str]]:
         if law.least < 2:
             what = "runs of one rank protect nothing"
             problems.append(sentence(what, where=f"{where} method", got=options.describe(law), wanted=">= 2"))
+        if law.cuts > 1 and entry.get("form") == "average":
+            problems.append(not_averaged(where))
     except PostrandError as error:
         problems += error.problems
     if entry.get("form", FORMS[0]) not in FORMS:

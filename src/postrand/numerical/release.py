@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from postrand.errors import DataError, sentence
+from postrand.errors import DataError, UsageError, sentence
 from postrand.numerical.laws import RankLaw
 from postrand.randomness import SMALLEST_SHOWN_COUNT, ReleaseKey, as_release_key, content_keys, derive, words
 
@@ -81,16 +81,18 @@ def permutation(
 
 
 def average(values: ArrayLike, law: RankLaw, *, ties: NDArray[np.uint64] | None = None) -> NDArray[np.float64]:
-    """Return ``Pᵀ x`` (n,), what :func:`permute` releases on average: the mean is kept, and blocks are microaggregated.
+    """Return ``Pᵀ x`` (n,): the mean of each block in place of its values (microaggregation); the mean is kept.
 
     Nothing is drawn, so this is deterministic coarsening; the mean of the column is kept up to float rounding.
+    A law of several cuts is refused: n averages by a known matrix of nearly full rank, of values that ascend, are n
+    equations, and a linear programme solves them.
 
     Raises
     ------
     DataError
         If a value is not a finite number.
     UsageError
-        If there are fewer records than the law's smallest run.
+        If the law has several cuts, or there are fewer records than its smallest run.
 
     Examples
     --------
@@ -98,35 +100,21 @@ def average(values: ArrayLike, law: RankLaw, *, ties: NDArray[np.uint64] | None 
     >>> average([30, 10, 20, 41], RankBlocks(2)).tolist()
     [35.5, 15.0, 15.0, 35.5]
     """
+    if law.cuts > 1:
+        raise UsageError(not_averaged())
     column = finite_column(values)
     order = rank_order(column, ties)
+    starts = law.starts(column.size, 0)
+    sizes = np.diff(starts, append=column.size)
     released = np.empty(column.size, dtype=np.float64)
-    released[order] = _average_sorted(column[order].astype(np.float64), law)
+    released[order] = np.repeat(np.add.reduceat(column[order].astype(np.float64), starts) / sizes, sizes)
     return released
 
 
-def _average_sorted(x: NDArray[np.float64], law: RankLaw) -> NDArray[np.float64]:
-    """Average over the cuts; far from the ends of many runs, two moving averages do the same in one pass."""
-    n, w = x.size, law.cuts
-    if w == 1 or n < 16 * w:
-        return _mean_of_cuts(x, law)
-    # Forward and backward windows of w ranks: together the triangle (w - |i-j|) / w².
-    from scipy.ndimage import uniform_filter1d  # not at the top: 25 MB for runs that average nothing
-
-    inner = uniform_filter1d(uniform_filter1d(x, w, origin=-(w // 2)), w, origin=(w - 1) // 2)
-    tail = n - (n // w - 8) * w
-    inner[: 2 * w] = _mean_of_cuts(x[: 8 * w], law)[: 2 * w]
-    inner[n - tail + 3 * w :] = _mean_of_cuts(x[n - tail :], law)[3 * w :]
-    return np.asarray(inner, dtype=np.float64)
-
-
-def _mean_of_cuts(x: NDArray[np.float64], law: RankLaw) -> NDArray[np.float64]:
-    total = np.zeros(x.size)
-    for cut in range(law.cuts):
-        starts = law.starts(x.size, cut)
-        sizes = np.diff(starts, append=x.size)
-        total += np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
-    return total / law.cuts
+def not_averaged(where: str = "") -> str:
+    """Return the sentence that refuses averages over a law of several cuts."""
+    what = "averages over a band can be solved for, and give the true values back"
+    return sentence(what, where=where, fix="average over rank-blocks (--blocks), or permute within the band")
 
 
 def _drawn_cut(law: RankLaw, key: bytes) -> int:

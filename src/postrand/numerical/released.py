@@ -6,6 +6,8 @@ while it is ranked, 8 afterwards (text as it is written takes its own room). The
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,10 @@ from postrand.mechanism import Mechanism
 from postrand.numerical.column import RankedColumn
 from postrand.numerical.planned import NumericalPlan
 from postrand.numerical.release import average, permutation
+from postrand.numerical.values import ValueLevel, order_keys, released_level, value_level, value_problem
 from postrand.randomness import ReleaseKey, derive, record_keys, words
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,40 +70,57 @@ class Replaced:
 
 
 def ranked_columns(source: Source, codebook: Codebook, planned: Sequence[NumericalPlan]) -> tuple[RankedColumn, ...]:
-    """Count the records that have a value of each planned variable, which completes its law; one pass, in batches.
+    """Return the planned columns with what the file says of them: records with a value, and the level of the values.
+
+    One pass for each column, which is held in memory meanwhile.
 
     Raises
     ------
     DataError
-        If a value is not a finite number, or is missing where the policy is ``error``.
+        If a value is not a finite number, or is missing where the policy is ``error``; if a release of a column would
+        protect nothing; or if two columns rank the records alike.
     SpecificationError
         If a law needs more records than have a value; in either case with every problem at once.
     """
-    names = [name for entry in planned for name in entry.variables]
-    if not names:
-        return ()
-    counts, wrong = dict.fromkeys(names, 0), dict[str, str]()
-    for batch in source.batches(names):
-        for name in names:
-            column = batch.column(name)
-            counts[name] += len(column) - column.null_count
-            if column.null_count and codebook[name].missing == "error":
-                wrong[name] = sentence(f"column {name!r} has missing values", fix="set missing = 'keep'")
-            try:
-                numbers(column, name)
-            except DataError as error:
-                wrong[name] = error.problems[0]
-    raise_all(DataError, wrong.values())
     found: list[RankedColumn] = []
+    wrong: list[str] = []
     problems: list[str] = []
-    for entry in planned:
-        for name in entry.variables:
-            try:
-                found.append(RankedColumn(name, entry.method, entry.form, counts[name]))
-            except SpecificationError as error:
-                problems += error.problems
+    orders: dict[bytes, str] = {}
+    for entry, name in [(each, name) for each in planned for name in each.variables]:
+        column = whole_column(source, name)
+        if column.null_count and codebook[name].missing == "error":
+            wrong.append(sentence(f"column {name!r} has missing values", fix="set missing = 'keep'"))
+            continue
+        try:
+            values = numbers(column, name)
+            ranked = RankedColumn(name, entry.method, entry.form, values.size)
+        except DataError as error:
+            wrong += error.problems
+            continue
+        except SpecificationError as error:
+            problems += error.problems
+            continue
+        where = f"numerical variable {name!r}"
+        wrong += [problem] if (problem := value_problem(values, entry.method, entry.form, where)) else []
+        wrong += order_problems(name, column, values, orders)
+        found.append(dataclasses.replace(ranked, level=value_level(values, entry.method, entry.form)))
+    raise_all(DataError, wrong)
     raise_all(SpecificationError, problems)
     return tuple(found)
+
+
+def order_problems(
+    name: str, column: pa.Array | pa.ChunkedArray, values: NDArray[Any], orders: dict[bytes, str]
+) -> list[str]:
+    """Return a sentence where a column noted in ``orders`` ranks the records as this one does; note this one there."""
+    placed = np.full(len(column), np.nan)
+    placed[pc.is_valid(column).to_numpy(zero_copy_only=False)] = values
+    keys = order_keys(placed)
+    if keys[0] in orders:
+        what = f"columns {orders[keys[0]]!r} and {name!r} rank the records alike: one tells more of the other"
+        return [sentence(what, fix="release one of them; what is a function of it can be computed from it")]
+    orders.update(dict.fromkeys(keys, name))
+    return []
 
 
 def released(
@@ -142,7 +164,8 @@ def numbers(column: pa.Array | pa.ChunkedArray, name: str) -> NDArray[Any]:
 def check_released(source: Source, columns: Sequence[RankedColumn]) -> None:
     """Refuse released columns that their laws cannot have made; one column at a time is held in memory.
 
-    What the bytes show: as many numbers as the law has individuals, and each average shared by so many records.
+    What the bytes show: as many numbers as the law has individuals, each average shared by so many records, and the
+    level of the values, which a column must state.
 
     Raises
     ------
@@ -157,7 +180,17 @@ def check_released(source: Source, columns: Sequence[RankedColumn]) -> None:
             problems.append(sentence("the number of values is not the law's", where=where))
         elif column.form == "average" and np.unique(values, return_counts=True)[1].min() < column.law.shared:
             problems.append(sentence("an average is shared by fewer records than the law's", where=where))
+        elif not _same_level(column.level, released_level(values, column.law, column.form)):
+            problems.append(sentence("the level of the values is not that of the released ones", where=where))
     raise_all(DataError, problems)
+
+
+def _same_level(stated: ValueLevel | None, found: ValueLevel) -> bool:
+    """Compare up to rounding: sums may be added in another order elsewhere."""
+    return stated is not None and all(
+        math.isclose(a or 0.0, b or 0.0, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        for a, b in ((stated.shown, found.shown), (stated.bits, found.bits))
+    )
 
 
 def whole_column(source: Source, name: str) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, coding, formats, options, report
-from postrand.anatomy import CLASS_COLUMN, anatomise, describe_tables
+from postrand.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
 from postrand.carried import carried
 from postrand.codebook import Variable
 from postrand.engines.base import released_schema
@@ -19,6 +20,7 @@ from postrand.numerical.audit import check_against
 from postrand.numerical.column import FORMS, Form, RankedColumn
 from postrand.numerical.laws import RANK_LAWS, RankLaw
 from postrand.numerical.released import check_released, numbers
+from postrand.numerical.values import released_level
 from postrand.release import canonical
 from postrand.release.audit import Audit, Verification, check_schema, load, plain_files, published, same_files, settled
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
@@ -153,7 +155,10 @@ def _law(method: Mapping[str, Any]) -> RankLaw:
 def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     law, table = _law(method), read_table(path)
     raise_all(UsageError, [sentence(f"no column {name!r}") for name in columns if name not in table.column_names])
-    ranked = [RankedColumn(name, law, method["form"], numbers(table[name], name).size) for name in columns]
+    held = {name: numbers(table[name], name) for name in columns}
+    form = method["form"]
+    ranked = [RankedColumn(name, law, form, held[name].size) for name in columns]
+    ranked = [dataclasses.replace(c, level=released_level(held[c.variable], law, form)) for c in ranked]
     check_released(formats.read(path), ranked)
     limits = []
     for column in ranked:
@@ -170,13 +175,28 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
             "column": column.variable,
             "values": column.records,
             "beta": column.beta,
-            "bits": law.entropy_lower(column.records) / math.log(2),
+            "bits": column.bits,
             "most_bits": math.log2(column.records),
+            "level": column.claim()["level"],
             "sentence": f"{column.variable}: {column.sentence}.",
         }
         for column in ranked
     ]
     return {"claims": claims, "details": {"records": table.num_rows}, "not_covered": limits}
+
+
+def _learnt(release: Anatomy) -> Iterable[str]:
+    """Say what classes tell about one another."""
+    yield (
+        "The links of a class are equally likely only to one who looks at this class alone. Classes tell of one "
+        "another how keys and other values go together: whoever learns that from all of them links better than that."
+    )
+    for name, (plain, learnt) in release.link_rates.items():
+        if learnt > plain:
+            yield (
+                f"{name}: guessed right for {100 * plain:.1f}% of the records from their class alone, and, as it "
+                f"expects itself, for {100 * learnt:.1f}% by an attack that learns from all classes; better ones exist."
+            )
 
 
 def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -195,8 +215,10 @@ def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence
             "smallest_class": release.smallest_class,
             "distinct_diversity": release.distinct_diversity,
             "entropy_diversity": release.entropy_diversity,
+            "link_rates": {name: list(rates) for name, rates in release.link_rates.items()},
         },
         "not_covered": [
+            *_learnt(release),
             "Classes whose other values agree disclose them: see the diversity.",
             "All values are released as they are; hidden is only which of the records of a class has which.",
             f"Released as they are, ids and weights included: {', '.join(release.others.column_names[1:])}.",
