@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from postrand import __version__
+from postrand.address import hidden
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.stopping import Stopped, stoppable
 
@@ -33,6 +34,8 @@ class _Path(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value or "\0" in value):
             self.fail("an empty name, or one that no file can have", param, ctx)
+        if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
+            self.fail("this looks like an address, not like the name of a file", param, ctx)
         return super().convert(value, param, ctx)
 
 
