@@ -6,10 +6,14 @@ import re
 
 NO_FILE = "a database is no file"
 HIDDEN = "the address that was given (not shown: it may hold a password)"
-_SUSPECT = re.compile(r"[a-z][a-z0-9+.\-]+:/|pass(word|wd|phrase)?\s*=|(pwd|secret|token|key_id)\s*=|[^\s/]:\S*@\S", re.I)
+_SUSPECT = re.compile(
+    r"[a-z][a-z0-9+.\-]+:/|pass(word|wd|phrase)?\s*=|(pwd|secret|token|key_id)\s*=|[^\s/]:\S*@\S", re.I
+)
 _PLAIN = "[A-Za-z0-9_.-]+"
 # Exactly one "@", and before it nothing that could be read in two ways: else a piece of the password could be named.
-_URL = re.compile(rf"postgres(?:ql)?://(?:[^:@/?#\s]*(?::[^:@/?#\s]*)?@)(?P<host>{_PLAIN})?(?::[0-9]+)?/(?P<name>{_PLAIN})")
+_URL = re.compile(
+    rf"postgres(?:ql)?://(?:[^:@/?#\s]*(?::[^:@/?#\s]*)?@)(?P<host>{_PLAIN})?(?::[0-9]+)?/(?P<name>{_PLAIN})"
+)
 _WORD = re.compile(r"\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\=]|\\.)+)(?=\s|$)", re.S)
 
 

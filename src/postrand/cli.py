@@ -5,7 +5,9 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
+import codecs
 import functools
+import io
 import json
 import os
 import sys
@@ -75,6 +77,7 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
+            _write_anything()
             with stoppable(), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
@@ -82,16 +85,48 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
-                _say(json.dumps({"error": kind, "problems": list(error.problems)}, indent=2, ensure_ascii=False))
+                _say(_json({"error": kind, "problems": list(error.problems)}))
             else:
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
             raise SystemExit(stopped.code) from None
-        _say(json.dumps(data, indent=2, ensure_ascii=False) if as_json else "\n".join(map(printable, text.split("\n"))))
+        _say(_json(data) if as_json else "\n".join(map(printable, text.split("\n"))))
 
     return wrapped
+
+
+_SPELT = {"ε": "epsilon", "δ": "delta", "α": "alpha", "β": "beta", "τ": "tau", "λ": "lambda", "≤": "<=", "≥": ">="}
+_SPELT |= {"–": "-", "−": "-", "—": "-", "×": "x", "²": "^2", "…": "...", "’": "'", "“": '"', "”": '"'}
+
+
+def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Spell what an encoding lacks: Greek letters by their names, all else by its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = (
+        _SPELT.get(c) or c.encode("ascii", "backslashreplace").decode() for c in error.object[error.start : error.end]
+    )
+    return "".join(found), error.end
+
+
+def _write_anything() -> None:
+    """Let both outputs take every text, whatever their encoding: a release that exists is not to end in an error."""
+    codecs.register_error("postrand", _spelt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="postrand")
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    """Return JSON as it is read, or all in ASCII where standard output cannot take it."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2)
+    return text
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
@@ -411,8 +446,10 @@ def report(directory: Path, out: Path | None) -> Result:
 
     The page is a function of the release's other files; without --out it takes its place there again.
     """
-    from postrand.release import rebuild_report
+    from postrand.release import check_digests, rebuild_report
+    from postrand.release.bundle import REPORT
 
+    check_digests(directory, leave_out=[REPORT])
     path = rebuild_report(directory, out)
     return {"report": str(path)}, f"report: {path}"
 

@@ -93,7 +93,11 @@ def into_postgres(uri: str, table: str) -> Sink:
     @contextmanager
     def opened(schema: pa.Schema) -> Iterator[_Copier]:
         plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
-        with _explained(database_at(uri), ReleaseError), closing(_connect(uri)) as connection, connection.cursor() as cursor:
+        with (
+            _explained(database_at(uri), ReleaseError),
+            closing(_connect(uri)) as connection,
+            connection.cursor() as cursor,
+        ):
             cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
             yield _Copier(cursor, name, plain, target)
             connection.commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,10 +65,13 @@ class Release:
 
         Raises
         ------
+        ReleaseError
+            If the data is not what the manifest lists: changed or cut since it was released.
         DataError
             If the data does not fit the codebook.
         """
         names = self.codebook.names
+        check_digests(self.path, self.manifest)
         with well_formed():
             source = formats.read(self.data_path, self.codebook)
             batches = [
@@ -227,6 +231,34 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_out: Iterable[str] = ()) -> None:
+    """Raise ReleaseError unless the files that a manifest lists are there, with the digests that it lists.
+
+    With a manifest, those of the data only; without one, all that the manifest of the folder lists but ``leave_out``.
+    """
+    if manifest is None and not os.path.isfile(root / MANIFEST):
+        return  # no release at all: its reader says so
+    with well_formed():
+        of = canonical.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
+        data = None if manifest is None else str(of["data"])
+        listed = {n: said["sha256"] for n, said in of["files"].items() if data in (None, n.partition("/")[0])}
+        there = (
+            {f"{data}/{path.name}" for path in (root / data).iterdir()}
+            if data and os.path.isdir(root / data)
+            else set()
+        )
+        wrong = [n for n in {*listed, *there} - set(leave_out) if not _is_listed(root, n, listed.get(n))]
+    what, fix = "the file is not the one that was released: changed, cut or missing", "fetch the release again"
+    raise_all(
+        ReleaseError, [sentence(what, where=name, fix=f"{fix}; 'postrand verify' says more") for name in sorted(wrong)]
+    )
+
+
+def _is_listed(root: Path, name: str, digest: object) -> bool:
+    safe = _NAME.fullmatch(name) or _PART.fullmatch(name)
+    return bool(safe) and os.path.isfile(root / name) and file_digest(root / name) == digest
 
 
 def name_problems(names: list[str]) -> list[str]:
