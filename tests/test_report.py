@@ -109,7 +109,7 @@ def test_the_page_is_whole_and_says_what_it_must(html: str) -> None:
         "tuned on the confidential frequencies",
         "jointly with hours",
         "pr.estimate.proportions(frame,",
-        "jsonlite::fromJSON",
+        "postrand_table(data,",
         "postrand verify",
         LAW.digest(),
         f"{RECORDS:,}",
@@ -196,7 +196,7 @@ def test_every_name_is_escaped() -> None:
 def test_names_cannot_leave_their_place_in_the_code() -> None:
     law = one(randomised_response(2, 1.0), 'a"]); system("ls") #')
     lines = Page(page_of(law, summary_of(law))).text
-    assert r'data[["a\"]); system(\"ls\") #"]]' in lines
+    assert r'postrand_table(data, "a\"]); system(\"ls\") #", release)' in lines
     assert text.one_line("a\nb\u2028c") == "a b c"
 
 

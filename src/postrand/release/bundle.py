@@ -17,6 +17,7 @@ from postrand import __version__, coding, estimate, formats, report
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical
@@ -27,8 +28,6 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
-MAX_R_CATEGORIES = 1000
-"""The files for R, which hold every probability as text, are left out where a block has more categories."""
 DATA = "data"
 """The one folder that a release may hold: its data, where that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
@@ -169,9 +168,8 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
 
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    small = all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
-    r_code = {name: text.encode() for name, text in estimate.r_files(mechanism).items()} if small else {}
-    return r_code | {
+    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
+    return {name: text.encode() for name, text in r_code.items()} | {
         CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
         MECHANISM: canonical.dump(mechanism.to_dict()),
         CERTIFICATE: canonical.dump(certificate.to_dict()),
