@@ -184,7 +184,7 @@ def test_a_journal_serves_one_run_only(tmp_path):
             LocalEngine(resume=tmp_path / "work").perturb(
                 Memory(table), mechanism(), key, Collector(), columns=RELEASED
             )
-    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").mkdir(0o700)
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(UsageError, match="not empty"):
         perturbed(LocalEngine(resume=tmp_path / "mine"))

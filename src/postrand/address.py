@@ -31,10 +31,8 @@ def database_at(uri: object) -> str:
     """
     if not isinstance(uri, str):
         return "the database"
-    if url := _URL.fullmatch(uri):
-        held = {"dbname": url["name"], "host": url["host"]}
-    else:
-        held = _words(uri)
+    url = _URL.fullmatch(uri)
+    held = {"dbname": url["name"], "host": url["host"]} if url else _words(uri)
     name, host = (held.get(key) or "" for key in ("dbname", "host"))
     if not re.fullmatch(_PLAIN, name):
         return "the database"

@@ -5,10 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
-import codecs
 import functools
-import io
-import json
 import os
 import sys
 import warnings
@@ -21,6 +18,7 @@ import click
 from postrand import __version__
 from postrand.address import hidden
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
+from postrand.output import as_json_text, write_anything
 from postrand.stopping import Stopped, stoppable
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
@@ -77,7 +75,7 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
-            _write_anything()
+            write_anything()
             with stoppable(), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
@@ -85,48 +83,16 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
-                _say(_json({"error": kind, "problems": list(error.problems)}))
+                _say(as_json_text({"error": kind, "problems": list(error.problems)}))
             else:
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
             raise SystemExit(stopped.code) from None
-        _say(_json(data) if as_json else "\n".join(map(printable, text.split("\n"))))
+        _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
 
     return wrapped
-
-
-_SPELT = {"ε": "epsilon", "δ": "delta", "α": "alpha", "β": "beta", "τ": "tau", "λ": "lambda", "≤": "<=", "≥": ">="}
-_SPELT |= {"–": "-", "−": "-", "—": "-", "×": "x", "²": "^2", "…": "...", "’": "'", "“": '"', "”": '"'}
-
-
-def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Spell what an encoding lacks: Greek letters by their names, all else by its number."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    found = (
-        _SPELT.get(c) or c.encode("ascii", "backslashreplace").decode() for c in error.object[error.start : error.end]
-    )
-    return "".join(found), error.end
-
-
-def _write_anything() -> None:
-    """Let both outputs take every text, whatever their encoding: a release that exists is not to end in an error."""
-    codecs.register_error("postrand", _spelt)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="postrand")
-
-
-def _json(data: Mapping[str, Any]) -> str:
-    """Return JSON as it is read, or all in ASCII where standard output cannot take it."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(data, indent=2)
-    return text
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -292,7 +292,7 @@ class DuckDBEngine:
             if len(files) == len(parts):
                 listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
                 with _explained(", ".join(file.name for file in files[:3])):
-                    # What a file holds is in the file, whatever its folders are called; columns go by their names, as locally.
+                    # As locally: columns by name, and what a file holds is in the file, whatever its folders are called.
                     options = "hive_partitioning = false, union_by_name = true"
                     yield connection, f"FROM read_parquet([{listed}], {options})"
                 return

@@ -33,8 +33,8 @@ def journaled(
 ) -> Iterator[Released]:
     """Yield the released batches that ``folder`` holds of an earlier run, then ``fresh(records so far)``, kept as well.
 
-    Folder and files are readable by their owner only. It holds released codes in file order, which links them to the true
-    records: it is internal, and to be removed when the release is there. Without a folder nothing is kept.
+    Folder and files are for their owner only. They hold released codes in file order, which links them to the true
+    records: they are internal, and to be removed when the release is there. Without a folder nothing is kept.
 
     Raises
     ------

@@ -10,7 +10,6 @@ from importlib import resources
 from postrand.codebook import Variable
 from postrand.mechanism import Block, Mechanism
 
-
 MAX_R_CATEGORIES = 1000
 """A release leaves categories and matrices out, which hold every probability as text, where a block has more."""
 
