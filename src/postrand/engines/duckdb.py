@@ -292,7 +292,7 @@ class DuckDBEngine:
             if len(files) == len(parts):
                 listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
                 with _explained(", ".join(file.name for file in files[:3])):
-                    # As locally: columns by name, and what a file holds is in the file, whatever its folders are called.
+                    # As locally: columns by name, and what a file holds is in it, whatever its folder is called.
                     options = "hive_partitioning = false, union_by_name = true"
                     yield connection, f"FROM read_parquet([{listed}], {options})"
                 return
