@@ -136,10 +136,11 @@ _KINDS = (
     ("", "translate host name|timeout|timed out|No route", "the host cannot be reached", "check host and network"),
     ("", "in connection info string|connection option|invalid URI|invalid percent|uri", "the address is wrong",
      "write postgresql://user@host/database; escape signs in the password as %40, %2F"),
-    ("42P07|23505", "", "the table exists, or another job is making it", "name a new table, or drop this one"),
-    ("42P01|3F000", "", "there is no such table or schema", "check the names"),
-    ("42501", "", "the user may not do this", "ask for the right"),
-    ("53100|53200", "", "the server is out of disk or memory", "free some, and run again"),
+    ("42P07|23505", "already exists|duplicate key", "the table exists, or another job is making it",
+     "name a new table, or drop this one"),
+    ("42P01|3F000", "(relation|schema) .* does not exist", "there is no such table or schema", "check the names"),
+    ("42501", "permission denied", "the user may not do this", "ask for the right"),
+    ("53100|53200", "No space left|out of memory", "the server is out of disk or memory", "free some, and run again"),
 )  # fmt: skip
 
 
