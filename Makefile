@@ -19,7 +19,7 @@ env: $(VENV)/.dev  ## install the locked development environment (no-op when up 
 test: env services  ## run all tests and doctests
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-services:  ## install Java, PostgreSQL and Chromium from the system's packages, if they are missing and this is allowed
+services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
 
 bench: env services studies  ## run the studies, time everything, and compare the ratios with benchmarks/baseline.json

@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,19 @@ def java() -> str | None:
     return shutil.which("java") or shutil.which(Path(os.environ.get("JAVA_HOME", "/none"), "bin", "java"))
 
 
-SERVICES = {"spark": (java, "Java 17"), "postgres": (postgres_binaries, "a PostgreSQL server")}
+def r() -> str | None:
+    """R with the packages that read a release: haven, and jsonlite for large laws."""
+    if (found := shutil.which("Rscript")) is None:
+        return None
+    asked = 'quit(status = !all(nzchar(system.file(package = "haven")), nzchar(system.file(package = "jsonlite"))))'
+    return found if subprocess.run([found, "-e", asked], check=False).returncode == 0 else None
+
+
+SERVICES: dict[str, tuple[Callable[[], object], str]] = {
+    "spark": (java, "Java 17"),
+    "postgres": (postgres_binaries, "a PostgreSQL server"),
+    "r": (cache(r), "R with haven and jsonlite"),
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,12 +1,13 @@
 #!/bin/sh
-# What some tests start, from the system's packages: Java for Spark, a PostgreSQL server, Chromium. Nothing to do where
-# they are.
+# What some tests start, from the system's packages: Java for Spark, a PostgreSQL server, Chromium, R. Nothing to do
+# where they are.
 set -eu
 missing=""
 command -v java >/dev/null || [ -x "${JAVA_HOME:-/none}/bin/java" ] || missing="$missing openjdk-17-jre-headless"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 	missing="$missing chromium"
+Rscript -e 'library(haven); library(jsonlite)' >/dev/null 2>&1 || missing="$missing r-base-core r-cran-haven r-cran-jsonlite"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	echo "not installed:$missing (the tests that need them are skipped)"

@@ -145,6 +145,7 @@ def test_a_star_gives_the_role_to_the_rest(survey):
 def test_the_same_key_gives_the_same_release_and_another_does_not(started, tmp_path):
     key = tmp_path / "key"
     key.write_text("ab" * 32 + "\n")
+    key.chmod(0o600)
     for name in ("one", "two"):
         assert (
             call("protect", "--plan", started / "plan.toml", "--out", started / name, "--key-file", key).exit_code == 0
@@ -207,6 +208,7 @@ def test_wrong_input_is_refused_with_its_exit_code(survey, arguments, code, mess
 def test_outputs_that_exist_keys_that_are_wrong_and_two_keys_are_refused(started):
     (started / "out").mkdir()
     (started / "key").write_text("abc")
+    (started / "key").chmod(0o600)
     plan = ["protect", "--plan", started / "plan.toml", "--out"]
     assert call(*plan, started / "out").exit_code == 7
     wrong = call(*plan, started / "new", "--key-file", started / "key")

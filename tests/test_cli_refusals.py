@@ -43,6 +43,7 @@ def work(tmp_path_factory):
     }
     pq.write_table(pa.table(table), folder / "survey.parquet")
     (folder / "key").write_text("ab" * 32)
+    (folder / "key").chmod(0o600)
     roles = ("--key", "sex,area", "--sensitive", "pay", "--record-key", "id")
     for command in (
         ("init", folder / "survey.parquet", "--out", folder, *roles),
@@ -209,6 +210,7 @@ def test_a_key_of_raw_bytes_is_the_key_of_its_digits(work, tmp_path):
     (tmp_path / "raw").write_bytes(raw)
     (tmp_path / "text").write_text(raw.hex() + "\n")
     for key in ("raw", "text"):
+        (tmp_path / key).chmod(0o600)
         plan = ("--plan", work / "plan.toml", "--out", tmp_path / f"{key} release")
         assert call("protect", *plan, "--key-file", tmp_path / key).exit_code == 0
     one, two = ((tmp_path / f"{key} release" / "data.parquet").read_bytes() for key in ("raw", "text"))

@@ -5,7 +5,6 @@ import contextlib
 import io
 import json
 import re
-import shutil
 import subprocess
 from html import unescape
 
@@ -265,9 +264,8 @@ def test_the_report_s_code_runs_and_anatomy_s_table_is_the_mean_over_all_links(f
     assert r.startswith(("data <- ", "keys <- "))
 
 
+@pytest.mark.r
 def test_the_report_s_r_code_gives_python_s_table(tmp_path):
-    if shutil.which("Rscript") is None:
-        pytest.skip("no R on this machine")
     rows = "\n".join(f"{20 + i % 7},{'ab'[i % 2]}" for i in range(30))
     (tmp_path / "s.csv").write_text(f"age,ill\n{rows}\n")
     anatomise_file(tmp_path / "s.csv", tmp_path / "out", ["age"], 3, KEY)

@@ -227,6 +227,7 @@ def test_protect_refuses_another_content_under_one_key_file(tmp_path):
     assert call("init", data, "--out", tmp_path, "--key", "sex,area").exit_code == 0
     key.write_text(bytes(range(32)).hex())
     key.chmod(0o600)
+    key.chmod(0o600)
 
     def protect(name, *options):
         where = ("--plan", tmp_path / "plan.toml", "--out", tmp_path / name, "--key-file", key)

@@ -1,5 +1,7 @@
 """DuckDB: tables of a file in and out, any file it reads, and failures that leave nothing behind."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -11,7 +13,7 @@ from postrand import formats
 from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource, into_duckdb
 from postrand.errors import DataError, ReleaseError, UsageError
-from tests.test_engines import BOOK, KEY, ROWS, Memory, mechanism, perturbed, survey
+from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
 
 ENGINE = DuckDBEngine(LocalEngine(threads=2, batch_rows=100))
 
@@ -117,3 +119,97 @@ def test_errors_of_queries_show_no_record(tmp_path):
 def test_nothing_is_fetched(tmp_path):
     with DuckDBSource("SELECT 1").connected() as (connection, _):
         assert connection.sql("SELECT current_setting('autoinstall_known_extensions')").fetchall() == [(False,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["FROM persons ORDER BY sex", "FROM persons ORDER BY random()", "FROM persons ORDER BY 1",
+     "FROM persons ORDER BY ALL",
+     "SELECT *, 'order by id' AS x FROM persons", "SELECT * /* order by id */ FROM persons WHERE true", "FROM adults",
+     "FROM persons ORDER BY age, area", "FROM persons USING SAMPLE 50%", "FROM 'p*.parquet'",
+     "FROM persons a JOIN persons b USING (id)"],
+)  # fmt: skip
+def test_an_order_that_may_change_needs_a_record_key(database, tmp_path, monkeypatch, query):
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("CREATE VIEW adults AS FROM persons WHERE age >= 20 OR age IS NULL")
+    pq.write_table(survey(), tmp_path / "p.parquet")
+    monkeypatch.chdir(tmp_path)
+    source = DuckDBSource(query, database)
+    assert not source.ordered
+    with pytest.raises(UsageError, match=r"no order of their own.*record key"):
+        ENGINE.content(source, mechanism(), KEY)
+    ENGINE.content(DuckDBSource("FROM persons", database), mechanism(), KEY, record_key="id")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["FROM persons", 'SELECT * FROM "persons"', "FROM persons ORDER BY ID",
+     "FROM persons ORDER BY sex, id DESC NULLS LAST",
+     "SELECT * FROM persons WHERE ill ORDER BY sex, \"id\"", "FROM 'p.parquet'"],
+)  # fmt: skip
+def test_an_order_without_ties_serves(database, tmp_path, monkeypatch, query):
+    pq.write_table(survey(), tmp_path / "p.parquet")
+    monkeypatch.chdir(tmp_path)
+    source = DuckDBSource(query, database)
+    assert source.ordered
+    wanted = [row for row in duckdb.connect(str(database)).sql(query).fetchall()]
+    assert [tuple(row.values()) for batch in source.batches() for row in batch.to_pylist()] == wanted
+    assert ENGINE.content(source, mechanism(), KEY) == ENGINE.content(source, mechanism(), KEY)
+
+
+@pytest.mark.parametrize(
+    "made", ["CAST(random() * 1e15 AS BIGINT)", "CAST(uuid() AS VARCHAR)", "CAST(gen_random_uuid() AS VARCHAR)"]
+)
+def test_a_record_key_that_changes_between_two_readings_is_refused(database, made):
+    source = DuckDBSource(f"SELECT * REPLACE ({made} AS id) FROM persons", database)
+    with pytest.raises(DataError, match=r"not the same at two readings.*not random\(\)"):
+        ENGINE.perturb(source, mechanism(), KEY, Collector(), record_key="id")
+
+
+def test_records_that_change_while_they_are_read_are_refused(database):
+    content = ENGINE.content(DuckDBSource("FROM persons", database), mechanism(), KEY)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("UPDATE persons SET sex = CASE sex WHEN 'F' THEN 'M' ELSE 'F' END WHERE id = 2")
+    with pytest.raises(DataError, match="not the same at two readings"):
+        ENGINE.perturb(DuckDBSource("FROM persons", database), mechanism(), KEY, Collector(), content=content)
+
+
+def test_names_of_folders_say_nothing_about_records(tmp_path):
+    """The folder's name would override the file's own column in DuckDB."""
+    for sex in "FM":
+        (tmp_path / f"sex={sex}").mkdir()
+        pq.write_table(survey(), tmp_path / f"sex={sex}" / "p.parquet")
+    columns = survey().select(survey().schema.names[::-1])  # by name, whatever the order
+    pq.write_table(columns, tmp_path / "sex=M" / "p.parquet")
+    source = formats.read(tmp_path / "*" / "p.parquet")
+    found = [engine.count(source, BOOK, ["sex", "ill"]).counts for engine in (LocalEngine(), DuckDBEngine())]
+    assert (found[0] == found[1]).all()
+    assert (found[0] == 2 * LocalEngine().count(Memory(survey()), BOOK, ["sex", "ill"]).counts).all()
+
+
+def test_batches_with_dictionaries_of_their_own_become_one_table(tmp_path):
+    wanted = [f"{'ab'[n % 2]}{n // 100}" for n in range(1_000)]
+    kind = pa.dictionary(pa.int8(), pa.string())
+    with into_duckdb(tmp_path / "x.duckdb")(pa.schema([("a", kind)])) as writer:
+        for start in range(0, 1_000, 100):
+            writer.write(pa.record_batch({"a": pa.array(wanted[start : start + 100]).dictionary_encode().cast(kind)}))
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        assert [row[0] for row in connection.sql("SELECT a::VARCHAR FROM data").fetchall()] == wanted
+
+
+LOCK = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+
+
+def test_a_locked_file_is_said_to_be_locked(database):
+    other = subprocess.Popen(
+        [sys.executable, "-c", LOCK, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(DataError, match=r"the file is locked.*close it"):
+            DuckDBSource("FROM persons", database)
+        with pytest.raises(ReleaseError, match="the file is locked"), into_duckdb(database, "x")(survey().schema):
+            pass
+        other.stdin.close()

@@ -100,6 +100,41 @@ def test_schema_drift_names_every_file_and_column(parts):
     ]
 
 
+@pytest.mark.parametrize("hidden", ["_temporary/0", ".staging", "2024/_temporary/0/task"])
+def test_what_a_pattern_finds_in_hidden_folders_is_left_out(parts, hidden):
+    (parts / hidden).mkdir(parents=True)
+    pq.write_table(survey(), parts / hidden / "p.parquet")
+    pq.write_table(survey(), parts / "_part.parquet")
+    assert formats.read(parts / "**" / "*.parquet").num_rows == ROWS
+    assert formats.read(parts.parent / "sur*" / "**" / "*.parquet").num_rows == ROWS
+
+
+def test_a_folder_that_is_named_may_be_called_anything(tmp_path):
+    (tmp_path / "_data" / "region=1").mkdir(parents=True)
+    pq.write_table(survey(), tmp_path / "_data" / "region=1" / "p.parquet")
+    assert formats.read(tmp_path / "_data" / "region=1" / "*.parquet").num_rows == ROWS
+    assert formats.read(tmp_path / "_data" / "region=1").num_rows == ROWS
+
+
+def test_columns_in_the_names_of_folders_are_not_left_out_in_silence(tmp_path):
+    for region in "12":
+        (tmp_path / f"region={region}" / "sex=F").mkdir(parents=True)
+        pq.write_table(survey(), tmp_path / f"region={region}" / "sex=F" / "p.parquet")
+    with pytest.raises(DataError, match="column 'region' is in the names of folders only") as caught:
+        formats.read(tmp_path / "**" / "*.parquet")
+    assert len(caught.value.problems) == 1  # sex is in the files: these count
+    source = formats.read(tmp_path / "region=1" / "*" / "*.parquet")
+    assert (LocalEngine().count(source, BOOK, ["sex"]).counts > 0).all()
+
+
+def test_text_is_one_schema_written_as_a_dictionary_or_not(parts):
+    plain = survey().set_column(1, "sex", survey()["sex"].cast(pa.string()))
+    plain = plain.set_column(3, "area", plain["area"].dictionary_encode())
+    pq.write_table(plain.slice(200, 1), parts / "region-1.parquet")
+    found = perturbed(LocalEngine(batch_rows=64), formats.read(parts, BOOK))
+    assert found.to_pylist() == perturbed(LocalEngine()).to_pylist()
+
+
 def test_folders_that_cannot_be_meant(parts, tmp_path):
     (parts / "notes.csv").write_text("a\n1\n")
     (tmp_path / "empty").mkdir()
@@ -184,12 +219,40 @@ def test_a_journal_serves_one_run_only(tmp_path):
             LocalEngine(resume=tmp_path / "work").perturb(
                 Memory(table), mechanism(), key, Collector(), columns=RELEASED
             )
-    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").mkdir(0o700)
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(UsageError, match="not empty"):
         perturbed(LocalEngine(resume=tmp_path / "mine"))
     with pytest.raises(ReleaseError, match="journal of the run failed"):
         perturbed(LocalEngine(resume=tmp_path / "no such" / "work"))
+
+
+def test_the_journal_is_for_its_owner(tmp_path):
+    perturbed(LocalEngine(resume=tmp_path / "work"))
+    (tmp_path / "mine").mkdir(0o700)
+    perturbed(LocalEngine(resume=tmp_path / "mine"))
+    files = [*(tmp_path / "work").iterdir(), *(tmp_path / "mine").iterdir()]
+    assert len(files) == 4
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    for mode in (0o755, 0o750, 0o701):
+        (tmp_path / "mine").chmod(mode)
+        with pytest.raises(UsageError, match=r"can be read by others.*chmod 700"):
+            perturbed(LocalEngine(resume=tmp_path / "mine"))
+
+
+@pytest.mark.parametrize("held", [b"", b'{"run": "ab', b"\xff\xfe", b"[" * 100_000])
+def test_a_note_that_was_cut_off_gives_a_sentence(tmp_path, held):
+    perturbed(LocalEngine(resume=tmp_path / "work"))
+    (tmp_path / "work" / "run.json").write_bytes(held)
+    with pytest.raises(ReleaseError, match=r"run\.json is damaged\. Next: remove the folder"):
+        perturbed(LocalEngine(resume=tmp_path / "work"))
+
+
+def test_a_run_that_was_killed_before_its_note_was_whole_starts_anew(tmp_path):
+    (tmp_path / "work").mkdir(0o700)
+    (tmp_path / "work" / "run.partial").write_bytes(b'{"ru')
+    perturbed(LocalEngine(resume=tmp_path / "work"))
+    assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["000000.arrow", "run.json"]
 
 
 def test_a_damaged_journal_is_refused(tmp_path):

@@ -78,6 +78,79 @@ def test_without_a_key_the_query_must_order_the_records(uri):
         engine.perturb(PostgresSource.table(uri, "persons"), law, KEY, Collector())
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT * FROM persons ORDER BY sex", "SELECT * FROM persons ORDER BY random()",
+     "SELECT * FROM persons ORDER BY age, ill",
+     "SELECT *, 'order by id' AS x FROM persons", "SELECT * /* order by id */ FROM persons", "TABLE persons"],
+)  # fmt: skip
+def test_ties_need_a_record_key(uri, query):
+    source = PostgresSource(uri, query)
+    assert not source.ordered
+    with pytest.raises(UsageError, match=r"no order of their own.*leaves no ties"):
+        LocalEngine().content(source, mechanism(), KEY)
+    LocalEngine().content(source, mechanism(), KEY, record_key="id")
+
+
+def test_an_order_without_ties_outlives_an_update(uri):
+    """An UPDATE of another column moves records in the table: they keep their numbers, and their content."""
+    execute(uri, "CREATE TABLE moved AS TABLE persons")
+    source = PostgresSource(uri, 'SELECT * FROM moved ORDER BY sex, "id" DESC')
+    assert source.ordered
+    before, rows = LocalEngine().content(source, mechanism(), KEY), next(source.batches(["id"])).to_pylist()
+    execute(uri, "UPDATE moved SET weight = weight + 1 WHERE id % 2 = 0")
+    assert next(source.batches(["id"])).to_pylist() == rows
+    assert LocalEngine().content(source, mechanism(), KEY) == before
+    table = PostgresSource(uri, "TABLE moved")
+    assert (
+        next(table.batches(["id"])).to_pylist()
+        != next(PostgresSource(uri, "TABLE persons").batches(["id"])).to_pylist()
+    )
+
+
+@pytest.mark.parametrize(
+    "made", ["(random() * 1e15)::bigint", "gen_random_uuid()::text", "clock_timestamp()::text || id"]
+)
+def test_a_record_key_that_changes_between_two_readings_is_refused(uri, made):
+    source = PostgresSource(uri, f"SELECT {made} AS id, sex, age, area, ill, weight, note FROM persons")
+    with pytest.raises(DataError, match="not the same at two readings"):
+        LocalEngine().perturb(source, mechanism(), KEY, Collector(), record_key="id")
+
+
+def test_passwords_stay_out_of_every_message(uri):
+    host, port = uri.split("@")[1].split("/")[0].split(":")
+    for address in (
+        f"host={host} port={port} user=nobody password=s3cretPW dbname=postgres",
+        f"postgresql://nobody:s3cretPW@{host}:{port}/postgres",
+        f"postgresql://nobody:s3cr@tPW@{host}:{port}/postgres",
+        f"postgresql://nobody:se[cret@{host}:{port}/postgres",
+        f"postgresql://nobody:s3cretPW@{host}:{port}/postgres?sslmode=require",
+        f"postgresql://{host}:1/postgres?user=nobody&password=s3cretPW",
+    ):
+        for use in (
+            lambda a: PostgresSource(a, "SELECT 1"),
+            lambda a: into_postgres(a, "t")(survey().schema).__enter__(),
+        ):
+            with pytest.raises((DataError, ReleaseError)) as caught:
+                use(address)
+            assert not any(part in str(caught.value) for part in ("s3cr", "cret", "PW", "nobody"))
+
+
+def test_failures_are_told_apart(uri):
+    execute(uri, "CREATE TABLE numbers AS SELECT 1 AS a, 2.5::numeric AS w")
+    for address, said in (
+        (uri.replace("curator", "nobody"), "refuses this user"),
+        (f"{uri}?sslmode=require", "SSL failed"),
+        (uri.replace("/postgres", "/nothing"), "no such database"),
+    ):
+        with pytest.raises(DataError, match=said):
+            PostgresSource(address, "SELECT 1")
+    with pytest.raises(DataError, match='"w"::float8 for a weight'):
+        PostgresSource(uri, "TABLE numbers")
+    with pytest.raises(ReleaseError, match="the table exists, or another job is making it"):
+        into_postgres(uri, "persons")(survey().schema).__enter__()
+
+
 def test_an_error_of_the_data_rolls_back(uri):
     bad = survey().set_column(2, "age", pa.array([10] * (ROWS - 1) + [11]))
     with pytest.raises(DataError, match="not in the codebook"):

@@ -40,6 +40,7 @@ def plan(tmp_path: Path) -> Path:
 
 def protect(plan: Path, name: str, *options: str) -> Path:
     (plan.parent / "key").write_text(KEY.hex())
+    (plan.parent / "key").chmod(0o600)
     out = plan.parent / name
     given = ["protect", "--plan", str(plan), "--out", str(out), "--key-file", str(plan.parent / "key"), *options]
     done = CliRunner().invoke(main, given)

@@ -110,6 +110,69 @@ def test_a_job_that_spark_refuses_shows_no_record(session):
     assert "secret" not in str(caught.value)
 
 
+def plain(session):
+    return session.createDataFrame(survey().set_column(1, "sex", survey()["sex"].cast(pa.string())))
+
+
+@pytest.mark.parametrize("made", ["monotonically_increasing_id()", "CAST(rand() * 1e15 AS BIGINT)", "uuid()"])
+def test_a_record_key_that_a_second_evaluation_changes_is_refused(session, made):
+    from pyspark.sql import functions as F
+
+    source = SparkSource(plain(session).withColumn("id", F.expr(made)))
+    for call in (
+        lambda: SparkEngine(session).content(source, mechanism(), KEY, record_key="id"),
+        lambda: SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id"),
+    ):
+        with pytest.raises(UsageError, match=r"record key 'id' may change.*rand, uuid.*write the frame"):
+            call()
+
+
+def test_true_values_that_a_second_evaluation_changes_are_refused(session):
+    from pyspark.sql import functions as F
+
+    source = SparkSource(plain(session).withColumn("ill", F.expr("rand() > 0.5")))
+    law = mechanism(joint=True)
+    with pytest.raises(UsageError, match="what is perturbed may change"):
+        SparkEngine(session).perturb(source, law, KEY, Collector(), record_key="id")
+    assert SparkEngine(session).content(source, mechanism(), KEY, record_key="id").records == ROWS  # reads no ill
+
+
+def test_a_frame_that_hides_what_changes_is_refused_when_it_does(session):
+    """The plan of an external function does not tell: what is drawn for is compared with what was digested."""
+    from pyspark.sql import functions as F
+
+    changing = F.udf(lambda key: key * 1_000 + int.from_bytes(os.urandom(1), "little"), "long")
+    source = SparkSource(plain(session).withColumn("id", changing("id")))
+    with pytest.raises(DataError, match="not the same at two readings"):
+        SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id")
+
+
+def test_a_column_without_an_entry_is_not_left_out_in_silence(session):
+    from pyspark.sql import functions as F
+
+    source = SparkSource(plain(session).withColumn("income", F.lit(1)))
+    with pytest.raises(UsageError, match="'income' of the data has no entry in the codebook"):
+        SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id")
+    named = Collector()
+    SparkEngine(session).perturb(source, mechanism(), KEY, named, record_key="id", columns=["sex", "age"])
+    assert named.table is not None
+
+
+def test_names_of_folders_say_nothing_about_records(session, tmp_path):
+    for sex in "FM":
+        (tmp_path / f"sex={sex}").mkdir()
+        pq.write_table(survey(), tmp_path / f"sex={sex}" / "p.parquet")
+    found = SparkEngine(session).count(formats.read(tmp_path / "*" / "p.parquet"), BOOK, ["sex"])
+    assert (found.counts == 2 * LocalEngine().count(Memory(survey()), BOOK, ["sex"]).counts).all()
+
+
+def test_spark_connect_can_only_count():
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    frame = type("DataFrame", (), {"sparkSession": connected})()
+    with pytest.raises(UsageError, match=r"Spark Connect session can only count.*on the driver"):
+        list(SparkSource(frame).batches())
+
+
 def test_settings_of_the_session_are_put_back(session):
     session.conf.set("spark.sql.session.timeZone", "Europe/Vienna")
     perturbed(SparkEngine(session), record_key="id")

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shutil
 import subprocess
 
 import numpy as np
@@ -11,13 +10,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from postrand import estimate
+from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError
 from postrand.estimate.export import r_files
 from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism, weights_form
 from postrand.report.html import _r as r_code
+from postrand.report.html import _r_large
 
 BOOK = Codebook(
     (
@@ -61,6 +61,11 @@ def frame():
     )
 
 
+def run_r(folder, script):
+    done = subprocess.run(["Rscript", "-e", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_matrices_are_read_back_exactly():
     files = r_files(MECHANISM)
     assert list(files) == ["postrand.R", "r_categories.csv", "r_matrix_1.csv", "r_matrix_2.csv"]
@@ -73,7 +78,7 @@ def test_matrices_are_read_back_exactly():
         r_files(Mechanism({"ill": randomised_response(2, 1.0)}))
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed: install r-base-core to run this test")
+@pytest.mark.r
 @pytest.mark.parametrize("variables", [["sex"], ["region", "sex", "age"], ["age", "ill"]])
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_base_r_reproduces_the_table(tmp_path, variables, weights):
@@ -87,8 +92,7 @@ def test_base_r_reproduces_the_table(tmp_path, variables, weights):
         out <- postrand_table(data, c({names}), postrand_read("."), weights = {"NULL" if weights is None else '"w"'})
         writeLines(sprintf("%.17g %.17g", out$estimate, out$standard_error), "out.txt")
     """
-    done = subprocess.run(["Rscript", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_r(tmp_path, script)
     value, error = np.loadtxt(tmp_path / "out.txt").T
     found = estimate.table(frame(), variables, MECHANISM, weights=weights)
     np.testing.assert_allclose(value, found.value.ravel(), atol=1e-12)
@@ -121,7 +125,7 @@ def off_diagonal():
 LAWS = {"diagonal": off_diagonal(), "usual": near(), "rows": Mechanism({"ill": randomised_response(2, 1.0)}, BOOK)}
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed: install r-base-core to run this test")
+@pytest.mark.r
 @pytest.mark.parametrize("form", LAWS)
 def test_the_r_code_of_a_report_reads_every_form_of_a_law(tmp_path, form):
     mechanism = LAWS[form]
@@ -130,16 +134,14 @@ def test_the_r_code_of_a_report_reads_every_form_of_a_law(tmp_path, form):
     codes = np.random.default_rng(3).integers(0, 70, 5000) ** 2 // 70
     areas = pa.table({"area": [AREAS["area"].categories[k] for k in codes]})
     pacsv.write_csv(areas, tmp_path / "data.csv")
-    script = r_code(mechanism, "data.csv").replace("path/to/release", ".")
+    script = "\n".join(['folder <- "."', *_r_large(mechanism)])
     if form == "rows":  # the released column of this example is not at hand: the matrix alone is read
-        script = script[: script.index("data <-")]
+        script = script[: script.index("values <-")]
+    script = 'data <- read.csv("data.csv", colClasses = "character")\n' + script
     script += '\nwriteLines(sprintf("%.17g", as.vector(t(M))), "law.txt")\n'
     if form == "diagonal":
         script += 'writeLines(sprintf("%.17g %.17g", estimate, sqrt(diag(covariance))), "out.txt")\n'
-    done = subprocess.run(["Rscript", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    if "jsonlite" in done.stderr:
-        pytest.skip("the R package jsonlite is not installed: install r-cran-jsonlite to run this test")
-    assert done.returncode == 0, done.stderr
+    run_r(tmp_path, script)
     matrix = mechanism.blocks[0].matrix
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "law.txt"), matrix.array.ravel())
     if form == "diagonal":
@@ -147,3 +149,92 @@ def test_the_r_code_of_a_report_reads_every_form_of_a_law(tmp_path, form):
         found = estimate.proportions(areas, "area", mechanism)
         np.testing.assert_allclose(value, found.value, atol=1e-12)
         np.testing.assert_allclose(error, found.standard_error, rtol=1e-3)  # of λλᵀ, over n - 1
+
+
+CODED = Codebook(
+    (
+        Variable("region", role="key", categories=(1, 2, 99), labels=("north", "south", "refused"), type="int64"),
+        Variable("sex", role="key", categories=("F", "É"), missing="category"),
+        Variable("why", role="sensitive", categories=("1", "2", ".a"), labels=("one", "two", "no answer")),
+        Variable("w", role="weight", type="double"),
+    )
+)
+CODED_LAW = Mechanism(
+    {"region": randomised_response(3, 1.0), "sex": randomised_response(3, 1.5), "why": randomised_response(3, 2.0)},
+    CODED,
+)
+
+
+def coded():
+    """Released records with codes for "no answer": SPSS declares 99 missing, Stata has the letter .a."""
+    rng = np.random.default_rng(4)
+    columns = {
+        "region": pa.array([(1, 2, 99)[i] for i in rng.integers(0, 3, 400)]),
+        "sex": pa.array([("F", "É", None)[i] for i in rng.integers(0, 3, 400)]),
+        "why": pa.array([("1", "2", ".a")[i] for i in rng.integers(0, 3, 400)]),
+        "w": pa.array(rng.integers(1, 9, 400) / 4),
+    }
+    said = {"region": {"missing_codes": '["99"]', "value_labels": '{"1": "north", "99": "refused"}'}}
+    said["why"] = {"lettered_missing": "yes", "missing_codes": '[".a"]'}
+    fields = [pa.field(name, column.type, metadata=said.get(name)) for name, column in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+READ_BY_R = ["data.csv", "data.sav", "data.zsav", "data.dta", "data.xpt", "data/part-00001.csv", "data/part-00001.sav"]
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("name", READ_BY_R)
+def test_the_report_s_r_code_reads_every_format_codes_for_no_answer_included(tmp_path, name):
+    for file, text in r_files(CODED_LAW).items():
+        (tmp_path / file).write_text(text, "utf-8")
+    table, folder = coded(), "/" in name
+    if not name.endswith(".dta"):  # only Stata has letters for missing values
+        table = table.set_column(2, pa.field("why", pa.string()), table["why"])
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    cuts = {name: (0, 150), name.replace("00001", "00002"): (150, 250)} if folder else {name: (0, 400)}
+    for file, (start, rows) in cuts.items():
+        with formats.open_writer(tmp_path / file, table.schema) as writer:
+            for batch in table.slice(start, rows).to_batches():
+                writer.write(batch)
+    code = r_code(CODED_LAW, name.partition("/")[0]).replace("path/to/release", ".").split("\n")
+    assert [line.partition("(")[0] for line in code[-3:]] == ["postrand_table"] * 3
+    code += ['postrand_table(data, "why", release, weights = as.numeric(data$w))']
+    code[-4:] = [f"out{n} <- {line}" for n, line in enumerate(code[-4:])]
+    show = 'writeLines(sprintf("%.17g %.17g", out{0}$estimate, out{0}$standard_error), "out{0}.txt")'
+    run_r(tmp_path, "\n".join([*code, *(show.format(n) for n in range(4))]))
+    asked = ((["region"], None), (["region", "sex"], None), (["region"], "w"), (["why"], "w"))
+    for n, (variables, weights) in enumerate(asked):
+        value, error = np.loadtxt(tmp_path / f"out{n}.txt").T
+        found = estimate.table(coded(), variables, CODED_LAW, weights=weights)
+        np.testing.assert_allclose(value, found.value.ravel(), atol=1e-12)
+        np.testing.assert_allclose(error, found.standard_error.ravel(), atol=1e-12)
+
+
+@pytest.mark.r
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('postrand_table(data, "sex", release, weights = 1:3)', "one number for each record"),
+        ('postrand_table(data, "sex", release, weights = "none")', "no column 'none'"),
+        ('postrand_data(".", "data.parquet")', "no data at"),
+        (
+            'file.create("data.parquet"); postrand_data(".", "data.parquet")',
+            "install the R package arrow or nanoparquet",
+        ),
+        ('postrand_data("..")', "there is not one of it"),
+    ],
+)
+def test_the_r_script_says_what_is_wrong(tmp_path, script, said):
+    (tmp_path / "in").mkdir()
+    for file, text in r_files(CODED_LAW).items():
+        (tmp_path / "in" / file).write_text(text, "utf-8")
+    pacsv.write_csv(coded(), tmp_path / "in" / "data.csv")
+    ready = 'source("postrand.R", encoding = "UTF-8"); release <- postrand_read("."); data <- postrand_data(".");'
+    bare = 'assignInNamespace("requireNamespace", function(...) FALSE, "base");'
+    done = subprocess.run(
+        ["Rscript", "-e", bare + ready + script], cwd=tmp_path / "in", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "subscript" not in done.stderr

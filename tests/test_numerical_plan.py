@@ -90,6 +90,7 @@ def folder(tmp_path):
 def protect(folder, out="out"):
     key = folder / "key"
     key.write_text(KEY.secret.hex())
+    key.chmod(0o600)
     return answer("protect", "--plan", folder / "plan.toml", "--out", folder / out, "--key-file", key)
 
 

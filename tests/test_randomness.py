@@ -112,6 +112,7 @@ def test_small_counts_of_duplicates_are_not_shown():
 )
 def test_a_key_file_holds_bytes_or_digits(tmp_path, held):
     (tmp_path / "key").write_bytes(held)
+    (tmp_path / "key").chmod(0o600)
     found = ReleaseKey.from_file(tmp_path / "key")
     assert found.secret == (held if len(held) == 32 else bytes.fromhex(held.decode()))
     assert found.is_private
@@ -135,6 +136,7 @@ def test_a_key_file_holds_bytes_or_digits(tmp_path, held):
 )
 def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held):
     (tmp_path / "key").write_bytes(held)
+    (tmp_path / "key").chmod(0o600)
     with pytest.raises(UsageError, match="not well formed; wanted 32 bytes, or 64 hexadecimal digits") as caught:
         ReleaseKey.from_file(tmp_path / "key")
     shown = str(caught.value) + repr(caught.value.__cause__)
@@ -144,5 +146,6 @@ def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held
 @pytest.mark.parametrize("name", [".", "none", "key/below", "n" * 300, "\0", "/dev/zero"])
 def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name):
     (tmp_path / "key").write_bytes(b"ab" * 32)
+    (tmp_path / "key").chmod(0o600)
     with pytest.raises(UsageError, match="release key"):
         ReleaseKey.from_file(tmp_path / name)

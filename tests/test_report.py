@@ -109,7 +109,7 @@ def test_the_page_is_whole_and_says_what_it_must(html: str) -> None:
         "tuned on the confidential frequencies",
         "jointly with hours",
         "pr.estimate.proportions(frame,",
-        "jsonlite::fromJSON",
+        "postrand_table(data,",
         "postrand verify",
         LAW.digest(),
         f"{RECORDS:,}",
@@ -196,7 +196,7 @@ def test_every_name_is_escaped() -> None:
 def test_names_cannot_leave_their_place_in_the_code() -> None:
     law = one(randomised_response(2, 1.0), 'a"]); system("ls") #')
     lines = Page(page_of(law, summary_of(law))).text
-    assert r'data[["a\"]); system(\"ls\") #"]]' in lines
+    assert r'postrand_table(data, "a\"]); system(\"ls\") #", release)' in lines
     assert text.one_line("a\nb\u2028c") == "a b c"
 
 
@@ -435,7 +435,11 @@ def test_every_interval_is_drawn_inside_its_row(pairs: list[tuple[float, float]]
 def test_a_verified_release_says_the_same_in_every_format(tmp_path: Path) -> None:
     law = Mechanism([Block(("x",), randomised_response(2, 1.0))], one(randomised_response(2, 1.0)).codebook)
     table = pa.table({"x": ["c0", "c1"] * 50})
-    for suffix, words in ((".csv", "read.csv"), (".parquet", "read_parquet"), (".arrow", "read_feather")):
+    for suffix, words in (
+        (".csv", "In R (4.0 or later, no package)"),
+        (".parquet", "In R (4.0 or later; package arrow or nanoparquet)"),
+        (".arrow", "In R (4.0 or later; package arrow)"),
+    ):
         made = make(
             tmp_path / suffix[1:], mechanism=law, claims=(), data_writer=writer_of(table), data_name=f"data{suffix}"
         )

@@ -6,7 +6,6 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import warnings
@@ -17,8 +16,10 @@ from typing import Any
 import click
 
 from postrand import __version__
+from postrand.address import hidden
 from postrand.cli_estimate import answer, estimate_options
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
+from postrand.output import as_json_text, write_anything
 from postrand.stopping import Stopped, stoppable
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
@@ -34,6 +35,8 @@ class _Path(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value or "\0" in value):
             self.fail("an empty name, or one that no file can have", param, ctx)
+        if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
+            self.fail("this looks like an address, not like the name of a file", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -73,6 +76,7 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
+            write_anything()
             with stoppable(), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
@@ -80,14 +84,14 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
-                _say(json.dumps({"error": kind, "problems": list(error.problems)}, indent=2, ensure_ascii=False))
+                _say(as_json_text({"error": kind, "problems": list(error.problems)}))
             else:
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
             raise SystemExit(stopped.code) from None
-        _say(json.dumps(data, indent=2, ensure_ascii=False) if as_json else "\n".join(map(printable, text.split("\n"))))
+        _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
 
     return wrapped
 
@@ -422,8 +426,10 @@ def report(directory: Path, out: Path | None) -> Result:
 
     The page is a function of the release's other files; without --out it takes its place there again.
     """
-    from postrand.release import rebuild_report
+    from postrand.release import check_digests, rebuild_report
+    from postrand.release.bundle import REPORT
 
+    check_digests(directory, leave_out=[REPORT])
     path = rebuild_report(directory, out)
     return {"report": str(path)}, f"report: {path}"
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
+from postrand.address import hidden
+
 _LONGEST = 400
 """Characters of a value that a message shows."""
 
@@ -79,12 +81,14 @@ class EstimationError(PostrandError):
 def sentence(what: str, *, where: str = "", got: object = None, wanted: object = None, fix: str = "") -> str:
     """Return one message in the house form: where, what, got, wanted, next step.
 
+    An address in ``where`` or ``got`` is not shown: it may hold a password.
+
     >>> sentence("epsilon is not positive", where="plan.toml [privacy]", got=-1, wanted="> 0", fix="set epsilon = 1.0")
     'plan.toml [privacy]: epsilon is not positive; got -1; wanted > 0. Next: set epsilon = 1.0.'
     """
-    text = f"{where}: {what}" if where else what
+    text = f"{hidden(where)}: {what}" if where else what
     if got is not None:
-        text += f"; got {shown(got)}"
+        text += f"; got {hidden(shown(got))}"
     if wanted is not None:
         text += f"; wanted {wanted}"
     text = text if text.endswith(".") else text + "."

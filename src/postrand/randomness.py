@@ -14,7 +14,10 @@ never share noise, and one AES block serves two blocks of the mechanism.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+import stat
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,10 @@ _SALT = b"postrand/1"
 _AES_BLOCK = 16
 SMALLEST_SHOWN_COUNT = 5
 """Counts of records below this are not shown in messages."""
+
+
+class KeyFileWarning(UserWarning):
+    """Say that people other than its owner can read a file with a release key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,8 @@ class ReleaseKey:
     def from_file(cls, path: str | Path) -> ReleaseKey:
         """Return the key that a file holds: 32 bytes, or 64 hexadecimal digits with or without a line end.
 
+        Warns (``KeyFileWarning``) where others than the file's owner can read or change it.
+
         Raises
         ------
         UsageError
@@ -88,16 +97,21 @@ class ReleaseKey:
         try:
             with Path(path).open("rb") as file:
                 held = file.read(_LONGEST_KEY)
+                shared = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
         except (OSError, ValueError) as error:
             got = getattr(error, "strerror", None) or "no name of a file"
             raise UsageError(sentence("the release key cannot be read", where=str(path), got=got)) from None
-        if len(held) == KEY_BYTES and not held.isascii():
-            return cls(held)
         try:
-            return cls.from_hex(held.decode("ascii"))
+            raw = len(held) == KEY_BYTES and not held.isascii()
+            key = cls(held) if raw else cls.from_hex(held.decode("ascii"))
         except (UnicodeDecodeError, UsageError):
-            fix = "write one with: head -c 32 /dev/urandom > key"
+            fix = "write one with: (umask 077; head -c 32 /dev/urandom > key)"
             raise UsageError(_wrong_key(where=f"key file {Path(path).name!r}", fix=fix)) from None
+        if shared:
+            what = "others can read this file, and with it undo the release"
+            text = sentence(what, where=f"key file {Path(path).name!r}", fix=f"chmod 600 {Path(path).name}")
+            warnings.warn(text, KeyFileWarning, stacklevel=2)
+        return key
 
     @classmethod
     def from_seed(cls, seed: int) -> ReleaseKey:

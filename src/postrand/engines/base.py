@@ -179,6 +179,15 @@ def check_columns(
         for n in names
         if n not in codebook
     ]
+    if columns is None:  # where the columns are named, leaving others out is meant
+        problems += [
+            sentence(
+                f"column {n!r} of the data has no entry in the codebook, and so no role",
+                fix="add it to the codebook (role 'drop' leaves it out), or say which columns to release",
+            )
+            for n in source.schema.names
+            if n not in codebook
+        ]
     if not names:
         problems.append(sentence("no column is released", fix="give a variable the role key, sensitive or other"))
     raise_all(UsageError, problems)
@@ -191,7 +200,11 @@ def check_inputs(source: Source, columns: Sequence[str], record_key: str | None)
     """Raise UsageError where records cannot be told apart twice, and DataError with every column that is missing."""
     if record_key is None and not getattr(source, "ordered", True):
         what = "the records have no order of their own, and no record key: they cannot be told apart twice"
-        raise UsageError(sentence(what, fix="name a record key, or put the query in order"))
+        raise UsageError(
+            sentence(
+                what, fix="name a record key, or end the query with an ORDER BY of its columns that leaves no ties"
+            )
+        )
     known = source.schema.names
     raise_all(
         DataError, [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in columns if n not in known]

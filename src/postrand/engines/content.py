@@ -73,7 +73,9 @@ class Content:
         """Raise DataError unless the perturbed values of the other content are the same."""
         if (self.records, self.cells) != (other.records, other.cells):
             what = "the records are not the same at two readings"
-            fix = "release a file or table that nobody changes, or a query with a fixed order and record key"
+            fix = (
+                "release a file or table that nobody changes, by a record key that it holds (not random(), uuid(), ...)"
+            )
             raise DataError(sentence(what, fix=fix))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import queue
+import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +16,18 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink
 from postrand.engines.content import Content
-from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, quoted, table_of, weight_sql
+from postrand.engines.grouped import (
+    TOTAL,
+    WRONG,
+    check_weight,
+    countable,
+    order_of,
+    order_sql,
+    quoted,
+    table_of,
+    ties_sql,
+    weight_sql,
+)
 from postrand.engines.local import LocalEngine
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
 from postrand.formats import PartsSource, Source
@@ -25,6 +39,10 @@ from postrand.randomness import ReleaseKey
 from postrand.table import ContingencyTable
 
 _VIEW = "postrand_records"
+_PLAIN = re.compile(
+    r"""\s*(?:SELECT\s+\*\s+)?FROM\s+(?:'(?P<file>(?:[^']|'')+)'|"(?P<quoted>(?:[^"]|"")+)"|(?P<name>[a-z_]\w*))\s*""",
+    re.IGNORECASE,
+)
 _TABLES = """
 SELECT table_name FROM duckdb_tables()
 UNION SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1
@@ -39,12 +57,13 @@ class DuckDBSource:
     ----------
     query
         ``SELECT`` or ``FROM ...``: ``FROM persons``, ``FROM 'survey.json'``. Without a record key, records are numbered
-        in its order, which must then be the same each time: that of a table or file is, a join's or group-by's is not.
+        in its order. Only a whole table (not a view), a single file, and a query that ends with an ``ORDER BY`` of its
+        columns that leaves no ties have one; anything else is refused then. An UPDATE may move records of a table.
     database
         The file; None for a query over other files.
     """
 
-    query: str
+    query: str = field(repr=False)
     database: Path | None = None
     schema: pa.Schema = field(init=False)
     num_rows: int = field(init=False)
@@ -73,12 +92,26 @@ class DuckDBSource:
         check_schema(source.schema, database, codebook)
         return source
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the records come in one order each time; the database is asked about tables and ties."""
+        order, plain = order_of(self.query, self.schema.names), _PLAIN.fullmatch(self.query)
+        with self.connected() as (connection, relation):
+            if order:
+                return not connection.sql(ties_sql(relation, order)).fetchall()[0][0]
+            if plain and plain["file"]:
+                return Path(plain["file"].replace("''", "'")).is_file()
+            found = "SELECT lower(table_name) FROM duckdb_tables()"
+            name = (plain["name"] or plain["quoted"].replace('""', '"')).lower() if plain else None
+            return name is not None and (name,) in connection.sql(found).fetchall()
+
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.database or Path("query"))
         listed = ", ".join(map(quoted, names))
         with self.connected() as (connection, relation):
-            reader = connection.sql(f"SELECT {listed} FROM ({relation})").to_arrow_reader(max(batch_size, 1))
+            order = order_sql(order_of(self.query, self.schema.names))
+            reader = connection.sql(f"SELECT {listed} FROM ({relation}){order}").to_arrow_reader(max(batch_size, 1))
             for batch in reader:
                 yield from bounded(batch, batch_size)
 
@@ -104,14 +137,18 @@ def into_duckdb(database: Path, table: str = "data") -> Sink:
     """
 
     @contextmanager
-    def opened(schema: pa.Schema) -> Iterator[_Inserter]:
+    def opened(schema: pa.Schema) -> Iterator[_Feed]:
         existed = database.exists()
         try:
             with _explained(str(database), ReleaseError), _connection(database, writable=True) as connection:
                 connection.begin()
-                connection.register(_VIEW, schema.empty_table())
-                connection.execute(f"CREATE TABLE {quoted(table)} AS FROM {_VIEW}")
-                yield _Inserter(connection, table, schema)
+                feed = _Feed(connection, table, schema)
+                try:
+                    yield feed
+                except BaseException:
+                    feed.close(complete=False)
+                    raise
+                feed.close(complete=True)
                 connection.commit()
         except BaseException:
             if not existed:
@@ -121,15 +158,50 @@ def into_duckdb(database: Path, table: str = "data") -> Sink:
     return opened
 
 
-@dataclass(frozen=True, slots=True)
-class _Inserter:
-    connection: Any
-    table: str
-    schema: pa.Schema
+class _Abandoned(Exception):
+    pass
+
+
+class _Feed:
+    """Feed one ``CREATE TABLE AS``, which runs in a thread of its own: memory stays bounded, however many records."""
+
+    def __init__(self, connection: Any, table: str, schema: pa.Schema) -> None:
+        self._schema, self._failed = schema, list[BaseException]()
+        self._waiting: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(maxsize=2)
+        connection.register(_VIEW, pa.RecordBatchReader.from_batches(schema, self._batches()))
+        self._thread = threading.Thread(target=self._run, args=(connection, table), daemon=True)
+        self._thread.start()
+
+    def _run(self, connection: Any, table: str) -> None:
+        try:
+            connection.execute(f"CREATE TABLE {quoted(table)} AS FROM {_VIEW}")
+        except BaseException as error:
+            self._failed.append(error)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._waiting.get()) is not None:
+            if isinstance(batch, BaseException):
+                raise batch
+            yield batch
+
+    def _put(self, item: pa.RecordBatch | BaseException | None) -> None:
+        while self._thread.is_alive():
+            try:
+                return self._waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.connection.register(_VIEW, pa.Table.from_batches([conform(batch, self.schema)]))
-        self.connection.execute(f"INSERT INTO {quoted(self.table)} FROM {_VIEW}")
+        self._put(conform(batch, self._schema))
+        if self._failed:
+            raise self._failed[0]
+
+    def close(self, *, complete: bool) -> None:
+        """End the statement; what it met is raised, unless the records are not complete: then nothing is kept."""
+        self._put(None if complete else _Abandoned())
+        self._thread.join()
+        if complete and self._failed:
+            raise self._failed[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +292,9 @@ class DuckDBEngine:
             if len(files) == len(parts):
                 listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
                 with _explained(", ".join(file.name for file in files[:3])):
-                    yield connection, f"FROM read_parquet([{listed}])"
+                    # As locally: columns by name, and what a file holds is in it, whatever its folder is called.
+                    options = "hive_partitioning = false, union_by_name = true"
+                    yield connection, f"FROM read_parquet([{listed}], {options})"
                 return
             batches = source.batches(columns)
             if (first := next(batches, None)) is None:
@@ -245,9 +319,12 @@ def _connection(database: Path | None, writable: bool = False) -> AbstractContex
     connect: Callable[..., AbstractContextManager[Any]] = duckdb.connect
     try:
         return connect(":memory:" if database is None else str(database), read_only=read_only, config=config)
-    except duckdb.Error:
+    except duckdb.Error as error:
         kind = ReleaseError if writable else DataError
-        raise kind(sentence("not a DuckDB file that can be opened", where=str(database))) from None
+        what, fix = "not a DuckDB file that can be opened", ""
+        if re.search("lock|different configuration|already (attached|open)", str(error), re.IGNORECASE):
+            what, fix = "the file is locked", "close it in the program that has it open, and run again"
+        raise kind(sentence(what, where=str(database), fix=fix)) from None
 
 
 @contextmanager

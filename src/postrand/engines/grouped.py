@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from postrand.table import ContingencyTable, tally
 TOTAL, WRONG = "\0total", "\0wrong"
 """Columns of the groups: their records or the sum of their weights, and the weights that are none."""
 NEGATIVE, MISSING = 1, 2
+_ITEM = r'("(?:[^"]|"")+"|[a-z_]\w*)((?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?)'
+_ORDER = re.compile(rf"\border\s+by\s+({_ITEM}(?:\s*,\s*{_ITEM})*)\s*$", re.IGNORECASE)
 
 
 def countable(codebook: Codebook, variables: Sequence[str]) -> list[Variable]:
@@ -94,6 +97,39 @@ def quoted(name: str) -> str:
     "a ""b"" c"
     """
     return '"{}"'.format(name.replace('"', '""'))
+
+
+def order_of(query: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the columns of the ``ORDER BY`` that a query ends with, each with its direction; empty for any other end.
+
+    A reading of text proves nothing: the caller asks the database whether the columns leave ties, and orders by them.
+
+    >>> order_of("SELECT * FROM persons ORDER BY region, ID desc", ["id", "region"])
+    {'region': '', 'id': ' DESC'}
+    >>> order_of("SELECT * FROM persons ORDER BY random()", ["id"])
+    {}
+    """
+    if (end := _ORDER.search(query)) is None:
+        return {}
+    held: dict[str, str] = {}
+    for word, direction in re.findall(_ITEM, end[1], re.IGNORECASE):
+        exact = word[1:-1].replace('""', '"') if word[0] == '"' else None
+        found = [n for n in names if (n == exact if exact is not None else n.lower() == word.lower())]
+        if len(found) != 1:
+            return {}
+        held.setdefault(found[0], " ".join(["", *direction.upper().split()]))
+    return held
+
+
+def order_sql(order: dict[str, str]) -> str:
+    """Return the clause of these columns, to be put behind a query; empty for none."""
+    return " ORDER BY " + ", ".join(quoted(n) + direction for n, direction in order.items()) if order else ""
+
+
+def ties_sql(relation: str, order: dict[str, str]) -> str:
+    """Return the query that tells whether two records are equal in all these columns (missing values are equal)."""
+    columns = ", ".join(map(quoted, order))
+    return f"SELECT EXISTS (SELECT 1 FROM ({relation}) AS records GROUP BY {columns} HAVING count(*) > 1)"
 
 
 def _in_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +33,13 @@ def journaled(
 ) -> Iterator[Released]:
     """Yield the released batches that ``folder`` holds of an earlier run, then ``fresh(records so far)``, kept as well.
 
-    The folder is readable by its owner only. It holds released codes in file order, which links them to the true
-    records: it is internal, and to be removed when the release is there. Without a folder nothing is kept.
+    Folder and files are for their owner only. They hold released codes in file order, which links them to the true
+    records: they are internal, and to be removed when the release is there. Without a folder nothing is kept.
 
     Raises
     ------
     UsageError
-        If the folder belongs to another run.
+        If the folder belongs to another run, or others can read it.
     ReleaseError
         If it cannot be written or read.
     """
@@ -76,12 +78,18 @@ def identity_of(source: Source, secret: bytes, choices: list[Any]) -> str:
 
 def _claim(folder: Path, identity: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        what, fix = "the folder can be read by others, and links true records to released ones", f"chmod 700 {folder}"
+        raise UsageError(sentence(what, where=str(folder), fix=fix))
+    for path in folder.glob("*.partial"):
+        path.unlink()
     note = folder / IDENTITY
     if not note.exists():
         if any(folder.iterdir()):
             raise UsageError(sentence("the folder is not empty", where=str(folder), fix="name a new one"))
-        note.write_text(json.dumps({"run": identity}))
-    elif json.loads(note.read_text()) != {"run": identity}:
+        with _complete(note) as file:
+            file.write(json.dumps({"run": identity}).encode())
+    elif _noted(note) != {"run": identity}:
         raise UsageError(
             sentence(
                 "the folder belongs to another run: source, plan or release key differ",
@@ -89,21 +97,42 @@ def _claim(folder: Path, identity: str) -> None:
                 fix="repeat the command as it was, or remove the folder to start anew",
             )
         )
-    for path in folder.glob("*.partial"):
-        path.unlink()
 
 
-def _store(path: Path, items: list[Released]) -> None:
-    """Write one file; its name appears when it is complete on the disk."""
-    batches = [batch if words is None else _with_words(batch, words) for batch, words in items]
+def _noted(note: Path) -> Any:
+    try:
+        return json.loads(note.read_bytes())
+    except (ValueError, RecursionError):
+        fix = "remove the folder to start anew"
+        raise ReleaseError(sentence(f"{IDENTITY} is damaged", where=str(note.parent), fix=fix)) from None
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file for its owner only; its name appears when it is complete on the disk."""
     partial = path.with_suffix(".partial")
-    with partial.open("wb") as file, pa.ipc.new_file(file, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-        writer.close()
+    with open(partial, "wb", opener=_for_owner) as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
     partial.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _store(path: Path, items: list[Released]) -> None:
+    """Write one file of released batches."""
+    batches = [batch if words is None else _with_words(batch, words) for batch, words in items]
+    with _complete(path) as file, pa.ipc.new_file(file, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def _load(path: Path) -> Iterator[Released]:

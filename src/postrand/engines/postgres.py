@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from postrand.address import database_at
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink
-from postrand.engines.grouped import quoted
+from postrand.engines.grouped import order_of, order_sql, quoted, ties_sql
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 
@@ -28,12 +28,12 @@ class PostgresSource:
     uri
         ``postgresql://user@host/database``; it may hold a password, and is never shown.
     query
-        ``SELECT ...``, or ``TABLE persons``. A table has no order of its own: without a record key the query needs an
-        ``ORDER BY`` that leaves no ties.
+        ``SELECT ...``, or ``TABLE persons``. A table has no order of its own: without a record key the query ends with
+        an ``ORDER BY`` of its columns that leaves no ties, which the database is asked about.
     """
 
     uri: str = field(repr=False)
-    query: str
+    query: str = field(repr=False)
     schema: pa.Schema = field(init=False)
     num_rows: int = field(init=False)
 
@@ -43,9 +43,9 @@ class PostgresSource:
             object.__setattr__(self, "schema", cursor.fetch_arrow_table().schema.remove_metadata())
             cursor.execute(f"SELECT count(*) FROM ({self.query}) AS records")
             object.__setattr__(self, "num_rows", cursor.fetchone()[0])
-        raise_all(DataError, (_unread(f.name) for f in self.schema if isinstance(f.type, pa.BaseExtensionType)))
+        raise_all(DataError, (_unread(f) for f in self.schema if isinstance(f.type, pa.BaseExtensionType)))
         if not self.num_rows:
-            raise DataError(sentence("the query has no records", where=_where(self.uri)))
+            raise DataError(sentence("the query has no records", where=database_at(self.uri)))
 
     @classmethod
     def table(cls, uri: str, name: str, codebook: Codebook | None = None) -> PostgresSource:
@@ -56,20 +56,25 @@ class PostgresSource:
 
     @property
     def ordered(self) -> bool:
-        """Whether the query puts its records in order."""
-        return re.search(r"\border\s+by\b", self.query, re.IGNORECASE) is not None
+        """Whether the query ends with an ``ORDER BY`` of columns that leaves no ties: the database is asked."""
+        if not (order := order_of(self.query, self.schema.names)):
+            return False
+        with self._cursor() as cursor:
+            cursor.execute(ties_sql(self.query, order))
+            return not cursor.fetchone()[0]
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, Path("query"))
         with self._cursor() as cursor:
-            cursor.execute(f"SELECT {', '.join(map(quoted, names))} FROM ({self.query}) AS records")
+            listed, order = ", ".join(map(quoted, names)), order_sql(order_of(self.query, self.schema.names))
+            cursor.execute(f"SELECT {listed} FROM ({self.query}) AS records{order}")
             for batch in cursor.fetch_record_batch():
                 yield from bounded(batch, batch_size)
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        where = _where(self.uri)
+        where = database_at(self.uri)
         with _explained(where, DataError), closing(_connect(self.uri)) as connection, connection.cursor() as cursor:
             yield cursor
 
@@ -88,7 +93,11 @@ def into_postgres(uri: str, table: str) -> Sink:
     @contextmanager
     def opened(schema: pa.Schema) -> Iterator[_Copier]:
         plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
-        with _explained(_where(uri), ReleaseError), closing(_connect(uri)) as connection, connection.cursor() as cursor:
+        with (
+            _explained(database_at(uri), ReleaseError),
+            closing(_connect(uri)) as connection,
+            connection.cursor() as cursor,
+        ):
             cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
             yield _Copier(cursor, name, plain, target)
             connection.commit()
@@ -116,25 +125,49 @@ def _connect(uri: str) -> Any:
     return dbapi.connect(uri)
 
 
+# What is told apart of the driver's complaints, whose text may quote records or the password: SQLSTATE, words of the
+# text, what is said, the next step.
+_KINDS = (
+    ("28P01|28000", "password authentication failed|no password supplied|role .* does not exist|no pg_hba",
+     "the server refuses this user or password", "check user and password"),
+    ("3D000", "database .* does not exist", "there is no such database", "check the database's name"),
+    ("", "SSL|certificate", "SSL failed, or one side does not want it", "check sslmode and certificates"),
+    ("", "Connection refused|could not connect|is the server running", "no server answers", "check host and port"),
+    ("", "translate host name|timeout|timed out|No route", "the host cannot be reached", "check host and network"),
+    ("", "in connection info string|connection option|invalid URI|invalid percent|uri", "the address is wrong",
+     "write postgresql://user@host/database; escape signs in the password as %40, %2F"),
+    ("42P07|23505", "already exists|duplicate key", "the table exists, or another job is making it",
+     "name a new table, or drop this one"),
+    ("42P01|3F000", "(relation|schema) .* does not exist", "there is no such table or schema", "check the names"),
+    ("42501", "permission denied", "the user may not do this", "ask for the right"),
+    ("53100|53200", "No space left|out of memory", "the server is out of disk or memory", "free some, and run again"),
+)  # fmt: skip
+
+
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[None]:
-    """Turn the driver's complaints, which may quote records or the password, into an error with their code only."""
+    """Turn the driver's complaints, which may quote records or the password, into an error with their kind only."""
     from adbc_driver_manager import Error
 
     try:
         yield
-    except (Error, pa.ArrowException, OSError) as error:
-        code = getattr(error, "sqlstate", None)
-        got = f"SQLSTATE {code}" if code else type(error).__name__
-        fix = "check the connection, the table and your rights; nothing was written"
-        raise kind(sentence("PostgreSQL could not carry out a step", where=where, got=got, fix=fix)) from None
+    except (Error, pa.ArrowException, OSError, UnicodeError) as error:
+        raise kind(_complaint(where, error)) from None
 
 
-def _where(uri: str) -> str:
-    """Name the database, without user and password."""
-    parts = urllib.parse.urlsplit(uri)
-    return f"database {parts.path.lstrip('/')!r} at {parts.hostname or 'the default host'}"
+def _complaint(where: str, error: Exception) -> str:
+    code, text = getattr(error, "sqlstate", None) or "", str(error)
+    step = "PostgreSQL could not carry out a step"
+    for codes, words, what, fix in _KINDS:
+        if (code in codes.split("|")) if code else (words and re.search(words, text)):
+            got = f"SQLSTATE {code}" if code else None
+            return sentence(f"{step}: {what}", where=where, got=got, fix=f"{fix}; nothing was written")
+    fix = "check the connection, the table and your rights; nothing was written"
+    return sentence(step, where=where, got=f"SQLSTATE {code}" if code else type(error).__name__, fix=fix)
 
 
-def _unread(name: str) -> str:
-    return sentence(f"column {name!r} has a type without an Arrow type", fix=f'cast it in the query: "{name}"::text')
+def _unread(field: pa.Field) -> str:
+    exact = f'cast it in the query: "{field.name}"::text'
+    fix = f'cast it in the query: "{field.name}"::float8 for a weight or another number, or ::text'
+    number = getattr(field.type, "type_name", "") == "numeric"
+    return sentence(f"column {field.name!r} has a type without an Arrow type", fix=fix if number else exact)

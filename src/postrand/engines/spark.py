@@ -70,6 +70,7 @@ class SparkSource:
         """Yield the records, partition by partition; see :class:`postrand.formats.base.Source`."""
         from pyspark.sql import functions as F
 
+        _check_classic(self.frame.sparkSession)
         frame = self.frame.select(*map(_column, select(self.schema, columns, Path("frame"))))
         for number in range(frame.rdd.getNumPartitions()):
             with _explained("frame"):
@@ -133,6 +134,7 @@ class SparkEngine:
         reader = ContentReader.of(mechanism, key)
         inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
         check_inputs(source, inputs, record_key)
+        _check_fixed(source, reader, record_key)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         with self._rows(source, inputs, record_key is None) as (frame, by_file, _):
             return _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
@@ -157,6 +159,7 @@ class SparkEngine:
         """
         names = check_columns(source, mechanism, columns, record_key)
         reader = ContentReader.of(mechanism, key)
+        _check_fixed(source, reader, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
         schema = released_schema(source, names, mechanism.codebook)
         needed = pa.schema([source.schema.field(name) for name in inputs])
@@ -224,6 +227,7 @@ class SparkEngine:
         Records of a frame whose place does not matter; else the row groups of Parquet files.
         """
         with self._prepared(source) as (session, scratch):
+            _check_classic(session)
             if isinstance(source, SparkSource) and not numbered:
                 frame = source.frame.select(*_renamed(columns))
                 with _explained("frame"):
@@ -291,6 +295,36 @@ def _library() -> Any:
     except ImportError:
         raise UsageError(sentence("PySpark is not installed", fix="pip install 'postrand[spark]'")) from None
     return pyspark, SparkSession
+
+
+def _check_classic(session: Any) -> None:
+    """Raise UsageError for a Spark Connect session, which has neither RDDs nor a context."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        what = "a Spark Connect session can only count: perturbing needs the driver's own session"
+        raise UsageError(
+            sentence(what, fix="run this on the driver, with spark-submit or master(...) in place of remote(...)")
+        )
+
+
+def _check_fixed(source: Source, reader: ContentReader, record_key: str | None) -> None:
+    """Raise UsageError where Spark's own plan says that record key or true values may change at each evaluation."""
+    if not isinstance(source, SparkSource) or record_key is None:
+        return
+    _check_classic(source.frame.sparkSession)
+    for names, what in (([record_key], f"record key {record_key!r}"), (reader.inputs, "what is perturbed")):
+        with _explained("plan"):
+            plan = source.frame.select(*map(_column, names))._jdf.queryExecution().optimizedPlan()
+            fixed = plan.deterministic() and all(node.deterministic() for node in _nodes(plan))
+        if not fixed:
+            text = f"{what} may change at each evaluation of the frame (rand, uuid, monotonically_increasing_id, ...)"
+            raise UsageError(sentence(text, fix="write the frame to a table or to files once, and read these"))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for n in range(children.size()):
+        yield from _nodes(children.apply(n))
 
 
 def _digested(work: tasks.Digest, frame: Any, by_file: bool) -> Content:

@@ -1,4 +1,4 @@
-"""Files that let base R reproduce a table: a short script, the categories, and one matrix for each block."""
+"""Files that let R reproduce a table: a short script, the categories, and one matrix for each block."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from importlib import resources
 
 from postrand.codebook import Variable
 from postrand.mechanism import Block, Mechanism
+
+MAX_R_CATEGORIES = 1000
+"""A release leaves categories and matrices out, which hold every probability as text, where a block has more."""
+
+
+def fits_r(mechanism: Mechanism) -> bool:
+    """Whether a release holds the matrices as text for R: no block has more than ``MAX_R_CATEGORIES`` categories."""
+    return all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
+
+
+def r_script() -> dict[str, str]:
+    """Return the text of ``postrand.R``, by its name: it reads the data of a release, and makes tables."""
+    return {"postrand.R": resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8")}
 
 
 def r_files(mechanism: Mechanism) -> dict[str, str]:
@@ -23,10 +36,8 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
         If the mechanism has no codebook.
     """
     book = mechanism.require_codebook()
-    files = {
-        "postrand.R": resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8"),
-        "r_categories.csv": _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables)),
-    }
+    categories = _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables))
+    files = r_script() | {"r_categories.csv": categories}
     for number, block in enumerate(mechanism.blocks, 1):
         files[f"r_matrix_{number}.csv"] = matrix_csv(block, tuple(book[name].size for name in block.variables))
     return files

@@ -1,13 +1,61 @@
-# Unbiased tables from a release, in base R alone.
+# Unbiased tables from a release in R 4.0 or later: base R alone for CSV, one package that reads any other format.
 #
-#   source("postrand.R")
+#   source("postrand.R", encoding = "UTF-8")
 #   release <- postrand_read(".")                       # r_categories.csv and r_matrix_*.csv lie there
-#   data <- read.csv("data.csv", colClasses = "character", na.strings = "")
+#   data <- postrand_data(".")                          # the released records, in whatever format they are
 #   postrand_table(data, c("sex", "region"), release)
 #   postrand_table(data, "sex", release, weights = "weight")
 #
+# Packages: haven for .sav, .zsav, .dta and .xpt; arrow or nanoparquet for .parquet and .pq; arrow for .arrow and .feather.
+# SPSS's user-missing codes and Stata's .a to .z are kept: they may be categories like any other.
+#
 # Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they may lie outside
 # [0, 1]. Standard errors hold sampling and perturbation.
+
+# The released records: one file, or a folder of parts. `name` is that of the file in `dir`.
+postrand_data <- function(dir = ".", name = NULL) {
+  if (is.null(name)) name <- list.files(dir, "^data([.](csv|sav|zsav|dta|xpt|parquet|pq|arrow|feather))?$")
+  if (length(name) != 1) stop("name the data file: there is not one of it in ", dir)
+  path <- file.path(dir, name)
+  if (dir.exists(path)) path <- sort(list.files(path, "^part-", full.names = TRUE))
+  if (!length(path) || !all(file.exists(path))) stop("no data at ", file.path(dir, name))
+  do.call(rbind, lapply(path, postrand_file))
+}
+
+postrand_file <- function(path) {
+  type <- tolower(sub(".*[.]", "", basename(path)))
+  package <- function(...) {
+    for (found in c(...)) if (requireNamespace(found, quietly = TRUE)) return(found)
+    stop("to read .", type, " files, install the R package ", paste(c(...), collapse = " or "))
+  }
+  haven <- function(...) if (package("haven") == "haven") postrand_values(...)
+  frame <- switch(type,
+    csv = read.csv(path, colClasses = "character", na.strings = "", check.names = FALSE, blank.lines.skip = FALSE,
+                   encoding = "UTF-8"),
+    sav = , zsav = haven(haven::read_sav(path, user_na = TRUE)),
+    dta = haven(haven::read_dta(path)),
+    xpt = haven(haven::read_xpt(path)),
+    parquet = , pq = if (package("arrow", "nanoparquet") == "arrow") arrow::read_parquet(path) else
+      nanoparquet::read_parquet(path),
+    arrow = , feather = if (package("arrow") == "arrow") arrow::read_feather(path),
+    stop("no reader for .", type, " files")
+  )
+  as.data.frame(frame)
+}
+
+# Columns as the values that the file holds: labels are in r_categories.csv, and missing codes are values here.
+postrand_values <- function(frame) {
+  frame[] <- lapply(frame, function(x) {
+    letters <- if (is.double(x)) haven::na_tag(x) else NA
+    if (inherits(x, "haven_labelled")) attributes(x) <- NULL
+    if (is.character(x)) x[!nzchar(x)] <- NA
+    if (all(is.na(letters))) return(x)
+    whole <- !is.na(x) & x == floor(x)
+    text <- ifelse(is.na(x), NA, ifelse(whole, sprintf("%.0f", x), as.character(x)))
+    ifelse(is.na(letters), text, paste0(".", letters))
+  })
+  frame
+}
 
 postrand_read <- function(dir = ".") {
   read <- function(name) {
@@ -27,8 +75,7 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   axes <- postrand_axes(variables, release)
   cells <- lapply(axes, function(axis) postrand_cells(axis, data, release))
   complete <- Reduce(`&`, lapply(cells, function(cell) !is.na(cell)))
-  w <- if (is.null(weights)) rep(1, nrow(data)) else as.numeric(data[[weights]])
-  w <- w[complete]
+  w <- postrand_weights(weights, data)[complete]
   sizes <- vapply(axes, function(axis) nrow(axis$cells), 1)
   index <- rep(1, length(w))
   for (a in seq_along(axes)) index <- index + (cells[[a]][complete] - 1) * prod(sizes[seq_len(a - 1)])
@@ -46,6 +93,19 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   spread <- postrand_apply(squares, summed(w^2)) - 2 * value * cross + sum(w^2) * value^2
   error <- sqrt(pmax(n / (n - 1) * spread, 0)) / sum(w)
   postrand_frame(axes, variables, release, value, error)
+}
+
+# A weight for each record: 1, a column by its name, or the numbers themselves.
+postrand_weights <- function(weights, data) {
+  if (is.null(weights)) return(rep(1, nrow(data)))
+  if (is.character(weights) && length(weights) == 1) {
+    if (is.null(data[[weights]])) stop("the data have no column '", weights, "'")
+    weights <- data[[weights]]
+  }
+  weights <- as.numeric(weights)
+  if (length(weights) != nrow(data)) stop("weights: give the name of a column, or one number for each record")
+  if (anyNA(weights)) stop("weights: a weight is missing or not a number")
+  weights
 }
 
 # One axis for each block, or single clear variable, that the table needs; `show` sums its cells into what is shown.
@@ -76,7 +136,10 @@ postrand_cells <- function(axis, data, release) {
     known <- release$categories[release$categories$variable == name, ]
     given <- data[[name]]
     if (is.null(given)) stop("the data have no column '", name, "'")
-    as_key <- switch(known$type[1], number = as.numeric, logical = function(x) tolower(as.character(x)), as.character)
+    if (is.factor(given)) given <- as.character(given)
+    if (inherits(given, "haven_labelled")) attributes(given) <- NULL
+    truth <- function(x) tolower(as.character(if (is.numeric(x)) as.logical(x) else x))
+    as_key <- switch(known$type[1], number = as.numeric, logical = truth, as.character)
     values <- known$missing != "yes"
     code <- match(as_key(given), as_key(known$value[values])) - 1
     if (any(is.na(code) & !is.na(given))) stop("variable '", name, "' has a value that is not in r_categories.csv")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from postrand.address import NO_FILE, hidden
 from postrand.codebook import Codebook
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
@@ -63,7 +64,8 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
 
 def _read_file(path: Path, codebook: Codebook | None) -> Source:
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
-        raise UsageError(sentence("no such file", where=str(path)))
+        fix = "" if hidden(str(path)) == str(path) else f"name a file; {NO_FILE}: docs/engines.md says how one is read"
+        raise UsageError(sentence("no such file", where=str(path), fix=fix))
     found = format_of(path)
     if not path.stat().st_size:
         raise DataError(sentence("the file is empty", where=path.name))
@@ -140,7 +142,8 @@ def format_of(path: str | Path) -> Format:
         if suffix in entry.suffixes:
             return entry
     known = ", ".join(s for entry in formats() for s in entry.suffixes)
-    raise UsageError(sentence(f"unknown file type {suffix!r}", where=str(path), wanted=f"one of {known}"))
+    what = f"unknown file type {suffix!r}" if hidden(str(path)) == str(path) else NO_FILE
+    raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}"))
 
 
 @cache

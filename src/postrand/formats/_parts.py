@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from postrand.coding import is_text, value_type
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, Source, Writer, first, select
 
@@ -27,7 +28,7 @@ class PartsSource:
     parts: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        raise_all(DataError, first(list(_drift(self.files, self.parts))))
+        raise_all(DataError, first([*_drift(self.files, self.parts), *_partitions(self)]))
         if self.num_rows == 0:
             raise DataError(sentence("no file has a record", where=str(self.path)))
 
@@ -60,7 +61,8 @@ class PartsSource:
 def files_of(path: Path) -> tuple[Path, ...] | None:
     """Return the files of a folder or of a pattern, sorted by name, or None where the path is that of one file.
 
-    In a folder, names that begin with ``.`` or ``_`` are left out: other programs mark their own files so.
+    Names that begin with ``.`` or ``_`` are left out, of files and of the folders that a pattern finds: other programs
+    mark what is theirs, or not complete, so.
 
     Raises
     ------
@@ -76,7 +78,8 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
             fix = "name the files with a pattern, for example '**/*.parquet'"
             raise UsageError(sentence("the folder holds folders", where=str(path), fix=fix))
     elif not os.path.exists(path) and glob.has_magic(str(path)):
-        entries = [entry for entry in map(Path, glob.iglob(str(path), recursive=True)) if entry.is_file()]
+        found = [Path(name) for name in glob.iglob(str(path), recursive=True)]
+        entries = [entry for entry in found if not any(n[0] in "._" for n in _found(path, entry)) and entry.is_file()]
     else:
         return None
     if not entries:
@@ -85,6 +88,12 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
         got = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
         raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix="use a pattern"))
     return tuple(sorted(entries))
+
+
+def _found(pattern: Path, file: Path) -> tuple[str, ...]:
+    """Return the parts of a file's path that the pattern left open, its name included."""
+    named = next(i for i, part in enumerate(pattern.parts) if glob.has_magic(part))
+    return file.parts[named:]
 
 
 @contextmanager
@@ -149,11 +158,23 @@ class _Cut:
         self._part = self._stack.enter_context(self._open_number(self._number))
 
 
+def _partitions(source: PartsSource) -> Iterator[str]:
+    """Yield a sentence for each column that only the names of folders hold (``region=1/``): it would be left out."""
+    if not glob.has_magic(str(source.path)) or os.path.exists(source.path):
+        return
+    folders = (part for file in source.files for part in _found(source.path, file)[:-1] if "=" in part)
+    for name in dict.fromkeys(folder.partition("=")[0] for folder in folders):
+        if name not in source.schema.names:
+            what = f"column {name!r} is in the names of folders only, and would be left out"
+            fix = "write it into the files, or rename the folders"
+            yield sentence(what, where=str(source.path), fix=fix)
+
+
 def _drift(files: Sequence[Path], parts: Sequence[Source]) -> Iterator[str]:
     """Yield a sentence for each column by which a file differs from the first one."""
-    wanted = {field.name: field.type for field in parts[0].schema}
+    wanted = {field.name: _plain(field.type) for field in parts[0].schema}
     for file, part in zip(files, parts, strict=True):
-        found = {field.name: field.type for field in part.schema}
+        found = {field.name: _plain(field.type) for field in part.schema}
         for name in dict.fromkeys([*wanted, *found]):
             if found.get(name) != wanted.get(name):
                 yield sentence(
@@ -163,3 +184,8 @@ def _drift(files: Sequence[Path], parts: Sequence[Source]) -> Iterator[str]:
                     wanted=wanted.get(name, "no such column"),
                     fix="the files of one source have one schema; convert this one, or leave it out",
                 )
+
+
+def _plain(of: pa.DataType) -> pa.DataType:
+    """Return the type of the values: text is the same, written as a dictionary or not."""
+    return value_type(of) if is_text(of) else of

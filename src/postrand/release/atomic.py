@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import secrets
@@ -14,6 +15,16 @@ from pathlib import Path
 from postrand.errors import ReleaseError, raise_all, sentence
 
 PUBLIC, PRIVATE = 0o777, 0o700
+_SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
+_RIGHTS, _TAKEN = "check the folder's permissions, then run again", "another run made it meanwhile: name a new one"
+_UNKNOWN = "check the disk, then run again"
+_NEXT = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _SPACE),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), _TAKEN),
+    errno.ENOMEM: _MEMORY,
+}
+"""The next step by the system's number; without one it was a library that could not be loaded into memory."""
 
 
 @contextmanager
@@ -61,7 +72,7 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
                 "writing failed, and nothing was left behind",
                 where=str([*staged.values(), *refused][-1]),
                 got=error.strerror or str(error),
-                fix="check free space and permissions, then run again",
+                fix=_NEXT.get(error.errno or 0, _UNKNOWN if error.errno else _MEMORY),
             )
         ) from error
     finally:

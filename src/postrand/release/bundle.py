@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from postrand import __version__, coding, estimate, formats, report
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical
@@ -26,8 +28,6 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST = "manifest.json"
-MAX_R_CATEGORIES = 1000
-"""The files for R, which hold every probability as text, are left out where a block has more categories."""
 DATA = "data"
 """The one folder that a release may hold: its data, where that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
@@ -64,10 +64,13 @@ class Release:
 
         Raises
         ------
+        ReleaseError
+            If the data is not what the manifest lists: changed or cut since it was released.
         DataError
             If the data does not fit the codebook.
         """
         names = self.codebook.names
+        check_digests(self.path, self.manifest)
         with well_formed():
             source = formats.read(self.data_path, self.codebook)
             batches = [
@@ -165,9 +168,8 @@ def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, dat
 
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    small = all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
-    r_code = {name: text.encode() for name, text in estimate.r_files(mechanism).items()} if small else {}
-    return r_code | {
+    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
+    return {name: text.encode() for name, text in r_code.items()} | {
         CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
         MECHANISM: canonical.dump(mechanism.to_dict()),
         CERTIFICATE: canonical.dump(certificate.to_dict()),
@@ -227,6 +229,34 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_out: Iterable[str] = ()) -> None:
+    """Raise ReleaseError unless the files that a manifest lists are there, with the digests that it lists.
+
+    With a manifest, those of the data only; without one, all that the manifest of the folder lists but ``leave_out``.
+    """
+    if manifest is None and not os.path.isfile(root / MANIFEST):
+        return  # no release at all: its reader says so
+    with well_formed():
+        of = canonical.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
+        data = None if manifest is None else str(of["data"])
+        listed = {n: said["sha256"] for n, said in of["files"].items() if data in (None, n.partition("/")[0])}
+        there = (
+            {f"{data}/{path.name}" for path in (root / data).iterdir()}
+            if data and os.path.isdir(root / data)
+            else set()
+        )
+        wrong = [n for n in {*listed, *there} - set(leave_out) if not _is_listed(root, n, listed.get(n))]
+    what, fix = "the file is not the one that was released: changed, cut or missing", "fetch the release again"
+    raise_all(
+        ReleaseError, [sentence(what, where=name, fix=f"{fix}; 'postrand verify' says more") for name in sorted(wrong)]
+    )
+
+
+def _is_listed(root: Path, name: str, digest: object) -> bool:
+    safe = _NAME.fullmatch(name) or _PART.fullmatch(name)
+    return bool(safe) and os.path.isfile(root / name) and file_digest(root / name) == digest
 
 
 def name_problems(names: list[str]) -> list[str]:

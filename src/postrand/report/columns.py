@@ -14,12 +14,11 @@ _READERS = {
     ".csv": ("pd.read_csv({})", "read.csv({}, check.names = FALSE)"),
     ".parquet": ("pd.read_parquet({})", "as.data.frame(arrow::read_parquet({}))"),
     ".arrow": ("pd.read_feather({})", "as.data.frame(arrow::read_feather({}))"),
-    ".sav": ("pd.read_spss({})", "as.data.frame(haven::read_sav({}))"),
+    ".sav": ("pyreadstat.read_sav({}, user_missing=True)[0]", "as.data.frame(haven::read_sav({}, user_na = TRUE))"),
     ".xpt": ("pd.read_sas({})", "as.data.frame(haven::read_xpt({}))"),
     ".dta": ("pd.read_stata({})", "as.data.frame(haven::read_dta({}))"),
 }
-_READERS |= {".pq": _READERS[".parquet"], ".feather": _READERS[".arrow"]}
-_ANY = ("pd.read_table({})", "rio::import({})")
+_READERS |= {".pq": _READERS[".parquet"], ".feather": _READERS[".arrow"], ".zsav": _READERS[".sav"]}
 
 
 def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
@@ -45,7 +44,7 @@ def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
             diversity=[(n, least, details["entropy_diversity"][n]) for n, least in diversity.items()],
             not_covered=certificate["not_covered"],
             key_is_private=certificate["facts"].get("key_is_private", True),
-            python="\n".join(code[0]),
+            python="\n".join(["import pyreadstat"] * any("pyreadstat." in line for line in code[0]) + code[0]),
             r="\n".join(code[1]),
         )
     )
@@ -85,6 +84,6 @@ def _anatomy_code(files: Sequence[str], keys: Sequence[str], others: Sequence[st
 
 def _read(name: str, file: str) -> tuple[str, str]:
     """Return Python and R code that reads a file of the release."""
-    python, r = _READERS.get(PurePath(file).suffix.lower(), _ANY)
+    python, r = _READERS.get(PurePath(file).suffix.lower(), _READERS[".csv"])
     path = json.dumps(f"path/to/release/{file}")
     return f"{name} = {python.format(path)}", f"{name} <- {r.format(path)}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from postrand import options
 from postrand.certificate import Certificate
 from postrand.entropy import format_lower
+from postrand.estimate.export import fits_r
 from postrand.exact import format_upper
 from postrand.matrix import UNIT
 from postrand.mechanism import Block, Mechanism, weights_form
@@ -38,14 +39,14 @@ PRIORS = {
     "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
-_READERS = {
-    ".csv": 'read.csv({}, colClasses = "character", na.strings = "", check.names = FALSE, blank.lines.skip = FALSE)',
-    ".parquet": "as.data.frame(arrow::read_parquet({}))",
-    ".pq": "as.data.frame(arrow::read_parquet({}))",
-    ".arrow": "as.data.frame(arrow::read_feather({}))",
-    ".feather": "as.data.frame(arrow::read_feather({}))",
-    "": "as.data.frame(arrow::open_dataset({}))",  # a folder of files
+_PACKAGES = {
+    **dict.fromkeys((".sav", ".zsav", ".dta", ".xpt"), "haven"),
+    **dict.fromkeys((".parquet", ".pq"), "arrow or nanoparquet"),
+    **dict.fromkeys((".arrow", ".feather"), "arrow"),
+    ".csv": "",
+    "": "the one that reads the files of data",  # a folder of them
 }
+"""What R needs to read the data; postrand.R says the same."""
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Further tables by title: each a sequence of rows, each row its cells by column name."""
@@ -119,6 +120,7 @@ def _page(
             digest=certificate.mechanism_digest,
             python=_python(found.variables, data_name),
             r=_r(mechanism, data_name),
+            packages=_packages(mechanism, data_name),
             priors=PRIORS,
             shades=[0.0, *svg.SHADES],
         )
@@ -247,21 +249,50 @@ def _python(variables: Sequence[VariableView], data_name: str) -> str:
     return "\n".join(lines)
 
 
+def _packages(mechanism: Mechanism, data_name: str) -> str:
+    """Return what of R has to be installed, in words; empty for base R."""
+    law = "" if fits_r(mechanism) else "jsonlite"
+    reader = _PACKAGES.get(PurePath(data_name).suffix.lower(), "")
+    return " and ".join(name for name in (law, reader) if name)
+
+
 def _r(mechanism: Mechanism, data_name: str) -> str:
-    """Return R code that corrects the first block of one variable, or reads the first matrix where there is none."""
+    """Return R code that makes corrected tables with the release's own script, or reads the law where it is large."""
+    lines = [
+        'folder <- "path/to/release"',
+        'source(file.path(folder, "postrand.R"), encoding = "UTF-8")',
+        f"data <- postrand_data(folder, {_quoted(data_name)})",
+    ]
+    if not fits_r(mechanism):
+        return "\n".join([*lines, *_r_large(mechanism)])
+    book = mechanism.require_codebook()
+    lines += [
+        "release <- postrand_read(folder)",
+        f"postrand_table(data, {_quoted(mechanism.variables[0])}, release)",
+    ]
+    if len(mechanism.variables) > 1:
+        lines.append(f"postrand_table(data, c({', '.join(map(_quoted, mechanism.variables[:2]))}), release)")
+    if weights := book.with_role("weight"):
+        name = weights[0].name
+        lines.append(f"postrand_table(data, {_quoted(mechanism.variables[0])}, release, weights = {_quoted(name)})")
+    return "\n".join(lines)
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _r_large(mechanism: Mechanism) -> Iterable[str]:
+    """Yield R code that corrects the first block of one variable, or reads the first law where there is none."""
     number, block = next(
         ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
         (1, mechanism.blocks[0]),
     )
-    lines = [
-        'folder <- "path/to/release"',
-        'law <- jsonlite::fromJSON(file.path(folder, "mechanism.json"), simplifyVector = FALSE)',
-        f"weights <- law$blocks[[{number}]]$weights  # {text.cut(text.one_line(block.name), MAX_TEXT)}",
-        *_r_matrix(block),
-    ]
+    yield 'law <- jsonlite::fromJSON(file.path(folder, "mechanism.json"), simplifyVector = FALSE)'
+    yield f"weights <- law$blocks[[{number}]]$weights  # {text.cut(text.one_line(block.name), MAX_TEXT)}"
+    yield from _r_matrix(block)
     if len(block.variables) == 1 and block.cells is None:
-        lines += _r_estimate(mechanism, block, data_name)
-    return "\n".join(lines)
+        yield from _r_estimate(mechanism, block)
 
 
 def _r_matrix(block: Block) -> Iterable[str]:
@@ -282,19 +313,17 @@ def _r_matrix(block: Block) -> Iterable[str]:
     yield "M <- M / 2^53"
 
 
-def _r_estimate(mechanism: Mechanism, block: Block, data_name: str) -> Iterable[str]:
+def _r_estimate(mechanism: Mechanism, block: Block) -> Iterable[str]:
     name = block.variables[0]
     variable = mechanism.require_codebook()[name]
-    reader = _READERS.get(PurePath(data_name).suffix.lower(), "rio::import({})")
     position = mechanism.variables.index(name) + 1
     levels = f"unlist(law$variables[[{position}]]$categories)"
     if variable.missing == "category":
         levels = f"c({levels}, NA)"
-    column = f"data[[{json.dumps(name, ensure_ascii=False)}]]"
-    if reader.startswith("read.csv") and not isinstance(variable.categories[0], str):
+    column = f"data[[{_quoted(name)}]]"
+    if not isinstance(variable.categories[0], str):
         convert = "as.logical" if isinstance(variable.categories[0], bool) else "as.numeric"
         column = f"{convert}({column})"
-    yield "data <- " + reader.format(f"file.path(folder, {json.dumps(data_name)})")
     yield f"values <- factor({column}, levels = {levels}, exclude = NULL)"
     yield "counts <- tabulate(values, nrow(M))"
     yield "n <- sum(counts); lambda <- counts / n"

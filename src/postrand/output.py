@@ -1,0 +1,41 @@
+"""Standard output takes every text, whatever its encoding."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+_SPELT = {"ε": "epsilon", "δ": "delta", "α": "alpha", "β": "beta", "τ": "tau", "λ": "lambda", "≤": "<=", "≥": ">="}
+_SPELT |= {"–": "-", "−": "-", "—": "-", "×": "x", "²": "^2", "…": "...", "’": "'", "“": '"', "”": '"'}
+
+
+def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Spell what an encoding lacks: Greek letters by their names, all else by its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = (
+        _SPELT.get(c) or c.encode("ascii", "backslashreplace").decode() for c in error.object[error.start : error.end]
+    )
+    return "".join(found), error.end
+
+
+def write_anything() -> None:
+    """Let both outputs take every text, whatever their encoding: a release that exists is not to end in an error."""
+    codecs.register_error("postrand", _spelt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="postrand")
+
+
+def as_json_text(data: Mapping[str, Any]) -> str:
+    """Return JSON as it is read, or all in ASCII where standard output cannot take it."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2)
+    return text
