@@ -10,15 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import coding, formats, release
-from postrand.certificate import Claim, Facts
+from postrand.certificate import Claim, Facts, claims_from_dict, recertify
 from postrand.codebook import Codebook, Variable
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.metadata import Description
 from postrand.privacy import DifferentialPrivacy
 from postrand.release import canonical
+from postrand.release.bundle import derive
+from postrand.summary import summarise
 
 RECORDS = 400
 FILES = {"data.parquet", "codebook.json", "mechanism.json", "certificate.json", "report.html", "manifest.json"}
+FILES |= {"description.json", "ddi.xml", "croissant.json"}
 CELLS = ((0, 0), (0, 1), (1, 1), (1, 2))
 BOOK = Codebook(
     (
@@ -103,3 +107,17 @@ def rehash(root: Path) -> None:
         }
 
     edit(root / "manifest.json", change)
+
+
+def rebuild(root: Path, claims: Any = None) -> None:
+    """Write every file that follows from others anew, as the best forger would, and a manifest that fits."""
+    book = Codebook.from_dict(json.loads((root / "codebook.json").read_text()))
+    law = Mechanism.from_dict(json.loads((root / "mechanism.json").read_text()), book)
+    stated, facts = claims_from_dict(json.loads((root / "certificate.json").read_text()))
+    certificate = recertify(law, stated if claims is None else claims, facts)
+    told = json.loads((root / "description.json").read_text())
+    told.pop("schema")
+    data = root / json.loads((root / "manifest.json").read_text())["data"]
+    for name, content in derive(law, certificate, summarise(data, law), data, Description(**told)).items():
+        (root / name).write_bytes(content)
+    rehash(root)
