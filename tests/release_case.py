@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def released_table() -> pa.Table:
         if v.role not in ("record_key", "drop")
     }
     return pa.table(columns)
+
+
+def without_missing() -> tuple[pa.Table, Mechanism]:
+    """Return the case's records and law without missing values: some formats hold no missing text."""
+    table = released_table()
+    filled = table.set_column(1, "region", table["region"].cast(pa.string()).fill_null("n"))
+    region = replace(BOOK["region"], missing="error")
+    book = replace(BOOK, variables=tuple(region if v.name == "region" else v for v in BOOK.variables))
+    blocks = [replace(b, matrix=randomised_response(4, 2.0)) if b.name == "region" else b for b in LAW.blocks]
+    return filled, Mechanism(blocks, book)
 
 
 def writer_of(table: pa.Table) -> Callable[[Path], None]:

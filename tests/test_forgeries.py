@@ -16,7 +16,7 @@ from postrand.certificate import Facts
 from postrand.errors import ReleaseError, SpecificationError, UncheckedError
 from postrand.matrix import UNIT, TransitionMatrix
 from postrand.mechanism import Block, Mechanism
-from tests.release_case import BOOK, CLAIMS, FILES, LAW, RECORDS, edit, make, rehash, released_table, writer_of
+from tests.release_case import BOOK, CLAIMS, LAW, RECORDS, edit, make, rehash, released_table, writer_of
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
 

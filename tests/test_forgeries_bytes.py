@@ -25,7 +25,7 @@ from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey
 from postrand.release import canonical
-from tests.release_case import BOOK, LAW, edit, make, rebuild, rehash, released_table, writer_of
+from tests.release_case import BOOK, LAW, edit, make, rebuild, rehash, released_table, without_missing, writer_of
 
 SUFFIXES = (".parquet", ".csv", ".arrow", ".feather", ".sav", ".zsav", ".dta", ".xpt")
 SECRET = "Zebra the true value"
@@ -34,10 +34,9 @@ TABLE = released_table()
 
 @pytest.fixture(params=SUFFIXES)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    table = TABLE
-    if request.param in (".dta", ".xpt"):  # they hold no text without a letter, and no missing text
-        table = table.set_column(1, "region", table["region"].cast(pa.string()).fill_null("n"))
-    make(tmp_path / "release", table, data_name=f"data{request.param}")
+    # Some hold no text without a letter, and no missing text.
+    table, law = without_missing() if request.param in (".dta", ".xpt") else (TABLE, LAW)
+    make(tmp_path / "release", table, data_name=f"data{request.param}", mechanism=law)
     return tmp_path / "release"
 
 
