@@ -303,6 +303,8 @@ def test_with_the_file_an_auditor_checks_values_and_averages(folder, name):
     found = {c.name: c.ok for c in pr.verify(root, file=file).checks}
     assert (found["values"], found["ranks"]) == (True, None)
     assert "hours" not in next(c.sentence for c in pr.verify(root, file=file).checks if c.name == "ranks")
+    alone = next(c.sentence for c in pr.verify(root).checks if c.name == "ranks")
+    assert "(pay: permute, hours: average) is a fact of the run; counts and claims fit" in alone
     set_data(root, ONLY_THE_FILE_TELLS[name])
     rebuild(root)
     assert pr.verify(root).ok

@@ -382,3 +382,73 @@ def test_the_noise_of_a_histogram_is_discrete_laplace():
     assert abs(np.abs(noise).mean() - mean) < 5 * np.sqrt(variance / n)
     with pytest.raises(PrivacyError):
         noisy_counts(np.zeros(2, dtype=np.int64), 0.0)
+
+
+# -- budgets that another block's prior steers ------------------------------------------------------------------------
+
+SHARED = '[[blocks]]\nvariables = ["age"]\n[[blocks]]\nvariables = ["region"]\nprior = "{}"\n'
+
+
+def two_files(folder, name):
+    """Write records whose ``name`` is spread evenly, then records that nearly all have one value; yield after each."""
+    table = pq.read_table(folder / "people.parquet")
+    yield
+    values = ["S"] * 40 + ["N"] * (table.num_rows - 40)
+    column = pa.array(values).dictionary_encode()
+    column = pa.DictionaryArray.from_arrays(column.indices.cast(pa.int8()), column.dictionary)
+    pq.write_table(table.set_column(table.schema.get_field_index(name), name, column), folder / "people.parquet")
+    yield
+
+
+@pytest.mark.parametrize("prior", ["file", "dp"])
+def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior):
+    """The ε of age, whose matrix is public, follows the confidential counts of region: certificate and law say it."""
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    text = HEAD.replace("3.0", "8.0") + SHARED.format(prior) + "prior_epsilon = 0.5\n" * (prior == "dp")
+    (folder / "plan.toml").write_text(text)
+    plan, found = load_plan(folder / "plan.toml"), []
+    for _ in two_files(folder, "region"):
+        age, region = blocks.design_blocks(plan)
+        assert (age.block.provenance, age.block.budget) == ("public", {"file": "confidential"}.get(prior, "dp"))
+        assert region.block.budget == "public"  # the only other prior is uniform
+        found.append(age.block.epsilon)
+    assert abs(found[0] - found[1]) > 0.02  # two files, two ε of a block that is called public
+    release = protect(folder, text)
+    said = {"file": "confidential", "dp": "differentially private"}[prior]
+    assert [line for line in certificate(release)["not_covered"] if "choice of ε" in line] == [
+        f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted when the "
+        "budget was divided: age."
+    ]
+    assert [block["budget"] for block in certificate(release)["blocks"]] == [age.block.budget, "public"]
+    law = json.loads((release.path / "mechanism.json").read_text())["blocks"]
+    assert [block.get("budget") for block in law] == [age.block.budget, None]
+    assert verify(release.path).ok
+
+    def silence(data):
+        data["blocks"][0].pop("budget")
+
+    edit(release.path / "mechanism.json", silence)
+    rehash(release.path)
+    with pytest.raises(ReleaseError, match="certificate"):
+        verify(release.path)
+
+
+def test_a_budget_of_its_own_is_steered_by_nobody(folder):
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    own = HEAD + '[[blocks]]\nvariables = ["age"]\nprivacy = { model = "differential", epsilon = 1.0 }\n'
+    own += '[[blocks]]\nvariables = ["region"]\nprior = "file"\n'
+    (folder / "plan.toml").write_text(own)
+    found = [one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))]
+    assert found == ["public", "public"]  # region takes what is left, whatever its frequencies are
+    uniform = HEAD + '[[blocks]]\nvariables = ["age"]\n[[blocks]]\nvariables = ["region"]\n'
+    (folder / "plan.toml").write_text(uniform)
+    found = [one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))]
+    assert found == ["public", "public"]
+
+
+def test_the_least_public_of_several_priors_is_named(folder):
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    text = HEAD + SHARED.format("file") + '[[blocks]]\nvariables = ["job"]\nprior = "dp"\nprior_epsilon = 0.25\n'
+    (folder / "plan.toml").write_text(text)
+    found = {one.block.name: one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))}
+    assert found == {"age": "confidential", "region": "dp", "job": "confidential"}
