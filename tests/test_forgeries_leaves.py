@@ -251,4 +251,4 @@ def test_the_order_of_variables_is_bound() -> None:
 
 def test_a_block_s_origin_is_one_of_a_few_words() -> None:
     with pytest.raises(SpecificationError, match=r"unknown origin of the budget 'secret'.*public, dp, confidential"):
-        Block(("sex",), LAW["sex"].matrix, budget="secret")  # type: ignore[arg-type]
+        Block(("sex",), LAW["sex"].matrix, budget="secret")

@@ -238,10 +238,11 @@ def test_strata_and_kept_missing_values_are_tested_without_false_alarm(tmp_path)
     rng, n = np.random.default_rng(11), 3_000
     s = rng.integers(0, 2, n)
     x = np.array([rng.choice(2, p=by_stratum.array[2 * k, [2 * k, 2 * k + 1]]) for k in s])
-    y = np.where(rng.random(n) < 0.4, None, np.where(rng.random(n) < randomised_response(2, 1.0).array[0, 0], "u", "v"))
+    stays = rng.random(n) < randomised_response(2, 1.0).array[0, 0]
+    y = [None if missing else "u" if stay else "v" for missing, stay in zip(rng.random(n) < 0.4, stays, strict=True)]
 
     def table(values):
-        return pa.table({"s": np.array(["a", "b"])[s], "x": pa.array(values), "y": pa.array(y.tolist(), pa.string())})
+        return pa.table({"s": np.array(["a", "b"])[s], "x": pa.array(values), "y": pa.array(y, pa.string())})
 
     made = make(tmp_path / "release", table(x), mechanism=law, claims=[])
     assert check_margins(summarise(made.data_path, law), law) == 3
@@ -250,8 +251,11 @@ def test_strata_and_kept_missing_values_are_tested_without_false_alarm(tmp_path)
 
 
 def test_tables_are_named_after_their_blocks():
+    def none(shape):
+        return np.zeros(shape, dtype=np.int64)
+
     blocks = LAW.blocks[:2]
-    names = [t.name for t in tables_of(blocks, [np.zeros(2), np.zeros(5)], [(0, 1, np.zeros((2, 5)))])]
+    names = [t.name for t in tables_of(blocks, map(none, (2, 5)), [(0, 1, none((2, 5)))])]
     assert names == ["'sex'", "'region'", "'sex' by 'region'"]
 
 

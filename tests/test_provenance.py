@@ -22,13 +22,13 @@ from postrand import (
     verify,
 )
 from postrand.cli import main
-from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
+from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.matrix import randomised_response
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
 from postrand.risk.clear import ClearWarning
 from postrand.rules import reachable
-from tests.release_case import edit, rehash
+from tests.release_case import edit, rebuild, rehash
 
 CODEBOOK = """
 [[variables]]
@@ -452,3 +452,71 @@ def test_the_least_public_of_several_priors_is_named(folder):
     (folder / "plan.toml").write_text(text)
     found = {one.block.name: one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))}
     assert found == {"age": "confidential", "region": "dp", "job": "confidential"}
+
+
+# -- an auditor with file and key draws the records anew --------------------------------------------------------------
+
+
+def test_an_auditor_with_the_key_sees_that_the_origin_of_a_law_was_rewritten(folder):
+    """Every file is brought in line, so that nobody without the key can tell; the draws follow the true origin."""
+    text = HEAD + '[design]\nprior = "dp"\nprior_epsilon = 0.25\n' + BOTH
+    release, key = protect(folder, text), ReleaseKey.from_seed(2)
+    root, file = release.path, folder / "people.parquet"
+    found = verify(root, file=file, release_key=key)
+    assert found.ok
+    assert next(c.outcome for c in found.checks if c.name == "drawn") == "passed"
+    assert "drawn by this law" not in " ".join(found.stated)
+    other = verify(root, file=file, release_key=ReleaseKey.from_seed(3), raise_if_failed=False)
+    assert [c.name for c in other.checks if c.ok is False] == ["drawn"]
+
+    def whitewash(law):
+        for block in law["blocks"]:
+            block["provenance"] = "public"
+            block.pop("prior_epsilon")
+
+    def lower(certificate):
+        certificate["claims"] = []
+
+    before = certificate(release)["account"]["total"]
+    edit(root / "mechanism.json", whitewash)
+    edit(root / "certificate.json", lower)
+    rebuild(root)
+    assert certificate(release)["account"]["total"] < before - 0.4
+    assert verify(root).ok
+    forged = verify(root, file=file, release_key=key, raise_if_failed=False)
+    assert [c.name for c in forged.checks if c.ok is False] == ["drawn"]
+    assert "by this law with this origin" in forged.problems[0]
+
+
+def test_records_are_drawn_anew_by_their_ids_in_their_order_and_in_folders(folder):
+    """As run does it: a record key, no shuffling, several files, numerical columns."""
+    table = pq.read_table(folder / "people.parquet").slice(0, 600)
+    rng = np.random.default_rng(4)
+    table = table.append_column("id", pa.array(rng.permutation(600))).append_column(
+        "pay", pa.array(rng.normal(size=600))
+    )
+    (folder / "people.parquet").unlink()
+    (folder / "people").mkdir()
+    for number in (0, 1):
+        pq.write_table(table.slice(300 * number, 300), folder / "people" / f"{number}.parquet")
+    book = CODEBOOK + '[[variables]]\nname = "id"\nrole = "record_key"\ntype = "int64"\n'
+    (folder / "codebook.toml").write_text(
+        book.replace("[[rules]]", '[[variables]]\nname = "pay"\nrole = "other"\ntype = "double"\n[[rules]]', 1)
+    )
+    text = HEAD.replace("people.parquet", "people") + BOTH + "[release]\nshuffle = false\n"
+    text += '[[numerical]]\nvariables = ["pay"]\nmethod = { model = "rank-blocks", k = 8 }\n'
+    root, options = protect(folder, text).path, {"file": folder / "people", "release_key": ReleaseKey.from_seed(2)}
+    assert verify(root, record_key="id", **options).ok
+    wrong = verify(root, **options, raise_if_failed=False)
+    assert [c.name for c in wrong.checks if c.ok is False] == ["drawn"]
+
+
+def test_a_key_alone_is_refused(folder):
+    root = protect(folder, HEAD + BOTH).path
+    with pytest.raises(UsageError, match="give the confidential file too"):
+        verify(root, release_key=ReleaseKey.from_seed(2))
+    (folder / "key").write_text("ab" * 32)
+    call = ["verify", str(root), "--file", str(folder / "people.parquet"), "--key-file", str(folder / "key")]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 7
+    assert "drawn: data.parquet: the key does not draw these records" in done.stderr

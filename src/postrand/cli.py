@@ -391,7 +391,9 @@ def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:
 @command
 @click.argument("directory", type=FOLDER)
 @click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
-def verify(directory: Path, file: Path | None) -> Result:
+@click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
+@click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
+def verify(directory: Path, file: Path | None, key_file: Path | None, record_key: str | None) -> Result:
     """Re-check a release from its bytes alone.
 
     Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
@@ -405,7 +407,8 @@ def verify(directory: Path, file: Path | None) -> Result:
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
 
-    verification = check(directory, file=file, raise_if_failed=False)
+    key = _release_key(key_file, None)
+    verification = check(directory, file=file, release_key=key, record_key=record_key, raise_if_failed=False)
     if verification.verdict == "failed":
         raise ReleaseError(verification.problems)
     return verification.to_dict(), str(verification), verification.exit_code

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, coding, formats, options
-from postrand.certificate import Certificate, Claim, certify, claims_from_dict, recertify
-from postrand.codebook import Codebook, Variable
-from postrand.engines import LocalEngine
-from postrand.errors import ReleaseError, UncheckedError, raise_all, sentence
+from postrand import __version__, formats, options
+from postrand.certificate import Certificate, Claim, claims_from_dict, recertify
+from postrand.codebook import Codebook
+from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
-from postrand.numerical.audit import check_against
-from postrand.numerical.released import whole_column
 from postrand.privacy import needs_file
+from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import canonical, columns
 from postrand.release.audit import (
     Audit,
@@ -31,6 +28,7 @@ from postrand.release.audit import (
     same_files,
     settled,
 )
+from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
     CERTIFICATE,
     CODEBOOK,
@@ -53,7 +51,6 @@ from postrand.release.bundle import (
     well_formed,
 )
 from postrand.summary import Summary, check_bytes, check_margins, summarise
-from postrand.tie import tie
 
 FORGED = "it is not the file that the other files of the release give"
 
@@ -85,6 +82,8 @@ def verify(
     *,
     manifest_sha256: str | None = None,
     file: str | Path | None = None,
+    release_key: ReleaseKey | bytes | str | None = None,
+    record_key: str | None = None,
     raise_if_failed: bool = True,
 ) -> Verification:
     """Recompute every claim of a release from its bytes alone, trusting none of its files.
@@ -102,21 +101,30 @@ def verify(
     auditor who has the confidential ``file`` recomputes them too, from file and law, and compares numerical columns
     with it: the same values, or their averages, each within its run of ranks where records stand in the file's order.
 
+    With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
+    of ids, where the release was drawn by one.
+
     A folder of permuted columns or of an Anatomy release is verified too: its claims are those of its tables.
 
     Raises
     ------
     ReleaseError
         With every check that fails, unless ``raise_if_failed`` is false.
+    UsageError
+        If a key is given without the file, or for a folder of permuted columns or of an Anatomy release.
     UncheckedError
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
+    if release_key is not None and file is None:
+        raise UsageError(sentence("a release key alone checks nothing", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "every entry is a plain file", root)
     if problems := no_release(root):
         raise_all(ReleaseError, problems if raise_if_failed else ())
         return audit.outcome(root, raise_if_failed)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
+        if release_key is not None:
+            raise UsageError(sentence("such a folder is not drawn anew", where=str(root), fix="leave the key out"))
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
     if manifest_sha256 is not None:
@@ -135,10 +143,15 @@ def verify(
     audit.attempt("derived", _derived, text, root, manifest, law, proof, found, needs=[found, proof])
     if file is not None:
         text = "every claim holds for the exact law and this file"
-        audit.attempt("file", _with_file, text, Path(file), law, proof, found, needs=needs)
+        audit.attempt("file", with_file, text, Path(file), law, proof, found, needs=needs)
         if law is not None and law.numerical:
             text = "values and averages are those that the law on ranks makes of this file"
-            audit.attempt("values", _values, text, root, manifest, law, proof, Path(file), needs=needs)
+            audit.attempt("values", same_values, text, root, manifest, law, proof, Path(file), needs=needs)
+        if release_key is not None:
+            text = "the key draws these records from this file, by this law"
+            audit.attempt(
+                "drawn", _drawn, text, root, manifest, law, proof, Path(file), release_key, record_key, needs=needs
+            )
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_text, proof, found)
     if proof is not None and proof.numerical:
@@ -147,7 +160,8 @@ def verify(
             text = "counts and claims fit" if file is None else "the values fit"
             audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; {text}")
     if proof is not None and law is not None and manifest is not None:
-        for name, said in _said(root, manifest, law, proof):
+        drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
+        for name, said in _said(root, manifest, law, proof, drawn=drawn):
             audit.say(name, said)
     return audit.outcome(root, raise_if_failed)
 
@@ -268,38 +282,17 @@ def _stated_text(certificate: Certificate) -> str:
     return f"{'; '.join(texts)}: stated by the curator, not recomputable from the release; it takes the file"
 
 
-def _with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
-    """Certify all claims anew, those that need the file on this file."""
-    codebook, engine = mechanism.require_codebook(), LocalEngine()
-    source = _confidential(file, codebook)
-    records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
-    if records != summary.records:
-        what = "the release has not as many records as this file: it was made from another"
-        raise ReleaseError(sentence(what, where=file.name))
-    claims = tie(certificate.claims, mechanism, lambda names: engine.count(source, codebook, names))
-    return certify(mechanism, claims, certificate.facts)
-
-
-def _values(
-    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, file: Path
+def _drawn(
+    root: Path,
+    manifest: dict[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    file: Path,
+    key: ReleaseKey | bytes | str,
+    record_key: str | None,
 ) -> bool:
-    """Compare each numerical column with that of the file, record by record where the order is the file's."""
-    codebook = mechanism.require_codebook()
-    true, released = _confidential(file, codebook), formats.read(root / manifest["data"], codebook)
-    for column in mechanism.numerical:
-        mine, theirs = (whole_column(source, column.variable) for source in (true, released))
-        check_against(mine, theirs, column, in_order=not certificate.facts.order_is_shuffled)
-    return True
-
-
-def _confidential(file: Path, codebook: Codebook) -> formats.Source:
-    """Open the confidential file, which may hold further columns than the release."""
-    more = [
-        Variable(field.name, "drop", type=str(coding.value_type(field.type)))
-        for field in formats.read(file).schema
-        if field.name not in codebook
-    ]
-    return formats.read(file, dataclasses.replace(codebook, variables=(*codebook.variables, *more)))
+    found = Release(root, mechanism.require_codebook(), mechanism, {}, manifest)
+    return redrawn(found, certificate.facts, file, as_release_key(key), record_key)
 
 
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
@@ -338,15 +331,17 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _said(
-    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate
+    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, *, drawn: bool
 ) -> Iterable[tuple[str, str]]:
     """Yield what the release states and nobody can recompute from it, by name."""
     facts = certificate.facts
-    told = ["the records were drawn by this law from the confidential file"]
-    told += ["the release key is private"] * facts.key_is_private + [
-        "their order was shuffled"
-    ] * facts.order_is_shuffled
-    yield "facts", f"that {', that '.join(told)}, is the curator's word"
+    told = [
+        *["the records were drawn by this law from the confidential file"] * (not drawn),
+        *["the release key is private"] * facts.key_is_private,
+        *["their order was shuffled"] * (facts.order_is_shuffled and not drawn),
+    ]
+    if told:
+        yield "facts", f"that {', that '.join(told)}, is the curator's word"
     origins = {origin: [b.name for b in mechanism.blocks if b.provenance == origin] for origin in ("public", "dp")}
     texts = {"public": "public figures", "dp": "a differentially private histogram, and what it spent"}
     made = [f"{', '.join(names)} from {texts[origin]}" for origin, names in origins.items() if names]
