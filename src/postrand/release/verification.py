@@ -154,13 +154,13 @@ def verify(
             )
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_text, proof, found)
-    if proof is not None and proof.numerical:
+    drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
+    if proof is not None and proof.numerical and not drawn:
         done = ", ".join(f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute")
         if done:
             text = "counts and claims fit" if file is None else "the values fit"
             audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; {text}")
     if proof is not None and law is not None and manifest is not None:
-        drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
         for name, said in _said(root, manifest, law, proof, drawn=drawn):
             audit.say(name, said)
     return audit.outcome(root, raise_if_failed)
@@ -306,7 +306,7 @@ def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> boo
 
 
 def _margins_text(tables: int) -> str:
-    return f"the law can give the counts of all {tables:,} tables that were tested"
+    return f"the law can give the released counts (tables tested: {tables:,})"
 
 
 def _derived(
@@ -341,12 +341,12 @@ def _said(
         *["their order was shuffled"] * (facts.order_is_shuffled and not drawn),
     ]
     if told:
-        yield "facts", f"that {', that '.join(told)}, is the curator's word"
+        yield "facts", f"on the curator's word: that {', and that '.join(told)}"
     origins = {origin: [b.name for b in mechanism.blocks if b.provenance == origin] for origin in ("public", "dp")}
     texts = {"public": "public figures", "dp": "a differentially private histogram, and what it spent"}
     made = [f"{', '.join(names)} from {texts[origin]}" for origin, names in origins.items() if names]
     if made:
-        yield "origins", f"that matrices were designed as stated ({'; '.join(made)}) is the curator's word"
+        yield "origins", f"on the curator's word: that matrices were designed as stated ({'; '.join(made)})"
     extra = [
         n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n != manifest["data"]
     ]
