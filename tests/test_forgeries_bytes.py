@@ -353,3 +353,21 @@ def test_the_manifest_names_the_library(tmp_path: Path) -> None:
     assert made.manifest["written_with"] == formats.library_of("data.parquet")
     assert pa.__version__ in made.manifest["written_with"]
     assert canonical.parse((made.path / "manifest.json").read_bytes(), "manifest") == made.manifest
+
+
+def test_data_that_cannot_be_read_here_are_neither_verified_nor_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make(tmp_path / "release", without_missing()[0], data_name="data.sav", mechanism=without_missing()[1]).path
+    with monkeypatch.context() as patched:
+        patched.setattr("importlib.util.find_spec", lambda name: None)
+        found = release.verify(root, raise_if_failed=False)
+        assert found.verdict == "incomplete"
+        left = {check.name: check.sentence for check in found.checks if check.outcome == "not run"}
+        assert list(left) == ["data", "margins", "bytes", "derived"]
+        assert "is not installed here" in left["data"]
+        assert left["bytes"] == "could not be checked, since an earlier check could not run here"
+        edit(root / "certificate.json", lambda c: c["not_covered"].pop())
+        rehash(root)
+        assert release.verify(root, raise_if_failed=False).verdict == "failed"  # what can be checked still is
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"

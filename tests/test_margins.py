@@ -150,6 +150,30 @@ def test_cells_of_a_large_law_are_bounded_one_by_one():
     assert impossible([Table("a", (law,), even)]) == []
 
 
+SKEWED = TransitionMatrix.from_array([[0.9, 0.1, 0.0], [0.4, 0.3, 0.3], [0.05, 0.05, 0.9]])
+OFF = np.where(np.arange(70) < 35, UNIT // 700, UNIT // 100)
+LARGE = TransitionMatrix.constant(UNIT - 69 * OFF, OFF)  # constant off the diagonal, and each row with its own law
+
+
+@pytest.mark.parametrize("law", [SKEWED, LARGE], ids=["dense", "constant"])
+def test_rows_are_true_and_columns_released(law):
+    """Laws that are not symmetric: each row is possible, as are mixtures; the transposed law's rows are not."""
+    rng, n, size = np.random.default_rng(6), 200_000, law.size
+    for row in (0, size - 1):
+        counts = rng.multinomial(n, law.array[row])
+        assert impossible([Table("a", (law,), counts)]) == []
+    mixed = draw(rng, rng.multinomial(n, rng.dirichlet(np.ones(size))), law)
+    assert impossible([Table("a", (law,), mixed)]) == []
+    columns = law.array / law.array.sum(axis=0)
+    transposed = [rng.multinomial(n, columns[:, row]) for row in range(size)]
+    assert any(impossible([Table("a", (law,), counts)]) for counts in transposed)
+    pair, one = (SKEWED, randomised_response(2, 2.0)), np.zeros((3, 2), dtype=np.int64)
+    for cell in ((1, 0), (2, 1)):
+        one[:] = 0
+        one[cell] = n
+        assert impossible([Table("pair", pair, draw_pair(rng, one, *pair))]) == []
+
+
 def test_empty_and_single_tables_are_possible():
     law = randomised_response(3, 1.0)
     tables = [Table("none", (law,), np.zeros(3, np.int64)), Table("one", (randomised_response(1, 1.0),), np.array([9]))]

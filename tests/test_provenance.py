@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,12 @@ from postrand import (
     verify,
 )
 from postrand.cli import main
+from postrand.design import MutualInformation, UniformOffDiagonal
+from postrand.design.budget import Share
+from postrand.design.shaped import Weights
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.matrix import randomised_response
+from postrand.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
 from postrand.risk.clear import ClearWarning
@@ -431,6 +436,21 @@ def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior
     rehash(release.path)
     with pytest.raises(ReleaseError, match="certificate"):
         verify(release.path)
+
+
+def test_a_block_with_a_matrix_of_its_own_steers_and_is_steered_by_nobody():
+    """Its share of the budget is no choice of a law: the plan gives the law."""
+    kept = Weights(np.ones(3), "confidential")
+    shared = BlockPlan(("age",), Share(), MutualInformation(), UniformOffDiagonal())
+    given = replace(shared, matrix=((0.5, 0.5), (0.5, 0.5)))
+    assert blocks.budget_origins([(shared, kept), (given, None)]) == ["public", "public"]
+    assert blocks.budget_origins([(shared, kept), (given, None), (shared, None)]) == [
+        "public",
+        "public",
+        "confidential",
+    ]
+    own = replace(shared, privacy=DifferentialPrivacy(1.0))
+    assert blocks.budget_origins([(shared, kept), (own, None)]) == ["public", "public"]
 
 
 def test_a_budget_of_its_own_is_steered_by_nobody(folder):

@@ -125,7 +125,7 @@ def settled(check: Callable[[], object], here: str, there: str) -> bool:
 
 
 class Audit:
-    """Run checks in order; one that stands on a failed one fails too."""
+    """Run checks in order; one that stands on a failed one fails too, and on one that did not run does not run."""
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -140,7 +140,10 @@ class Audit:
     ) -> T | None:
         """Return what ``function`` gives, and note ``holds``; or note why it fails, and return None."""
         if any(value is None for value in needs or ()):
-            self.checks.append(Check(name, "failed", "could not be checked, since an earlier check failed"))
+            failed = any(check.outcome == "failed" for check in self.checks)
+            why = "failed" if failed else "could not run here"
+            outcome: Outcome = "failed" if failed else "not run"
+            self.checks.append(Check(name, outcome, f"could not be checked, since an earlier check {why}"))
             return None
         try:
             with well_formed():
@@ -150,8 +153,8 @@ class Audit:
         except PostrandError as error:
             self.checks.append(Check(name, "failed", " ".join(error.problems)))
         else:
-            outcome: Outcome = "said" if name == "stated" else "passed"
-            self.checks.append(Check(name, outcome, holds if isinstance(holds, str) else holds(value)))
+            passed: Outcome = "said" if name == "stated" else "passed"
+            self.checks.append(Check(name, passed, holds if isinstance(holds, str) else holds(value)))
             return value
         return None
 

@@ -296,7 +296,12 @@ def _drawn(
 
 
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
-    return summarise(root / manifest["data"], mechanism)
+    data = root / manifest["data"]
+    if not formats.is_installed(next(data.iterdir()) if data.is_dir() else data):
+        library = manifest["written_with"]
+        what = "the library that reads these data is not installed here"
+        raise UncheckedError(sentence(what, where=data.name, got="none", wanted=library, fix=f"install {library}"))
+    return summarise(data, mechanism)
 
 
 def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> bool:
