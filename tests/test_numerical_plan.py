@@ -85,10 +85,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def protect(folder, out="out"):
+def protect(folder, out="out", *more):
     key = folder / "key"
     key.write_text(KEY.secret.hex())
-    return answer("protect", "--plan", folder / "plan.toml", "--out", folder / out, "--key-file", key)
+    return answer("protect", "--plan", folder / "plan.toml", "--out", folder / out, "--key-file", key, *more)
 
 
 def answer(*arguments):
@@ -169,7 +169,8 @@ def test_a_record_s_value_follows_its_key_and_not_its_place_ties_included(folder
 def test_the_draw_is_bound_to_the_whole_mechanism(folder):
     protect(folder)
     (folder / "plan.toml").write_text(PLAN.replace("epsilon = 1.0 }", "epsilon = 0.9 }"))
-    protect(folder, "other")
+    assert protect(folder, "other")[0] == 5  # one key, two laws: not without a word
+    protect(folder, "other", "--again")
     one, two = ([row["pay"] for row in released(folder, out).values()] for out in ("out", "other"))
     assert one != two
 

@@ -416,6 +416,8 @@ def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior
         age, region = blocks.design_blocks(plan)
         assert (age.block.provenance, age.block.budget) == ("public", {"file": "confidential"}.get(prior, "dp"))
         assert region.block.budget == "public"  # the only other prior is uniform
+        assert f"depends on {age.block.budget} frequencies of other blocks" in str(age)
+        assert "depends on" not in str(region)
         found.append(age.block.epsilon)
     assert abs(found[0] - found[1]) > 0.02  # two files, two ε of a block that is called public
     release = protect(folder, text)

@@ -99,7 +99,7 @@ class DesignedBlock:
             data |= {"objective": self.plan.objective.name, "value": d.value}
             data |= {"bound": d.bound, "gap": d.gap} if math.isfinite(d.bound) else {}
             data |= {"status": d.status, "message": d.message, "prior": self.plan.prior}
-        return data
+        return data | {"budget": self.budget}
 
     def __str__(self) -> str:
         low, high = (float(f(self.matrix.diagonal)) for f in (np.min, np.max))
@@ -114,6 +114,8 @@ class DesignedBlock:
             d = self.design
             bound = f" (bound {d.bound:.6g})" if math.isfinite(d.bound) else ""
             text += f"\n  {self.plan.objective.name} {d.value:.6g}{bound}, {d.status}: {d.message}"
+        if self.budget != "public":
+            text += f"\n  its ε depends on {self.budget} frequencies of other blocks, which share the budget with it"
         return text
 
 
