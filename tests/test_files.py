@@ -3,6 +3,7 @@
 import collections
 import hashlib
 import json
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -214,11 +215,11 @@ def test_bytes_that_another_library_is_said_to_have_written_are_not_verified(sur
     rehash(tmp_path / "out")
     found = verify(tmp_path / "out", raise_if_failed=False)
     assert (found.verdict, [c.name for c in found.checks if c.outcome == "not run"]) == ("incomplete", ["bytes"])
-    for change in ({"written_with": "pyreadstat 1.0"}, {"package": {"name": "postrand", "version": "0.0.1"}}):
-        edit(tmp_path / "out" / "manifest.json", lambda m, change=change: m.update(change))
+    version = {"package": {"name": "postrand", "version": "0.0.1"}}
+    for change in ({"written_with": "pyreadstat 1.0"}, version | {"written_with": "pyarrow 1.0"}):
+        edit(tmp_path / "out" / "manifest.json", partial(dict.update, **change))
         found = verify(tmp_path / "out", raise_if_failed=False)
         assert next(c.name for c in found.checks if c.ok is False) == "manifest"
-        edit(tmp_path / "out" / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
 
 
 def test_what_is_added_to_a_folder_or_taken_away_is_found(survey, tmp_path):

@@ -27,7 +27,7 @@ from postrand.margins import (
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.release import canonical
-from postrand.summary import check_margins, summarise
+from postrand.summary import _tested, check_margins, summarise
 from tests.release_case import LAW, RECORDS, edit, make, rebuild, released_table, without_missing, writer_of
 
 # Every category with at least 21 %, from every true one.
@@ -293,6 +293,17 @@ def test_strata_and_kept_missing_values_are_tested_without_false_alarm(tmp_path)
     assert check_margins(summarise(made.data_path, law), law) == 3
     with pytest.raises(DataError, match="block 's × x'"):  # as they are: in stratum a, everybody is a 0
         make(tmp_path / "other", table(np.zeros(n, dtype=np.int64)), mechanism=law, claims=[])
+
+
+def test_blocks_that_read_one_variable_are_not_taken_for_independent():
+    """Given s, both draw alone; over all records s ties them, and their table has no law of its own."""
+    law = TransitionMatrix(np.kron(np.eye(2, dtype=np.int64), randomised_response(2, 1.0).weights))
+    cells = tuple(itertools.product(range(2), range(2)))
+    x, y = (Block(("s", name), law, cells, given=("s",)) for name in "xy")
+    assert _tested([x, y, Block(("z",), randomised_response(2, 1.0))]) == [(0, 2), (1, 2)]
+    large = Block(("w",), randomised_response(600, 1.0))
+    assert _tested([large, Block(("z",), randomised_response(2, 1.0))]) == []
+    assert len(_tested([Block((f"v{k}",), randomised_response(2, 1.0)) for k in range(20)])) == 45
 
 
 def test_tables_are_named_after_their_blocks():

@@ -49,8 +49,8 @@ def test_cells_are_the_combinations_in_c_order_unless_listed():
 def test_the_digest_follows_the_law_and_what_it_was_made_from():
     """Every field of a block counts: draws follow the digest, so none can be changed without changing them."""
     block = Block(("sex",), M2, None, "dp", (), 0.25)
-    changes = ({"provenance": "public", "prior_epsilon": 0.0}, {"prior_epsilon": 0.0}, {"prior_epsilon": 0.5})
-    changes += ({"budget": "confidential"}, {"budget": "dp"})
+    changes = [{"provenance": "public", "prior_epsilon": 0.0}, {"prior_epsilon": 0.0}, {"prior_epsilon": 0.5}]
+    changes += [{"budget": "confidential"}, {"budget": "dp"}]
     made = [Mechanism([one], BOOK) for one in (block, *(replace(block, **change) for change in changes))]
     assert len({one.digest() for one in made}) == len(made)
     for one in made:
