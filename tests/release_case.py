@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import coding, formats, release
-from postrand.certificate import Claim, Facts
+from postrand.certificate import Claim, Facts, claims_from_dict, recertify
 from postrand.codebook import Codebook, Variable
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.metadata import Description
 from postrand.privacy import DifferentialPrivacy
 from postrand.release import canonical
+from postrand.release.bundle import derive
+from postrand.summary import summarise
 
 RECORDS = 400
 FILES = {"data.parquet", "codebook.json", "mechanism.json", "certificate.json", "report.html", "manifest.json"}
+FILES |= {"description.json", "ddi.xml", "croissant.json"}
 CELLS = ((0, 0), (0, 1), (1, 1), (1, 2))
 BOOK = Codebook(
     (
@@ -64,6 +69,16 @@ def released_table() -> pa.Table:
     return pa.table(columns)
 
 
+def without_missing() -> tuple[pa.Table, Mechanism]:
+    """Return the case's records and law without missing values: some formats hold no missing text."""
+    table = released_table()
+    filled = table.set_column(1, "region", table["region"].cast(pa.string()).fill_null("n"))
+    region = replace(BOOK["region"], missing="error")
+    book = replace(BOOK, variables=tuple(region if v.name == "region" else v for v in BOOK.variables))
+    blocks = [replace(b, matrix=randomised_response(4, 2.0)) if b.name == "region" else b for b in LAW.blocks]
+    return filled, Mechanism(blocks, book)
+
+
 def writer_of(table: pa.Table) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         with formats.open_writer(path, table.schema) as sink:
@@ -103,3 +118,17 @@ def rehash(root: Path) -> None:
         }
 
     edit(root / "manifest.json", change)
+
+
+def rebuild(root: Path, claims: Any = None) -> None:
+    """Write every file that follows from others anew, as the best forger would, and a manifest that fits."""
+    book = Codebook.from_dict(json.loads((root / "codebook.json").read_text()))
+    law = Mechanism.from_dict(json.loads((root / "mechanism.json").read_text()), book)
+    stated, facts = claims_from_dict(json.loads((root / "certificate.json").read_text()))
+    certificate = recertify(law, stated if claims is None else claims, facts)
+    told = json.loads((root / "description.json").read_text())
+    told.pop("schema")
+    data = root / json.loads((root / "manifest.json").read_text())["data"]
+    for name, content in derive(law, certificate, summarise(data, law), data, Description(**told)).items():
+        (root / name).write_bytes(content)
+    rehash(root)

@@ -12,7 +12,7 @@ from postrand.errors import PrivacyError, SpecificationError
 from postrand.exact import exp_lower
 from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.privacy import DifferentialPrivacy
+from postrand.privacy import Bistochastic, DifferentialPrivacy
 
 DP = DifferentialPrivacy
 
@@ -135,3 +135,120 @@ def test_part_of_a_joint_block_or_a_stranger_cannot_be_claimed():
 def test_epsilons_that_mean_nothing_are_refused(epsilon):
     with pytest.raises(PrivacyError, match="not a positive number"):
         DP(epsilon)
+
+
+# -- what is not covered: whole sentences, so that none can be cut, doubled or lost ---------------------------------
+
+COVERED = "The guarantee is per record and covers only the values of: {}."
+PERSONS = "Not covered: that a person is in the file, and what several records of one person or household say together."
+RR2 = randomised_response(2, 1.0)
+
+
+def limits(*blocks, book=None, facts=None, claims=()):
+    return certify(Mechanism(blocks, book), claims, facts).not_covered
+
+
+def origins(*blocks):
+    """Return the sentences beside those that every certificate has."""
+    first, *told, last = limits(*blocks)
+    assert (first, last) == (COVERED.format(", ".join(b.name for b in blocks)), PERSONS)
+    return told
+
+
+def test_a_public_prior_and_budget_leave_nothing_to_say():
+    assert origins(Block(("a",), RR2, provenance="public")) == []
+
+
+def test_what_a_private_prior_did_not_say_it_spent_is_said():
+    spent, silent = (Block((n,), RR2, None, "dp", (), e) for n, e in (("a", 0.5), ("b", 0.0)))
+    text = "What a differentially private prior spent was not stated, and is not counted: {}."
+    assert origins(spent) == []
+    assert origins(silent) == [text.format("b")]
+    assert origins(spent, silent) == [text.format("b")]
+    assert origins(silent, Block(("c",), RR2, None, "dp")) == [text.format("b, c")]
+
+
+def test_each_origin_of_a_matrix_is_said():
+    tuned = "The guarantee does not cover the choice of the matrix, tuned on confidential frequencies: {}."
+    unknown = "The guarantee does not cover the choice of the matrix, whose origin was not stated: {}."
+    blocks = [
+        Block((n,), RR2, provenance=p) for n, p in (("a", "confidential"), ("b", "unstated"), ("c", "confidential"))
+    ]
+    assert origins(*blocks) == [tuned.format("a, c"), unknown.format("b")]
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"), [("dp", "differentially private"), ("confidential", "confidential"), ("unstated", "unstated")]
+)
+def test_a_budget_that_another_block_steered_is_said(budget, said):
+    steered = Block(("a",), RR2, provenance="public", budget=budget)
+    assert origins(steered, Block(("b",), RR2, provenance="public")) == [
+        f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted when the "
+        "budget was divided: a."
+    ]
+    assert certify(Mechanism([steered])).blocks[0]["budget"] == budget
+
+
+def test_the_classes_of_a_variable_are_listed_whole():
+    """Every class with all of its values, and no other; none where they are many."""
+    book = Codebook((Variable("x", role="key", categories=("p", "q", "r", "s", "t")),))
+    law = TransitionMatrix.from_array(
+        [[0.5, 0, 0.5, 0, 0], [0, 1, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.5, 0.5]]
+    )
+    told = limits(Block(("x",), law, provenance="public"), book=book, claims=[bistochastic()])
+    assert told == (
+        COVERED.format("x"),
+        "Block x: values are exchanged within 3 classes only; which one a record is in is disclosed: "
+        "{p, r}; {q}; {s, t}.",
+        "Block x: 1 of 5 values are released unchanged, and only by records that have them; these records are not "
+        "protected by this block, and who sees such a value knows it is true.",
+        PERSONS,
+    )
+
+
+@pytest.mark.parametrize(("classes", "listed"), [(12, True), (13, False)])
+def test_classes_are_listed_up_to_twelve(classes, listed):
+    book = Codebook((Variable("x", role="key", categories=tuple(range(2 * classes)), type="int64"),))
+    law = TransitionMatrix.from_array(np.kron(np.eye(classes), np.full((2, 2), 0.5)))
+    told = limits(Block(("x",), law, provenance="public"), book=book, claims=[bistochastic()])[1]
+    pairs = "; ".join(f"{{{2 * c}, {2 * c + 1}}}" for c in range(classes))
+    assert told == (
+        f"Block x: values are exchanged within {classes} classes only; which one a record is in is disclosed"
+        + (f": {pairs}" if listed else "")
+        + "."
+    )
+
+
+def test_every_limit_has_its_place():
+    """All at once, in their order, each a whole sentence."""
+    book = Codebook(
+        (
+            Variable("a", role="key", categories=("x", "y"), missing="keep"),
+            Variable("b", role="other", categories=("x", "y")),
+            Variable("h", role="household", type="int64"),
+            Variable("w", role="weight", type="double"),
+            Variable("id", role="record_key", type="int64"),
+            Variable("gone", role="drop"),
+            Variable("c", role="sensitive", categories=("x", "y")),
+        )
+    )
+    blocks = [Block(("a",), RR2, provenance="dp", budget="confidential"), Block(("c",), RR2)]
+    told = limits(*blocks, book=book, facts=Facts(False, False, True), claims=[Claim(DP(1.0), ("a",))])
+    assert told == (
+        "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed.",
+        COVERED.format("a"),
+        "Perturbed, but no claim covers: c.",
+        "Released unchanged, with no guarantee: b, h, w.",
+        "Which records have a missing value is disclosed for: a.",
+        "The guarantee does not cover the choice of the matrix, whose origin was not stated: c.",
+        "The guarantee does not cover the choice of ε, for which confidential frequencies of other blocks counted when "
+        "the budget was divided: a.",
+        "What a differentially private prior spent was not stated, and is not counted: a.",
+        "Records stand in their original order.",
+        "Record ids are released.",
+        PERSONS,
+    )
+
+
+def bistochastic():
+    return Claim(Bistochastic(0.1), ("x",))

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from postrand import formats
 from postrand.cli import main
 from postrand.matrix import randomised_response
+from tests.release_case import edit, rebuild
 
 
 def call(*arguments):
@@ -110,6 +112,40 @@ def test_the_report_is_made_again(started):
     manifest.write_text(manifest.read_text().replace(digest, "0" * 64))
     refused = call("report", folder / "out")
     assert (refused.exit_code, "is not the one released" in refused.output) == (7, True)
+
+
+def test_verify_ends_with_a_code_for_each_verdict(started):
+    """0: all ran and passed; 9: a check could not run here; 7: one failed. No other command ends with 9."""
+    folder = started
+    call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    root, verdicts = folder / "out", []
+    table = pq.read_table(root / "data.parquet")
+
+    def verdict():
+        code, found = answer("verify", root)
+        verdicts.append((code, found.get("verdict"), found.get("ok"), found.get("error")))
+        return call("verify", root)
+
+    assert "what is only said rests on the curator's word" in verdict().output
+    edit(root / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
+    verdict()
+    pq.write_table(table, root / "data.parquet", row_group_size=7)  # room for hidden bytes, and digests in line
+    rebuild(root)
+    said = verdict()
+    assert "open  bytes" in said.stdout
+    assert said.stdout.endswith("NOT VERIFIED: the release is consistent, but a check could not run here: bytes.\n")
+    edit(root / "manifest.json", lambda m: m.update(written_with=formats.library_of("data.parquet")))
+    assert "bytes" in verdict().stderr
+    assert verdicts == [
+        (0, "verified", True, None),
+        (0, "verified", True, None),
+        (9, "incomplete", False, None),
+        (7, None, None, "ReleaseError"),
+    ]
+
+    for text in ("0 done (verify: every check ran and passed)", "9 verify: consistent"):
+        assert text in " ".join(call("--help").output.split())
+    assert "a check could not run here" in " ".join(call("verify", "--help").output.split())
 
 
 def test_text_output_reads_as_sentences(started):

@@ -3,6 +3,7 @@
 import collections
 import hashlib
 import json
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -211,6 +212,23 @@ def test_forged_folders_are_refused(survey, tmp_path, name):
     rehash(tmp_path / "out")
     found = verify(tmp_path / "out", raise_if_failed=False)
     assert [c.name for c in found.checks if c.ok is False] == ["certificate", "bytes", "derived"]
+
+
+def test_bytes_that_another_library_is_said_to_have_written_are_not_verified(survey, tmp_path):
+    permuted(survey, tmp_path / "out")
+    edit(tmp_path / "out" / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
+    assert verify(tmp_path / "out").ok
+    pq.write_table(
+        pq.read_table(tmp_path / "out" / "data.parquet"), tmp_path / "out" / "data.parquet", row_group_size=3
+    )
+    rehash(tmp_path / "out")
+    found = verify(tmp_path / "out", raise_if_failed=False)
+    assert (found.verdict, [c.name for c in found.checks if c.outcome == "not run"]) == ("incomplete", ["bytes"])
+    version = {"package": {"name": "postrand", "version": "0.0.1"}}
+    for change in ({"written_with": "pyreadstat 1.0"}, version | {"written_with": "pyarrow 1.0"}):
+        edit(tmp_path / "out" / "manifest.json", partial(dict.update, **change))
+        found = verify(tmp_path / "out", raise_if_failed=False)
+        assert next(c.name for c in found.checks if c.ok is False) == "manifest"
 
 
 def test_what_is_added_to_a_folder_or_taken_away_is_found(survey, tmp_path):

@@ -13,10 +13,10 @@ import pytest
 
 from postrand import release
 from postrand.certificate import Facts
-from postrand.errors import ReleaseError, SpecificationError
+from postrand.errors import ReleaseError, SpecificationError, UncheckedError
 from postrand.matrix import UNIT, TransitionMatrix
 from postrand.mechanism import Block, Mechanism
-from tests.release_case import BOOK, CLAIMS, FILES, LAW, RECORDS, edit, make, rehash, released_table, writer_of
+from tests.release_case import BOOK, CLAIMS, LAW, RECORDS, edit, make, rehash, released_table, writer_of
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
 
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def failed(root: Path) -> list[str]:
-    return [check.name for check in release.verify(root, raise_if_failed=False).checks if not check.ok]
+    return [check.name for check in release.verify(root, raise_if_failed=False).checks if check.ok is False]
 
 
 Forgery = Callable[[Path], None]
@@ -282,7 +282,7 @@ def categories_swapped(root: Path) -> None:
     rehash(root)
 
 
-@forgery("derived")
+@forgery("certificate")
 def labels_swapped(root: Path) -> None:
     edit(root / "codebook.json", lambda c: c["variables"][0].update(labels=["Male", "Female"]))
     rehash(root)
@@ -393,7 +393,7 @@ def test_no_forgery_verifies(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", JSON)
 def test_unknown_schemas_are_refused(root: Path, name: str) -> None:
-    edit(root / name, lambda data: data.update(schema=data["schema"].replace("/1", "/2")))
+    edit(root / name, lambda data: data.update(schema=data["schema"][:-1] + "9"))
     if name != "manifest.json":
         rehash(root)
     assert failed(root)[0] == name.partition(".")[0]
@@ -422,18 +422,35 @@ def test_every_failed_check_is_reported(root: Path) -> None:
     a_value_outside_the_codebook(root)
     with pytest.raises(ReleaseError) as caught:
         release.verify(root)
-    assert len(caught.value.problems) == len(failed(root)) == 4  # bytes and derived stand on them
+    assert len(caught.value.problems) == len(failed(root)) == 5  # margins, bytes and derived stand on them
     assert "could not be checked" in caught.value.problems[-1]
 
 
-def test_a_report_of_another_version_names_that_version(root: Path) -> None:
+def test_a_report_of_another_version_is_not_verified_and_names_that_version(root: Path) -> None:
     a_report_that_understates(root)
     edit(root / "manifest.json", lambda m: m["package"].update(version="9.9"))
-    with pytest.raises(ReleaseError, match=r"verify it with postrand 9\.9"):
+    with pytest.raises(UncheckedError, match=r"verify it with postrand 9\.9"):
         release.verify(root)
+    found = release.verify(root, raise_if_failed=False)
+    assert (found.ok, found.verdict, found.exit_code) == (False, "incomplete", 9)
+    replace(root / "certificate.json", "ε <= 4.5", "ε <= 0.5")
+    rehash(root)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"  # whatever version is named
 
 
-@pytest.mark.parametrize("name", sorted(FILES - {"data.parquet", "report.html"}))
+@pytest.mark.parametrize("version", ["0.0.9", "0.1", "1", "", "0.1.0 ", "v0.1.0", "0.1.0-final", "9" * 40, 1, None])
+def test_a_version_that_cannot_have_written_it_is_refused(root: Path, version: Any) -> None:
+    edit(root / "manifest.json", lambda m: m["package"].update(version=version))
+    assert failed(root)[0] == "manifest"
+
+
+@pytest.mark.parametrize("library", ["pyreadstat 1.2.8", "", "pyarrow\n1", "PyArrow 1.0", 3])
+def test_a_library_of_another_format_is_refused(root: Path, library: Any) -> None:
+    edit(root / "manifest.json", lambda m: m.update(written_with=library))
+    assert failed(root)[0] == "manifest"
+
+
+@pytest.mark.parametrize("name", JSON)
 def test_reading_names_what_is_missing(root: Path, name: str) -> None:
     (root / name).unlink()
     with pytest.raises(ReleaseError, match=f"{name} is missing"):

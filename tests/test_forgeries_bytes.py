@@ -19,13 +19,13 @@ from postrand import formats, release
 from postrand.codebook import Codebook, Variable
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
-from postrand.errors import DataError, ReleaseError, SpecificationError
+from postrand.errors import DataError, ReleaseError, SpecificationError, UncheckedError
 from postrand.frames import TableSource
 from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
 from postrand.randomness import ReleaseKey
 from postrand.release import canonical
-from tests.release_case import BOOK, LAW, edit, make, rehash, released_table, writer_of
+from tests.release_case import BOOK, LAW, edit, make, rebuild, rehash, released_table, without_missing, writer_of
 
 SUFFIXES = (".parquet", ".csv", ".arrow", ".feather", ".sav", ".zsav", ".dta", ".xpt")
 SECRET = "Zebra the true value"
@@ -34,10 +34,9 @@ TABLE = released_table()
 
 @pytest.fixture(params=SUFFIXES)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    table = TABLE
-    if request.param in (".dta", ".xpt"):  # they hold no text without a letter, and no missing text
-        table = table.set_column(1, "region", table["region"].cast(pa.string()).fill_null("n"))
-    make(tmp_path / "release", table, data_name=f"data{request.param}")
+    # Some hold no text without a letter, and no missing text.
+    table, law = without_missing() if request.param in (".dta", ".xpt") else (TABLE, LAW)
+    make(tmp_path / "release", table, data_name=f"data{request.param}", mechanism=law)
     return tmp_path / "release"
 
 
@@ -51,7 +50,7 @@ def data_of(root: Path) -> Path:
 
 
 def test_every_format_gives_the_bytes_of_its_records_again(root: Path) -> None:
-    assert all(outcome(root).values())
+    assert False not in outcome(root).values()
     assert release.verify(root).ok
 
 
@@ -185,13 +184,18 @@ def test_metadata_of_any_part_of_a_folder_is_seen(tmp_path: Path) -> None:
 def test_other_libraries_are_said_to_be_there_and_never_pass_for_a_check(tmp_path: Path) -> None:
     root = make(tmp_path / "release").path
     edit(root / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
-    assert release.verify(root).stated == ()  # the bytes are the same, whoever wrote them
+    assert release.verify(root).ok  # the bytes are the same, whoever wrote them
+    assert "pyarrow 1.0 wrote it cannot be told" in release.verify(root).stated[-1]
     pq.write_table(TABLE, root / "data.parquet")
-    rehash(root)
-    found = release.verify(root)
-    assert found.ok
-    assert "another library writes these records in other bytes" in found.stated[0]
-    assert "pyarrow 1.0" in found.stated[0]
+    rebuild(root)
+    found = release.verify(root, raise_if_failed=False)
+    assert (found.ok, found.verdict, found.exit_code) == (False, "incomplete", 9)
+    (problem,) = found.problems
+    assert "bytes: another library writes these records in other bytes" in problem
+    assert "verify with pyarrow 1.0" in problem
+    assert "NOT VERIFIED: the release is consistent, but a check could not run here: bytes." in str(found)
+    with pytest.raises(UncheckedError, match=r"pyarrow 1\.0"):
+        release.verify(root)
     with_a_spare_category("sex")(root / "data.parquet")
     assert outcome(root)["data"] is False  # whatever the manifest names
     edit(root / "manifest.json", lambda m: m.update(written_with=f"pyarrow {SECRET * 50}"))
@@ -349,3 +353,21 @@ def test_the_manifest_names_the_library(tmp_path: Path) -> None:
     assert made.manifest["written_with"] == formats.library_of("data.parquet")
     assert pa.__version__ in made.manifest["written_with"]
     assert canonical.parse((made.path / "manifest.json").read_bytes(), "manifest") == made.manifest
+
+
+def test_data_that_cannot_be_read_here_are_neither_verified_nor_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make(tmp_path / "release", without_missing()[0], data_name="data.sav", mechanism=without_missing()[1]).path
+    with monkeypatch.context() as patched:
+        patched.setattr("importlib.util.find_spec", lambda name: None)
+        found = release.verify(root, raise_if_failed=False)
+        assert found.verdict == "incomplete"
+        left = {check.name: check.sentence for check in found.checks if check.outcome == "not run"}
+        assert list(left) == ["data", "margins", "bytes", "derived"]
+        assert "is not installed here" in left["data"]
+        assert left["bytes"] == "could not be checked, since an earlier check could not run here"
+        edit(root / "certificate.json", lambda c: c["not_covered"].pop())
+        rehash(root)
+        assert release.verify(root, raise_if_failed=False).verdict == "failed"  # what can be checked still is
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"

@@ -46,11 +46,11 @@ ORDERS = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> release.Release:
     folder = tmp_path_factory.mktemp("metadata")
-    return make(folder / "release", extra=lambda *found: metadata.files(TOLD, *found))
+    return make(folder / "release", description=TOLD)
 
 
 def test_both_files_go_with_the_release_and_verify(made: release.Release) -> None:
-    assert {"ddi.xml", "croissant.json"} <= set(made.manifest["files"])
+    assert {"ddi.xml", "croissant.json", "description.json"} <= set(made.manifest["files"])
     assert release.verify(made.path).ok
 
 

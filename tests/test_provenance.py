@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +23,17 @@ from postrand import (
     verify,
 )
 from postrand.cli import main
-from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
+from postrand.design import MutualInformation, UniformOffDiagonal
+from postrand.design.budget import Share
+from postrand.design.shaped import Weights
+from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.matrix import randomised_response
+from postrand.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 from postrand.randomness import ReleaseKey
 from postrand.risk.clear import ClearWarning
 from postrand.rules import reachable
-from tests.release_case import edit, rehash
+from tests.release_case import edit, rebuild, rehash
 
 CODEBOOK = """
 [[variables]]
@@ -382,3 +387,158 @@ def test_the_noise_of_a_histogram_is_discrete_laplace():
     assert abs(np.abs(noise).mean() - mean) < 5 * np.sqrt(variance / n)
     with pytest.raises(PrivacyError):
         noisy_counts(np.zeros(2, dtype=np.int64), 0.0)
+
+
+# -- budgets that another block's prior steers ------------------------------------------------------------------------
+
+SHARED = '[[blocks]]\nvariables = ["age"]\n[[blocks]]\nvariables = ["region"]\nprior = "{}"\n'
+
+
+def two_files(folder, name):
+    """Write records whose ``name`` is spread evenly, then records that nearly all have one value; yield after each."""
+    table = pq.read_table(folder / "people.parquet")
+    yield
+    values = ["S"] * 40 + ["N"] * (table.num_rows - 40)
+    column = pa.array(values).dictionary_encode()
+    column = pa.DictionaryArray.from_arrays(column.indices.cast(pa.int8()), column.dictionary)
+    pq.write_table(table.set_column(table.schema.get_field_index(name), name, column), folder / "people.parquet")
+    yield
+
+
+@pytest.mark.parametrize("prior", ["file", "dp"])
+def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior):
+    """The ε of age, whose matrix is public, follows the confidential counts of region: certificate and law say it."""
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    text = HEAD.replace("3.0", "8.0") + SHARED.format(prior) + "prior_epsilon = 0.5\n" * (prior == "dp")
+    (folder / "plan.toml").write_text(text)
+    plan, found = load_plan(folder / "plan.toml"), []
+    for _ in two_files(folder, "region"):
+        age, region = blocks.design_blocks(plan)
+        assert (age.block.provenance, age.block.budget) == ("public", {"file": "confidential"}.get(prior, "dp"))
+        assert region.block.budget == "public"  # the only other prior is uniform
+        assert f"depends on {age.block.budget} frequencies of other blocks" in str(age)
+        assert "depends on" not in str(region)
+        found.append(age.block.epsilon)
+    assert abs(found[0] - found[1]) > 0.02  # two files, two ε of a block that is called public
+    release = protect(folder, text)
+    said = {"file": "confidential", "dp": "differentially private"}[prior]
+    assert [line for line in certificate(release)["not_covered"] if "choice of ε" in line] == [
+        f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted when the "
+        "budget was divided: age."
+    ]
+    assert [block["budget"] for block in certificate(release)["blocks"]] == [age.block.budget, "public"]
+    law = json.loads((release.path / "mechanism.json").read_text())["blocks"]
+    assert [block.get("budget") for block in law] == [age.block.budget, None]
+    assert verify(release.path).ok
+
+    def silence(data):
+        data["blocks"][0].pop("budget")
+
+    edit(release.path / "mechanism.json", silence)
+    rehash(release.path)
+    with pytest.raises(ReleaseError, match="certificate"):
+        verify(release.path)
+
+
+def test_a_block_with_a_matrix_of_its_own_steers_and_is_steered_by_nobody():
+    """Its share of the budget is no choice of a law: the plan gives the law."""
+    kept = Weights(np.ones(3), "confidential")
+    shared = BlockPlan(("age",), Share(), MutualInformation(), UniformOffDiagonal())
+    given = replace(shared, matrix=((0.5, 0.5), (0.5, 0.5)))
+    assert blocks.budget_origins([(shared, kept), (given, None)]) == ["public", "public"]
+    assert blocks.budget_origins([(shared, kept), (given, None), (shared, None)]) == [
+        "public",
+        "public",
+        "confidential",
+    ]
+    own = replace(shared, privacy=DifferentialPrivacy(1.0))
+    assert blocks.budget_origins([(shared, kept), (own, None)]) == ["public", "public"]
+
+
+def test_a_budget_of_its_own_is_steered_by_nobody(folder):
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    own = HEAD + '[[blocks]]\nvariables = ["age"]\nprivacy = { model = "differential", epsilon = 1.0 }\n'
+    own += '[[blocks]]\nvariables = ["region"]\nprior = "file"\n'
+    (folder / "plan.toml").write_text(own)
+    found = [one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))]
+    assert found == ["public", "public"]  # region takes what is left, whatever its frequencies are
+    uniform = HEAD + '[[blocks]]\nvariables = ["age"]\n[[blocks]]\nvariables = ["region"]\n'
+    (folder / "plan.toml").write_text(uniform)
+    found = [one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))]
+    assert found == ["public", "public"]
+
+
+def test_the_least_public_of_several_priors_is_named(folder):
+    (folder / "codebook.toml").write_text(CODEBOOK.partition("[[rules]]")[0])
+    text = HEAD + SHARED.format("file") + '[[blocks]]\nvariables = ["job"]\nprior = "dp"\nprior_epsilon = 0.25\n'
+    (folder / "plan.toml").write_text(text)
+    found = {one.block.name: one.block.budget for one in blocks.design_blocks(load_plan(folder / "plan.toml"))}
+    assert found == {"age": "confidential", "region": "dp", "job": "confidential"}
+
+
+# -- an auditor with file and key draws the records anew --------------------------------------------------------------
+
+
+def test_an_auditor_with_the_key_sees_that_the_origin_of_a_law_was_rewritten(folder):
+    """Every file is brought in line, so that nobody without the key can tell; the draws follow the true origin."""
+    text = HEAD + '[design]\nprior = "dp"\nprior_epsilon = 0.25\n' + BOTH
+    release, key = protect(folder, text), ReleaseKey.from_seed(2)
+    root, file = release.path, folder / "people.parquet"
+    found = verify(root, file=file, release_key=key)
+    assert found.ok
+    assert next(c.outcome for c in found.checks if c.name == "drawn") == "passed"
+    assert "drawn by this law" not in " ".join(found.stated)
+    other = verify(root, file=file, release_key=ReleaseKey.from_seed(3), raise_if_failed=False)
+    assert [c.name for c in other.checks if c.ok is False] == ["drawn"]
+
+    def whitewash(law):
+        for block in law["blocks"]:
+            block["provenance"] = "public"
+            block.pop("prior_epsilon")
+
+    def lower(certificate):
+        certificate["claims"] = []
+
+    before = certificate(release)["account"]["total"]
+    edit(root / "mechanism.json", whitewash)
+    edit(root / "certificate.json", lower)
+    rebuild(root)
+    assert certificate(release)["account"]["total"] < before - 0.4
+    assert verify(root).ok
+    forged = verify(root, file=file, release_key=key, raise_if_failed=False)
+    assert [c.name for c in forged.checks if c.ok is False] == ["drawn"]
+    assert "by this law with this origin" in forged.problems[0]
+
+
+def test_records_are_drawn_anew_by_their_ids_in_their_order_and_in_folders(folder):
+    """As run does it: a record key, no shuffling, several files, numerical columns."""
+    table = pq.read_table(folder / "people.parquet").slice(0, 600)
+    rng = np.random.default_rng(4)
+    table = table.append_column("id", pa.array(rng.permutation(600))).append_column(
+        "pay", pa.array(rng.normal(size=600))
+    )
+    (folder / "people.parquet").unlink()
+    (folder / "people").mkdir()
+    for number in (0, 1):
+        pq.write_table(table.slice(300 * number, 300), folder / "people" / f"{number}.parquet")
+    book = CODEBOOK + '[[variables]]\nname = "id"\nrole = "record_key"\ntype = "int64"\n'
+    (folder / "codebook.toml").write_text(
+        book.replace("[[rules]]", '[[variables]]\nname = "pay"\nrole = "other"\ntype = "double"\n[[rules]]', 1)
+    )
+    text = HEAD.replace("people.parquet", "people") + BOTH + "[release]\nshuffle = false\n"
+    text += '[[numerical]]\nvariables = ["pay"]\nmethod = { model = "rank-blocks", k = 8 }\n'
+    root, options = protect(folder, text).path, {"file": folder / "people", "release_key": ReleaseKey.from_seed(2)}
+    assert verify(root, record_key="id", **options).ok
+    wrong = verify(root, **options, raise_if_failed=False)
+    assert [c.name for c in wrong.checks if c.ok is False] == ["drawn"]
+
+
+def test_a_key_alone_is_refused(folder):
+    root = protect(folder, HEAD + BOTH).path
+    with pytest.raises(UsageError, match="give the confidential file too"):
+        verify(root, release_key=ReleaseKey.from_seed(2))
+    (folder / "key").write_text("ab" * 32)
+    call = ["verify", str(root), "--file", str(folder / "people.parquet"), "--key-file", str(folder / "key")]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 7
+    assert "drawn: data.parquet: the key does not draw these records" in done.stderr

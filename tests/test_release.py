@@ -46,9 +46,13 @@ def test_a_release_holds_its_files_and_verifies(root: Path) -> None:
         "mechanism",
         "certificate",
         "data",
+        "margins",
         "bytes",
         "derived",
+        "facts",
+        "origins",
     ]
+    assert [check.ok for check in verification.checks] == [True] * 10 + [None] * 2
     assert "is what it claims to be" in str(verification)
     assert verification.to_dict()["ok"] is True
     assert os.listdir(root.parent) == ["release"]
@@ -71,11 +75,11 @@ def test_what_was_written_is_read_back(tmp_path: Path, name: str) -> None:
 
 
 def test_files_that_nothing_gives_are_named(tmp_path: Path) -> None:
-    plain, more = make(tmp_path / "a"), make(tmp_path / "b", extra={"notes.txt": "x", "ddi.xml": "<a/>"})
+    plain, more = make(tmp_path / "a"), make(tmp_path / "b", extra={"notes.txt": "x", "map.svg": "<a/>"})
     last = [release.verify(made.path).checks[-1] for made in (plain, more)]
-    assert [check.name for check in last] == ["derived", "derived"]
-    assert last[0].sentence == "each is the one the others give"
-    assert last[1].sentence == last[0].sentence + "; extra files, contents not checked: ddi.xml, notes.txt"
+    assert [check.name for check in last] == ["origins", "extra"]
+    assert last[1].sentence == "contents of extra files are not checked: map.svg, notes.txt"
+    assert release.verify(more.path).ok  # nobody can recompute them: they are said, and change no verdict
 
 
 def test_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
@@ -187,13 +191,34 @@ def test_a_missing_parent_is_refused(tmp_path: Path) -> None:
         make(tmp_path / "no" / "release")
 
 
-@pytest.mark.parametrize("name", ["../data.parquet", ".data.parquet", "a/b.parquet", "report.html", "", "d\n.csv"])
+UNSAFE = ["../data.parquet", ".data.parquet", "a/b.parquet", "report.html", "", "d\n.csv", "r_categories.csv"]
+ALIKE = [
+    "Report.HTML",
+    "report.html.",
+    "report.html ",
+    "rep0rt.html",
+    "report_html",
+    "ddi.xml",
+    "DDI.xml",
+    "rnanifest.json",
+]
+ALIKE += ["r_matrix_9.csv", "R-matrix_1.csv", "postrand.r", "descriptlon.json", "\u0440eport.html", "\uff52eport.html"]
+
+
+@pytest.mark.parametrize("name", [*UNSAFE, *ALIKE])
 def test_unsafe_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ReleaseError, match="name"):
         make(tmp_path / "release", data_name=name)
     with pytest.raises(ReleaseError, match="name"):
         make(tmp_path / "release", extra={name: ""})
     assert os.listdir(tmp_path) == []
+
+
+def test_names_that_look_like_one_another_are_refused(tmp_path: Path) -> None:
+    for extra in (("notes.txt", "Notes.txt"), ("a1.txt", "al.txt"), ("x.txt", "Data.CSV")):
+        with pytest.raises(ReleaseError, match="looks like one that is"):
+            make(tmp_path / "release", data_name="data.csv", extra=dict.fromkeys(extra, ""))
+    make(tmp_path / "release", extra=dict.fromkeys(("notes.txt", "notes2.txt", "a2.txt"), ""))
 
 
 def test_data_that_does_not_fit_is_not_released(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from postrand.errors import DesignError, PostrandError, sentence
 from postrand.exact import format_upper
 from postrand.formats import Source
 from postrand.matrix import TransitionMatrix
-from postrand.mechanism import Block
+from postrand.mechanism import Block, Provenance
 from postrand.objectives import (
     EstimatorVariance,
     ExpectedChanges,
@@ -74,6 +74,7 @@ class DesignedBlock:
     """A planned block with its matrix, and the design that made it (None where the plan gives the matrix).
 
     ``frequencies`` (K,) are what the plan's prior says of its cells, those of all classes together, summing to 1.
+    ``budget`` is where its share of a divided budget came from; see :class:`Block`.
     """
 
     plan: BlockPlan
@@ -81,6 +82,7 @@ class DesignedBlock:
     design: Design | None
     shape: Shape | None = None
     frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    budget: Provenance = "public"
 
     @property
     def block(self) -> Block:
@@ -88,9 +90,9 @@ class DesignedBlock:
         provenance = "unstated" if self.design is None else self.design.provenance
         spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
         if self.shape is None:
-            return Block(self.plan.variables, self.matrix, provenance=provenance, prior_epsilon=spent)
+            return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget)
         cells = tuple(map(tuple, self.shape.cells.tolist()))
-        return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent)
+        return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent, self.budget)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, since value and bound follow from the prior."""
@@ -109,7 +111,7 @@ class DesignedBlock:
             data |= {"objective": self.plan.objective.name, "value": d.value}
             data |= {"bound": d.bound, "gap": d.gap} if math.isfinite(d.bound) else {}
             data |= {"status": d.status, "message": d.message, "prior": self.plan.prior}
-        return data
+        return data | {"budget": self.budget}
 
     def __str__(self) -> str:
         low, high = (float(f(self.matrix.diagonal)) for f in (np.min, np.max))
@@ -124,6 +126,8 @@ class DesignedBlock:
             d = self.design
             bound = f" (bound {d.bound:.6g})" if math.isfinite(d.bound) else ""
             text += f"\n  {self.plan.objective.name} {d.value:.6g}{bound}, {d.status}: {d.message}"
+        if self.budget != "public":
+            text += f"\n  its ε depends on {self.budget} frequencies of other blocks, which share the budget with it"
         return text
 
 
@@ -147,8 +151,9 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
     tasks = [
         _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
     ]
-    budgets = _budgets(plan, tasks)
-    made = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    budgets, origins = _budgets(plan, tasks), budget_origins([(t.plan, t.weights) for t in tasks])
+    designed = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    made = [dataclasses.replace(one, budget=origin) for one, origin in zip(designed, origins, strict=True)]
     return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
 
 
@@ -167,6 +172,21 @@ def _starved(made: DesignedBlock) -> DesignedBlock:
     warnings.warn(text, DesignWarning, stacklevel=3)
     message = f"{made.design.message} {text}"
     return dataclasses.replace(made, design=dataclasses.replace(made.design, message=message))
+
+
+def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Provenance]:
+    """Return where each block's ε came from: the least public prior of the other blocks that share the budget with it.
+
+    Blocks divide a budget by the information that each keeps under its prior, so a prior that was tuned on the file
+    steers the ε of all that share. A block with an ε, a matrix or a budget of its own alone is steered by nobody.
+    """
+    sharing = {b for b, (plan, _) in enumerate(tasks) if isinstance(plan.privacy, Share) and plan.matrix is None}
+    order: tuple[Provenance, ...] = ("public", "dp", "unstated", "confidential")
+    told = {b: "public" if weights is None else weights.provenance for b, (_, weights) in enumerate(tasks)}
+    return [
+        max((told[other] for other in sharing - {b}), key=order.index, default=order[0]) if b in sharing else order[0]
+        for b in range(len(tasks))
+    ]
 
 
 def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:

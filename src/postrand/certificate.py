@@ -21,7 +21,7 @@ from postrand.mechanism import Block, Mechanism
 from postrand.numerical.column import RankedColumn
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file
 
-SCHEMA = "postrand/certificate/1"
+SCHEMA = "postrand/certificate/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Certificate:
     """Hold the findings of a mechanism's claims, and the limits of what they cover.
 
     ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up. A finding that is not
-    ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file.
+    ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file. The digests
+    bind it to the law with its origin, and to the codebook with roles, labels and the order of variables.
     """
 
     mechanism_digest: str
@@ -62,6 +63,7 @@ class Certificate:
     facts: Facts = field(default_factory=Facts)
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
     numerical: tuple[RankedColumn, ...] = ()
+    codebook_digest: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -88,6 +90,7 @@ class Certificate:
         return {
             "schema": SCHEMA,
             "mechanism_sha256": self.mechanism_digest,
+            **({"codebook_sha256": self.codebook_digest} if self.codebook_digest else {}),
             "claims": claims,
             **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
             "blocks": list(self.blocks),
@@ -166,6 +169,7 @@ def _certify(
         facts=facts,
         account=record_account(mechanism.blocks),
         numerical=mechanism.numerical,
+        codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
     )
 
 
@@ -292,6 +296,8 @@ def _describe(block: Block) -> dict[str, Any]:
         "matrix_sha256": block.matrix.digest(),
         "epsilon": _finite(block.epsilon),
         "prior": block.provenance,
+        **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
+        "budget": block.budget,
     }
 
 
@@ -341,6 +347,12 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[str]:
         names = [block.name for block in mechanism.blocks if block.provenance == provenance]
         if names:
             yield text + ", ".join(names) + "."
+    tuned = {"dp": "differentially private", "confidential": "confidential", "unstated": "unstated"}
+    for provenance, said in tuned.items():
+        names = [block.name for block in mechanism.blocks if block.budget == provenance]
+        if names:
+            text = f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted"
+            yield f"{text} when the budget was divided: {', '.join(names)}."
     silent = [b.name for b in mechanism.blocks if b.provenance == "dp" and not b.prior_epsilon]
     if silent:
         yield "What a differentially private prior spent was not stated, and is not counted: " + ", ".join(silent) + "."

@@ -18,15 +18,15 @@ import click
 from postrand import __version__
 from postrand.address import hidden
 from postrand.cli_estimate import answer, estimate_options
-from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
+from postrand.errors import PostrandError, ReleaseError, UsageError, printable, raise_all, sentence
 from postrand.output import as_json_text, write_anything
 from postrand.stopping import Stopped, stoppable
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-Result = tuple[dict[str, Any], str]
-"""What a command gives: plain data for ``--json``, and a text for people."""
+Result = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, int]
+"""What a command gives: plain data for ``--json``, a text for people, and an exit code where it is not 0."""
 
 
 class _Path(click.Path):
@@ -60,8 +60,9 @@ def main() -> None:
       postrand verify release             anyone can; needs the release only
       postrand estimate release --table sex,region
 
-    Exit codes: 0 done; 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design; 7 release; 8 estimation; 128 and the
-    number of the signal that stopped it, nothing half done being left.
+    Exit codes: 0 done (verify: every check ran and passed); 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design;
+    7 release (verify: a check failed); 8 estimation; 9 verify: consistent, but a check could not run here; 128 and
+    the number of the signal that stopped it, nothing half done being left.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
@@ -80,7 +81,7 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
             with stoppable(), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
-                data, text = function(**arguments)
+                data, text, *code = function(**arguments)
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
@@ -92,6 +93,8 @@ def command(function: Callable[..., Result]) -> Callable[..., None]:
             print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
             raise SystemExit(stopped.code) from None
         _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
+        if code and code[0]:
+            raise SystemExit(code[0])
 
     return wrapped
 
@@ -406,16 +409,27 @@ def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:
 @command
 @click.argument("directory", type=FOLDER)
 @click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
-def verify(directory: Path, file: Path | None) -> Result:
+@click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
+@click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
+def verify(directory: Path, file: Path | None, key_file: Path | None, record_key: str | None) -> Result:
     """Re-check a release from its bytes alone.
 
-    Digests, exact laws, privacy claims, data and report are all recomputed; any change fails. Claims that rest on the
-    confidential frequencies are said, unless --file recomputes them.
-    """
+    Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
+    tested against the law. Claims that rest on the confidential frequencies are said, unless --file recomputes them.
+
+    \b
+    Exit codes:
+      0  every check that this release admits ran and passed; what is only said changes nothing
+      7  a check failed: this is not the release that it claims to be
+      9  consistent, but a check could not run here, since another version wrote these bytes
+    """  # noqa: D301 -- as above
     from postrand.release import verify as check
 
-    verification = check(directory, file=file)
-    return verification.to_dict(), str(verification)
+    key = _release_key(key_file, None)
+    verification = check(directory, file=file, release_key=key, record_key=record_key, raise_if_failed=False)
+    if verification.verdict == "failed":
+        raise ReleaseError(verification.problems)
+    return verification.to_dict(), str(verification), verification.exit_code
 
 
 @command

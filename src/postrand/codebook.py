@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,6 +147,10 @@ class Codebook:
         """Return plain data for JSON or TOML; fields at their default are left out."""
         data: dict[str, Any] = {"variables": [_variable_to_dict(v) for v in self.variables]}
         return {**data, "rules": [rule.to_dict() for rule in self.rules]} if self.rules else data
+
+    def digest(self) -> str:
+        """Return the SHA-256 of :meth:`to_dict` as hexadecimal: roles, labels, types and the order of variables."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "codebook") -> Codebook:

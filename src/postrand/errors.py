@@ -9,6 +9,7 @@
     ├── PrivacyError             5   a claim that the exact law does not meet, or that cannot be met
     ├── DesignError              6   an infeasible problem, or a solver that did not converge
     ├── ReleaseError             7   a bundle that cannot be written, or that fails verification
+    │   └── UncheckedError       9   a bundle that is consistent, of which a check could not run here
     └── EstimationError          8   a quantity that the release cannot identify, or no convergence
 
 Messages say what, where, got, wanted and the next step. They never carry a record's values, its id, or a small count:
@@ -70,6 +71,12 @@ class ReleaseError(PostrandError):
     """A release that cannot be written, read or verified."""
 
     exit_code = 7
+
+
+class UncheckedError(ReleaseError):
+    """A check of a release that could not run here: neither passed nor failed."""
+
+    exit_code = 9
 
 
 class EstimationError(PostrandError):

@@ -26,7 +26,7 @@ Provenance = Literal["public", "dp", "confidential", "unstated"]
 """Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
 
 PROVENANCES: tuple[str, ...] = get_args(Provenance)
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28
 """Entries of all matrices of a mechanism: 2 GiB, which a compact form may ask for in a file of a few thousand bytes.
 Laws that are constant off the diagonal are not counted: they are held as they are written, two numbers a row."""
@@ -44,6 +44,10 @@ class Block:
 
     ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
 
+    ``budget`` is where the block's share of a divided budget came from: what the other blocks keep of their information
+    decides it too, so that a prior of theirs that was tuned on the file steers this block's ε. ``public`` where
+    no such prior did.
+
     Raises
     ------
     SpecificationError
@@ -57,6 +61,7 @@ class Block:
     provenance: Provenance = "unstated"
     given: tuple[str, ...] = ()
     prior_epsilon: float = 0.0
+    budget: Provenance = "public"
 
     def __post_init__(self) -> None:
         names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
@@ -230,14 +235,11 @@ class Mechanism:
         return mechanism
 
     def digest(self) -> str:
-        """Return the SHA-256 of the law: blocks, weights, variables and categories, as hexadecimal.
+        """Return the SHA-256 of :meth:`to_dict` as hexadecimal: of the law, and of what it was made from.
 
-        Provenance is not part of the law; two mechanisms with one law share a digest.
+        Draws follow the digest: one law that is said to have two origins gives two releases, with independent words.
         """
         data = self.to_dict()
-        for block in data["blocks"]:
-            block.pop("provenance")
-            block.pop("prior_epsilon", None)
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -261,9 +263,9 @@ def _block_problems(block: Block) -> Iterable[str]:
     if not isinstance(block.matrix, TransitionMatrix):
         yield sentence("not a TransitionMatrix", where=where, got=type(block.matrix).__name__, fix="use from_array")
         return
-    if not isinstance(block.provenance, str) or block.provenance not in PROVENANCES:
-        what = f"unknown provenance {shown(block.provenance, repr)}"
-        yield sentence(what, where=where, wanted=", ".join(PROVENANCES))
+    for what, origin in (("provenance", block.provenance), ("origin of the budget", block.budget)):
+        if not isinstance(origin, str) or origin not in PROVENANCES:
+            yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
@@ -357,7 +359,7 @@ def _block_to_dict(block: Block) -> dict[str, Any]:
         data["given"] = list(block.given)
     if block.prior_epsilon:
         data["prior_epsilon"] = block.prior_epsilon
-    return data
+    return data | ({"budget": block.budget} if block.budget != "public" else {})
 
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
@@ -421,6 +423,7 @@ def _block_from_dict(entry: Mapping[str, Any]) -> Block:
         provenance=entry["provenance"],
         given=tuple(entry.get("given", ())),
         prior_epsilon=entry.get("prior_epsilon", 0.0),
+        budget=entry.get("budget", "public"),
     )
     if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the one form that their law is written in")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from postrand import formats, metadata, release
+from postrand import formats, release
 from postrand.blocks import DesignedBlock, check_rules
 from postrand.blocks import design_blocks as design_blocks
 from postrand.certificate import Claim, Facts, certify
@@ -122,7 +122,7 @@ def run(
         mechanism=mechanism,
         claims=claims,
         facts=facts,
-        extra=partial(metadata.files, plan.metadata),
+        description=plan.metadata,
         dossier=dossier,
         inspect=None if inside is None else inside.files,
     )

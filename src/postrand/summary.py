@@ -17,11 +17,14 @@ from postrand.carried import carried, released_values
 from postrand.codebook import Codebook
 from postrand.engines.base import released_schema
 from postrand.errors import DataError, raise_all, sentence
+from postrand.margins import impossible, tables_of
 from postrand.mechanism import Block, Mechanism
 from postrand.numerical.released import check_released
 from postrand.rules import forbidden
 
 MAX_PAIR_CELLS = 60
+MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
+"""Pairs of blocks whose tables are held against the law, and cells of each: one pass over the records counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Summary:
 
     ``blocks[b]`` has shape (K,): records in each cell of block b. ``variables[name]`` has shape (S,): records in each
     code. ``pair`` names two variables, ``pair_counts`` their table; both are empty where no small table exists.
-    Kept missing values are in no count.
+    Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
     """
 
     records: int
@@ -38,6 +41,7 @@ class Summary:
     variables: Mapping[str, NDArray[np.int64]]
     pair: tuple[str, ...]
     pair_counts: NDArray[np.int64]
+    block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
 
 
 def summarise(path: Path, mechanism: Mechanism) -> Summary:
@@ -58,7 +62,25 @@ def summarise(path: Path, mechanism: Mechanism) -> Summary:
     raise_all(DataError, _law_problems(counter.blocks, mechanism))
     check_released(source, mechanism.numerical)
     pair_counts = counter.pair_counts.reshape(counter.pair_shape)
-    return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts)
+    tested = tuple((a, b, counts) for (a, b), counts in counter.tested.items())
+    return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts, tested)
+
+
+def check_margins(summary: Summary, mechanism: Mechanism) -> int:
+    """Check that the law could have given these counts, whatever the true records; return how many tables were tested.
+
+    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.margins`.
+
+    Raises
+    ------
+    DataError
+        Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
+    """
+    tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
+    what = "the law as good as never gives such counts, whatever the true records were"
+    fix = "do not use this release: its records were not drawn by its law"
+    raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
+    return len(tables)
 
 
 def check_bytes(path: Path, mechanism: Mechanism) -> None:
@@ -96,6 +118,8 @@ class _Counter:
         self.pair_shape = tuple(codebook[name].size for name in self.pair)
         self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
         self.cells = [_Cells(block, tuple(codebook[n].size for n in block.variables)) for block in mechanism.blocks]
+        sizes = [block.matrix.size for block in mechanism.blocks]
+        self.tested = {(a, b): np.zeros((sizes[a], sizes[b]), np.int64) for a, b in _tested(mechanism.blocks)}
 
     def add(self, batch: pa.RecordBatch) -> None:
         codes: dict[str, NDArray[Any]] = {}
@@ -110,11 +134,11 @@ class _Counter:
         if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
             what = "a combination is released that a rule of the codebook forbids"
             raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
-        for counts, cells, block in zip(self.blocks, self.cells, self.mechanism.blocks, strict=True):
-            if len(block.variables) == 1 and block.cells is None:
-                counts[:] = self.variables[block.variables[0]]
-            else:
-                counts += _count(cells.positions([codes[n] for n in block.variables]), counts.size)
+        positions = [cells.positions([codes[n] for n in cells.names]) for cells in self.cells]
+        for counts, position in zip(self.blocks, positions, strict=True):
+            counts += _count(position, counts.size)
+        for (a, b), table in self.tested.items():
+            table += _count(_ravel([positions[a], positions[b]], table.shape), table.size).reshape(table.shape)
         if self.pair:
             index = _ravel([codes[n] for n in self.pair], self.pair_shape)
             self.pair_counts += _count(index, self.pair_counts.size)
@@ -131,7 +155,7 @@ class _Cells:
     """Map codes of a block's variables to the positions of its cells."""
 
     def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
-        self.name, self.shape = block.name, shape
+        self.name, self.names, self.shape = block.name, block.variables, shape
         self.listed: NDArray[np.int64] | None = None
         if block.cells is not None:
             listed = _ravel(list(block.cell_table(shape).T), shape)
@@ -140,6 +164,8 @@ class _Cells:
 
     def positions(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
         """Return the cell of each record; raises DataError where a combination is not feasible."""
+        if len(codes) == 1 and self.listed is None:
+            return np.asarray(codes[0])
         index = _ravel(codes, self.shape)
         if self.listed is None:
             return index
@@ -149,6 +175,17 @@ class _Cells:
                 sentence("a combination is released that is not a cell of the block", where=f"block {self.name!r}")
             )
         return np.asarray(self.order[place])
+
+
+def _tested(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """Return the first pairs of blocks whose joint table is small; blocks that share a variable are not independent."""
+    pairs = [
+        (a, b)
+        for a, one in enumerate(blocks)
+        for b, other in enumerate(blocks[a + 1 :], a + 1)
+        if one.matrix.size * other.matrix.size <= MAX_TESTED_CELLS and set(one.variables).isdisjoint(other.variables)
+    ]
+    return pairs[:MAX_TESTED]
 
 
 def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:

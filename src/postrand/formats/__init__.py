@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import pkgutil
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ __all__ = [
     "Writer",
     "format_of",
     "formats",
+    "is_installed",
     "library_of",
     "open_comparison",
     "open_parts",
@@ -106,6 +107,11 @@ def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManag
     """
     path = Path(path)
     return format_of(path).open_writer(path, schema, comparing)
+
+
+def is_installed(path: str | Path) -> bool:
+    """Return whether the library that reads and writes a format's files is there; raises UsageError as `format_of`."""
+    return importlib.util.find_spec(format_of(path).library) is not None
 
 
 def library_of(path: str | Path) -> str:

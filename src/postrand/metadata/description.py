@@ -42,6 +42,10 @@ class Description:
         wrong = [sentence(f"{n!r} is not text") for n in names if not isinstance(getattr(self, n), str)]
         raise_all(SpecificationError, wrong)
 
+    def to_dict(self) -> dict[str, str]:
+        """Return plain data for JSON; empty texts are left out."""
+        return {name: text for name, text in dataclasses.asdict(self).items() if text}
+
 
 def described(source: Source, given: Described) -> Source:
     """Return the source with these texts in its schema, in place of its own.

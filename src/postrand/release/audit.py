@@ -4,80 +4,128 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from postrand.errors import DataError, PostrandError, ReleaseError, printable, raise_all, sentence
+from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, printable, raise_all, sentence
 from postrand.release import canonical
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, well_formed
 
 T = TypeVar("T")
+FIRST_VERSION = (0, 1, 0)
+"""The first version of this package whose releases have today's schema."""
+_VERSION = re.compile(
+    r"(?P<number>\d{1,4}(\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
+)
+_LIBRARY = re.compile(r"[A-Za-z0-9_.-]{1,40}( [A-Za-z0-9.+_() -]{1,60})?")
+
+
+Outcome = Literal["passed", "failed", "said", "not run"]
+Verdict = Literal["verified", "incomplete", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: its name, whether it holds, and a sentence that says what was found.
+    """One thing that was looked at: its name, what came of it, and a sentence that says what was found.
 
-    ``ok`` is None for what the release states and nobody can recompute from it: neither verified nor a failure.
+    ``said``: the release states it, and nobody can recompute it from the release. ``not run``: it can be checked, but
+    not here, for example since another version of a library wrote it.
     """
 
     name: str
-    ok: bool | None
+    outcome: Outcome
     sentence: str
+
+    @property
+    def ok(self) -> bool | None:
+        """True where the check passed, False where it failed, None where there was nothing that could run."""
+        return {"passed": True, "failed": False}.get(self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The outcome of :func:`verify`, check by check."""
+    """The outcome of :func:`verify`, check by check.
+
+    ``verdict`` is ``verified`` where every check that the release admits ran and passed, ``failed`` where one failed,
+    else ``incomplete``: the release is consistent as far as it could be checked here. What is only said, since
+    nobody can recompute it (:attr:`stated`), changes no verdict.
+    """
 
     path: Path
     checks: tuple[Check, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        """``verified``, ``incomplete`` or ``failed``."""
+        found = {check.outcome for check in self.checks}
+        return "failed" if "failed" in found else "incomplete" if "not run" in found else "verified"
+
+    @property
     def ok(self) -> bool:
-        """Whether no check fails; claims that rest on the file are then still only stated, see :attr:`stated`."""
-        return all(check.ok is not False for check in self.checks)
+        """Whether every check that the release admits ran and passed: true for ``verified`` alone."""
+        return self.verdict == "verified"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each check that failed; where none did, for each that could not run here."""
+        outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
+        where = self.path.name or self.path
+        return tuple(f"{where}, {c.name}: {c.sentence}" for c in self.checks if c.outcome == outcome)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with: 0, 9 for ``incomplete``, 7 for ``failed``."""
+        return {"verified": 0, "incomplete": UncheckedError.exit_code, "failed": ReleaseError.exit_code}[self.verdict]
 
     @property
     def stated(self) -> tuple[str, ...]:
         """What the release states and does not suffice to recompute."""
-        return tuple(check.sentence for check in self.checks if check.ok is None)
+        return tuple(check.sentence for check in self.checks if check.outcome == "said")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        checks = [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in self.checks]
-        return {"release": str(self.path), "ok": self.ok, "checks": checks}
+        checks = [{"name": c.name, "ok": c.ok, "outcome": c.outcome, "sentence": c.sentence} for c in self.checks]
+        return {"release": str(self.path), "ok": self.ok, "verdict": self.verdict, "checks": checks}
 
     def __str__(self) -> str:
-        marks = {True: "ok  ", False: "FAIL", None: "said"}
-        lines = [f"{marks[c.ok]}  {c.name:<12} {printable(c.sentence)}" for c in self.checks]
-        verdict = "The release is what it claims to be." if self.ok else "THE RELEASE DOES NOT VERIFY."
-        if self.ok and self.stated:
-            verdict = "The release is what it claims to be; what is only said rests on the curator's word."
-        return "\n".join([*lines, verdict])
+        marks = {"passed": "ok  ", "failed": "FAIL", "said": "said", "not run": "open"}
+        lines = [f"{marks[c.outcome]}  {c.name:<12} {printable(c.sentence)}" for c in self.checks]
+        return "\n".join([*lines, self._verdict_text()])
 
-
-class Unsettled(ReleaseError):
-    """Say that a check can tell neither that something holds nor that it does not."""
+    def _verdict_text(self) -> str:
+        if self.verdict == "failed":
+            return "THE RELEASE DOES NOT VERIFY."
+        left = [check.name for check in self.checks if check.outcome == "not run"]
+        if left:
+            what = "a check could not run here" if len(left) == 1 else f"{len(left)} checks could not run here"
+            return f"NOT VERIFIED: the release is consistent, but {what}: {', '.join(left)}."
+        rest = "; what is only said rests on the curator's word" * bool(self.stated)
+        return f"The release is what it claims to be{rest}."
 
 
 def settled(check: Callable[[], object], here: str, there: str) -> bool:
-    """Run a check of bytes that a library wrote ``there``; raises Unsettled where it fails, and ``here`` is another."""
+    """Run a check of bytes that a library wrote ``there``; raises UncheckedError where it fails, and this is another.
+
+    ``here`` is the library that is at hand.
+    """
     try:
         check()
     except DataError:
         if here == there:
             raise
         fix = f"verify with {there} to see that nothing is in the bytes beside the records"
-        raise Unsettled(sentence("another library writes these records in other bytes", got=here, fix=fix)) from None
+        raise UncheckedError(
+            sentence("another library writes these records in other bytes", got=here, fix=fix)
+        ) from None
     return True
 
 
 class Audit:
-    """Run checks in order; one that stands on a failed one fails too."""
+    """Run checks in order; one that stands on a failed one fails too, and on one that did not run does not run."""
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -92,31 +140,33 @@ class Audit:
     ) -> T | None:
         """Return what ``function`` gives, and note ``holds``; or note why it fails, and return None."""
         if any(value is None for value in needs or ()):
-            self.checks.append(Check(name, False, "could not be checked, since an earlier check failed"))
+            failed = any(check.outcome == "failed" for check in self.checks)
+            why = "failed" if failed else "could not run here"
+            outcome: Outcome = "failed" if failed else "not run"
+            self.checks.append(Check(name, outcome, f"could not be checked, since an earlier check {why}"))
             return None
         try:
             with well_formed():
                 value = function(*arguments)
-        except Unsettled as error:
-            self.say(name, " ".join(error.problems))
+        except UncheckedError as error:
+            self.checks.append(Check(name, "not run", " ".join(error.problems)))
         except PostrandError as error:
-            self.checks.append(Check(name, False, " ".join(error.problems)))
+            self.checks.append(Check(name, "failed", " ".join(error.problems)))
         else:
-            ok = None if name == "stated" else True
-            self.checks.append(Check(name, ok, holds if isinstance(holds, str) else holds(value)))
+            passed: Outcome = "said" if name == "stated" else "passed"
+            self.checks.append(Check(name, passed, holds if isinstance(holds, str) else holds(value)))
             return value
         return None
 
     def say(self, name: str, text: str) -> None:
         """Note what is stated, and cannot be recomputed."""
-        self.checks.append(Check(name, None, text))
+        self.checks.append(Check(name, "said", text))
 
     def outcome(self, root: Path, raise_if_failed: bool) -> Verification:
-        """Return the checks; raises ReleaseError with each that fails, if asked."""
+        """Return the checks; raises ReleaseError with each that fails, else UncheckedError, if asked."""
         verification = Verification(root, tuple(self.checks))
         if raise_if_failed:
-            failed = (c for c in verification.checks if c.ok is False)
-            raise_all(ReleaseError, (f"{root.name or root}, {c.name}: {c.sentence}" for c in failed))
+            raise_all(ReleaseError if verification.verdict == "failed" else UncheckedError, verification.problems)
         return verification
 
 
@@ -201,3 +251,18 @@ def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         problems = [sentence("the manifest says more than it may", got=canonical.first_difference(manifest, found))]
     raise_all(ReleaseError, problems)
     return True
+
+
+def check_writer(manifest: Mapping[str, Any], libraries: Iterable[str]) -> None:
+    """Refuse what cannot have written the release: no version of this schema, or a library of another format."""
+    package, library = manifest.get("package"), manifest.get("written_with")
+    version = package.get("version") if isinstance(package, dict) else None
+    if not isinstance(library, str) or not _LIBRARY.fullmatch(library) or not isinstance(version, str):
+        raise ReleaseError(sentence("the versions that wrote the release are not told", where=MANIFEST))
+    if library.partition(" ")[0] not in libraries:
+        wanted = " or ".join(sorted(libraries))
+        raise ReleaseError(sentence("no such library writes these data", where=MANIFEST, got=library, wanted=wanted))
+    found = _VERSION.fullmatch(version)
+    if found is None or tuple(map(int, found["number"].split("."))) < FIRST_VERSION:
+        wanted = f"{'.'.join(map(str, FIRST_VERSION))} or later"
+        raise ReleaseError(sentence("no version of postrand writes this", where=MANIFEST, got=version, wanted=wanted))

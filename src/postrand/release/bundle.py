@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,26 +14,34 @@ from typing import Any
 
 import pyarrow as pa
 
-from postrand import __version__, coding, estimate, formats, report
+from postrand import __version__, coding, estimate, formats, metadata, report
 from postrand.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
+from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical
-from postrand.summary import Summary, check_bytes, summarise
+from postrand.summary import Summary, check_bytes, check_margins, summarise
 
-SCHEMA = "postrand/release/1"
+SCHEMA = "postrand/release/2"
 CODEBOOK_SCHEMA = "postrand/codebook/1"
+DESCRIPTION_SCHEMA = "postrand/description/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
-MANIFEST = "manifest.json"
+MANIFEST, DESCRIPTION = "manifest.json", "description.json"
 DATA = "data"
 """The one folder that a release may hold: its data, where that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
-Extra = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str]]
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_R_FILES = ("postrand.R", "r_categories.csv")
+_METADATA = (metadata.DDI, metadata.CROISSANT)
+TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES)
+WORDED_ALIKE: tuple[str, ...] = (CODEBOOK, MECHANISM, CERTIFICATE, DESCRIPTION)
+"""Files that every version of one schema writes alike; pages, R code and metadata may change their words."""
+_R_MATRIX = "r_matrix_"
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+_ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", ".": "", "_": "", "-": ""})
 _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 
 
@@ -99,7 +108,8 @@ def write(
     mechanism: Mechanism,
     claims: Iterable[Claim | PrivacyModel] = (),
     facts: Facts | None = None,
-    extra: Mapping[str, str] | Extra | None = None,
+    extra: Mapping[str, str] | None = None,
+    description: Description | None = None,
     dossier: str | Path | None = None,
     inspect: Inspect | None = None,
 ) -> Release:
@@ -120,8 +130,9 @@ def write(
     claims
         What the certificate states; a claim that fails stops the release.
     extra
-        Further text files by name, for example metadata, or a function that makes them of the data file, the released
-        mechanism, the certificate and the summary; ``verify`` checks their digests only.
+        Further text files by name; ``verify`` checks their digests only.
+    description
+        What catalogues are told of the data set; ``ddi.xml`` and ``croissant.json`` are made of it and the other files.
     dossier, inspect
         Where the internal dossier goes, apart from the release and readable by its owner only, and the function that
         gives its files by name, called with the same. Release and dossier appear together or not at all: the dossier
@@ -134,11 +145,11 @@ def write(
     PrivacyError
         If a claim fails.
     DataError
-        If the data that was written does not fit the codebook or the law.
+        If the data that was written does not fit the codebook, or cannot have been drawn by the law.
     """
     directory, facts = Path(directory), facts or Facts()
-    made = extra if callable(extra) else lambda *_: extra or {}
-    raise_all(ReleaseError, name_problems([data_name, *({} if callable(extra) else extra or {})]))
+    texts = {name: text.encode() for name, text in (extra or {}).items()}
+    raise_all(ReleaseError, name_problems([data_name, *texts]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
     mechanism = mechanism.bind(codebook)
     certificate = certify(mechanism, claims, facts)
@@ -147,34 +158,37 @@ def write(
     with atomic.appearing_together(*targets, (directory, atomic.PUBLIC)) as (*internal, staging):
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
+        check_margins(summary, mechanism)
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
-        texts = {n: t.encode() for n, t in made(staging / data_name, mechanism, certificate, summary).items()}
-        raise_all(ReleaseError, name_problems([data_name, *texts]))
-        derived = derive(mechanism, certificate, summary, data_name)
-        clashes = derived.keys() & texts.keys()
-        raise_all(ReleaseError, [sentence(f"the file name {name!r} is taken") for name in sorted(clashes)])
-        files = derived | texts
-        for name, content in files.items():
+        derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
+        for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, __version__, library_of(staging, data_name))
         (staging / MANIFEST).write_bytes(canonical.dump(manifest))
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
 
-def derive(mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str) -> dict[str, bytes]:
-    """Return the bytes of every file that follows from others, by name.
+def derive(
+    mechanism: Mechanism, certificate: Certificate, summary: Summary, data: Path, description: Description
+) -> dict[str, bytes]:
+    """Return the bytes of every file that follows from others, by name; ``data`` is where the records are.
 
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
+    told = metadata.files(description, data, mechanism, certificate, summary)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
-    return {name: text.encode() for name, text in r_code.items()} | {
-        CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
-        MECHANISM: canonical.dump(mechanism.to_dict()),
-        CERTIFICATE: canonical.dump(certificate.to_dict()),
-        REPORT: report.public_report(mechanism, certificate, summary, data_name).encode(),
-    }
+    return (
+        {name: text.encode() for name, text in (told | r_code).items()}
+        | {
+            DESCRIPTION: canonical.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
+            CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
+            MECHANISM: canonical.dump(mechanism.to_dict()),
+            CERTIFICATE: canonical.dump(certificate.to_dict()),
+            REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
+        }
+    )
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
@@ -260,17 +274,37 @@ def _is_listed(root: Path, name: str, digest: object) -> bool:
 
 
 def name_problems(names: list[str]) -> list[str]:
-    """Return a sentence for each file name that is unsafe, taken or used twice."""
-    taken = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST)
+    """Return a sentence for each file name that is unsafe, or that readers could take for another one.
+
+    Names are ASCII, so that no letter of another script looks like one of theirs. Two are alike where they differ in
+    case, punctuation, or letters and digits that look the same only; some file systems keep one of two such names.
+    """
+    seen = Counter(map(_look, names))
+    taken = set(map(_look, TOOL_NAMES))
     problems = []
     for name in names:
         if not (_NAME.fullmatch(name) or _PART.fullmatch(name)):
             problems.append(
-                sentence(f"{name!r} is no safe file name", wanted="letters, digits, '.', '_', '-', no leading dot")
+                sentence(f"{name!r} is no safe file name", wanted="letters, digits, '.', '_', '-', no dot at an end")
             )
-        elif name in taken or names.count(name) > 1:
-            problems.append(sentence(f"the file name {name!r} is taken", fix="choose another"))
+        elif _look(name) in taken or _look(name).startswith(_look(_R_MATRIX)) or seen[_look(name)] > 1:
+            what = f"the file name {name!r} is taken, or looks like one that is"
+            problems.append(sentence(what, fix="choose another"))
     return problems
+
+
+def is_tool_name(name: str) -> bool:
+    """Whether a file of this name is one that this package writes, and so can make again."""
+    return name in TOOL_NAMES or (name.startswith(_R_MATRIX) and name.endswith(".csv"))
+
+
+def _look(name: str) -> str:
+    """Return what is left of a name where case, punctuation and letters that look alike do not count.
+
+    >>> _look("Rep0rt.HTML") == _look("report.html"), _look("data.csv") == _look("data2.csv")
+    (True, False)
+    """
+    return name.casefold().replace("rn", "m").replace("vv", "w").translate(_ALIKE)
 
 
 def _typed(column: pa.Array, variable: Variable) -> pa.Array:

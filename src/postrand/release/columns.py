@@ -15,14 +15,24 @@ from postrand.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
 from postrand.carried import carried
 from postrand.codebook import Variable
 from postrand.engines.base import released_schema
-from postrand.errors import ReleaseError, SpecificationError, UsageError, raise_all, sentence
+from postrand.errors import ReleaseError, SpecificationError, UncheckedError, UsageError, raise_all, sentence
 from postrand.numerical.audit import check_against
 from postrand.numerical.column import FORMS, Form, RankedColumn
 from postrand.numerical.laws import RANK_LAWS, RankLaw
 from postrand.numerical.released import check_released, numbers
 from postrand.numerical.values import released_level
 from postrand.release import canonical
-from postrand.release.audit import Audit, Verification, check_schema, load, plain_files, published, same_files, settled
+from postrand.release.audit import (
+    Audit,
+    Verification,
+    check_schema,
+    check_writer,
+    load,
+    plain_files,
+    published,
+    same_files,
+    settled,
+)
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
 
 SCHEMA = "postrand/columns/1"
@@ -240,6 +250,8 @@ def _manifest(root: Path) -> dict[str, Any]:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ReleaseError(sentence("'files' is missing", where=MANIFEST))
+    libraries = {formats.format_of(name).library for name in files if name not in (CERTIFICATE, REPORT)}
+    check_writer(manifest, libraries)
     absent = [name for name in (CERTIFICATE, REPORT) if name not in files]
     raise_all(ReleaseError, [sentence(f"{name!r} is not listed", where=MANIFEST) for name in absent])
     return manifest
@@ -274,8 +286,10 @@ def _suffix(manifest: Mapping[str, Any]) -> str:
 def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:
     if (root / REPORT).read_bytes() != page(certificate, _suffix(manifest)):
         version = manifest["package"]["version"]
-        fix = "" if version == __version__ else f"verify it with postrand {version}, which wrote it"
-        raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT, fix=fix))
+        if version == __version__:
+            raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT))
+        fix, what = f"verify it with postrand {version}, named as its writer", "another version may word it otherwise"
+        raise UncheckedError(sentence(what, where=REPORT, got=f"postrand {__version__}", fix=fix))
     return True
 
 
