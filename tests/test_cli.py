@@ -74,7 +74,22 @@ def test_every_step_on_a_small_file(started):
     inside = (folder / "in" / "dossier.html").read_text("utf-8")
     for words in ("Internal", "Risk before and after", "Rare combinations before protection", f"<td>{true:,}</td>"):
         assert words in inside
+    for words in ("not estimated: no sampling fraction or weight", "no variable has the role", "Informed attacker"):
+        assert words in inside
     assert not [p for p in (folder / "out").iterdir() if "Rare combinations" in p.read_text("utf-8", "replace")]
+
+
+def test_the_dossier_takes_a_sampling_fraction(started):
+    folder = started
+    asked = ("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--sampling-fraction")
+    for wrong, words in (("0.1", "serves the dossier alone"), ("2", "outside its range")):
+        refused = call(*asked, wrong)
+        assert (refused.exit_code, words in refused.output) == (2, True)
+    assert not (folder / "out").exists()
+    assert call(*asked, "0.1", "--dossier", folder / "in").exit_code == 0
+    inside = (folder / "in" / "dossier.html").read_text("utf-8")
+    assert "not estimated" not in inside
+    assert "Expected right links, register attacker" in inside
 
 
 def test_the_report_is_made_again(started):

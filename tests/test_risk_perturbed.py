@@ -14,6 +14,7 @@ from postrand.risk import assess
 from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.law import KeyLaw, release
+from postrand.risk.others import others
 from postrand.risk.perturbed import match_probability
 from postrand.risk.readings import inverse_population, readings, readings_after
 
@@ -161,16 +162,21 @@ def test_linkage_attack_by_brute_force(joint):
     out = np.stack([*(draw_one_by_one(c, flat, rng) for c in true.T[:2]), true[:, 2]], axis=1)
     truth = KeyCodes(tuple("abc"), (3, 3, 3), tuple(true.T))
     rel = KeyCodes(tuple("abc"), (3, 3, 3), tuple(out.T))
-    share = [np.bincount(c, minlength=3) / 60 for c in out.T]
+    keyed = KeyLaw.of(law, truth.names, truth.shape)
+    seen = table(rel)
+    model = others(keyed.groups(seen.codes), seen.counts, [m.shape[1] for m in keyed.matrices])
 
     def matrix_weight(x, z):
-        q = np.prod([share[j][z[j]] for j in range(3)])
-        return first[x[0], z[0]] * first[x[1], z[1]] * (x[2] == z[2]) / q
+        group = keyed.groups(z[None])[0]
+        laws = (law[:, k] for law, k in zip(model.laws, group, strict=True))
+        return first[x[0], z[0]] * first[x[1], z[1]] * (x[2] == z[2]) / (model.shares @ np.prod([*laws], axis=0))
 
-    found = link(truth, rel, KeyLaw.of(law, truth.names, truth.shape), "matrix")
+    found = link(truth, rel, keyed, "matrix")
     correct, claimed = brute_links(true, out, matrix_weight)
     np.testing.assert_allclose(found.correct, correct, atol=1e-12)
-    np.testing.assert_allclose(found.claimed, claimed, rtol=1e-9)
+    np.testing.assert_allclose(found.claimed, np.minimum(found.correction * np.array(claimed), 1), rtol=1e-9)
+    some = link(truth, rel, keyed, targets=np.array([5, 3, 3]))
+    np.testing.assert_allclose(some.correct, found.correct[[5, 3, 3]])
     exact = link(truth, rel, knowledge="exact")
     np.testing.assert_allclose(exact.correct, brute_links(true, out, lambda x, z: float((x == z).all()))[0])
     near = link(truth, rel, knowledge="nearest")

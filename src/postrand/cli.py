@@ -263,6 +263,7 @@ def _write_new(path: Path, text: str) -> None:
 @click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
 @click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
 @click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
+@click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
 def protect(
     plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
 ) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from postrand import formats, report, risk
 from postrand.certificate import Certificate
 from postrand.codebook import Codebook
 from postrand.design.curve import Comparison, Point, compare
+from postrand.dossier_risk import CAPTION, MEANING, exposure_rows, report_rows
 from postrand.engines import Engine
 from postrand.errors import PostrandError
 from postrand.formats import Source
@@ -23,8 +24,10 @@ from postrand.report.html import Sections
 from postrand.risk.clear import Disclosed, Told
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.risk.exposure import TrueFile
 from postrand.summary import Summary
 
+RISK = "Risk before and after"
 MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -41,6 +44,8 @@ class Dossier:
     before: risk.RiskReport | None
     combinations: tuple[RiskyCombination, ...]
     told: Disclosed = field(default_factory=Disclosed)
+    truth: TrueFile | None = None
+    fraction: float | None = None
 
     @property
     def text(self) -> str:
@@ -49,12 +54,14 @@ class Dossier:
 
     def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
         """Return the internal report: the public page and tables of risk, worst combinations, designs and counts."""
-        after = None
+        after, note, said = None, "", str(self.data.get("risk_note", ""))
         if self.before is not None:
             book = mechanism.require_codebook()
-            after, _ = assess(formats.read(data_path, book), book, mechanism)
+            after, note = assess(formats.read(data_path, book), book, mechanism, self.fraction)
         sections: Sections = {
-            "Risk before and after": list(_risk_rows(self.before, after)),
+            RISK: []
+            if self.before is None
+            else [*report_rows(self.before, after, (said, note)), *self.exposed(mechanism)],
             "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
             "What variables in clear settle": [_told(pair) for pair in self.told.worst[:MAX_TOLD]],
             "Designs": [_design(entry) for entry in self.data["designs"]],
@@ -63,7 +70,23 @@ class Dossier:
         curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
-        return report.internal_report(mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures)
+        captions = {RISK: CAPTION}
+        return report.internal_report(
+            mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
+        )
+
+    def exposed(self, mechanism: Mechanism) -> list[dict[str, object]]:
+        """Return the rows of the informed attacker, of persons and of households, before and after."""
+        if self.truth is None:
+            return []
+        try:
+            before = self.truth.exposure()
+        except PostrandError as error:  # a file without records
+            return [{"Measure": "Informed attacker", "Before": f"not computed: {error}", "After": "", MEANING: ""}]
+        try:
+            return list(exposure_rows(before, self.truth.exposure(mechanism), self.truth))
+        except PostrandError as error:
+            return list(exposure_rows(before, str(error), self.truth))
 
     def files(
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
@@ -87,9 +110,10 @@ def collect(
     designs: Iterable[Mapping[str, Any]],
     certificate: Certificate,
     told: Disclosed,
+    fraction: float | None = None,
 ) -> Dossier:
-    """Assess the file as it is and count its variables exactly."""
-    before, note = assess(source, codebook)
+    """Assess the file as it is and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
+    before, note = assess(source, codebook, fraction=fraction)
     counts = {}
     for variable in codebook.variables:
         if variable.is_categorical and variable.role != "drop":
@@ -104,28 +128,29 @@ def collect(
         "claims": list(certificate.sentences),
         "counts": counts,
     }
-    return Dossier(data, before, combinations(source, codebook), told)
+    truth = TrueFile.read(source, codebook, fraction)
+    return Dossier(data, before, combinations(source, codebook), told, truth, fraction)
 
 
 def assess(
     source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
 ) -> tuple[risk.RiskReport | None, str]:
-    """Return the risk on the codebook's keys, and why it is not more.
+    """Return the risk on the codebook's keys, and why it is not more: counts alone where the rest cannot be had.
 
-    The sampling ``fraction`` serves where it is given, else the codebook's weights where they can.
+    The sampling ``fraction`` serves where it is given, else the codebook's weights.
     """
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     if not keys:
         return None, "no categorical variable has the role 'key'"
-    if fraction is not None:
-        return risk.assess(source, keys, codebook=codebook, sampling_fraction=fraction, mechanism=mechanism), ""
     weight = next((v.name for v in codebook.with_role("weight")), None)
+    share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
     try:
-        return risk.assess(source, keys, codebook=codebook, weight=weight, mechanism=mechanism), ""
+        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
     except PostrandError as error:
-        if weight is None:
+        try:
+            return risk.assess(source, keys, codebook=codebook), str(error)
+        except PostrandError:
             return None, str(error)
-        return risk.assess(source, keys, codebook=codebook), str(error)
 
 
 def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
@@ -146,32 +171,6 @@ def _subsets(keys: int, size: int) -> int:
         term = term * (keys - k + 1) // k
         found += term
     return found
-
-
-def _risk_rows(before: risk.RiskReport | None, after: risk.RiskReport | None) -> Iterable[dict[str, object]]:
-    if before is None:
-        return
-    named = (("before", before), ("after", after))
-    for measure, value in MEASURES:
-        yield {"Measure": measure, **{when: "–" if r is None else value(r) for when, r in named}}
-
-
-def _tau(estimate: Any) -> object:
-    return "–" if estimate is None else str(estimate)
-
-
-MEASURES: Sequence[tuple[str, Any]] = (
-    ("Records", lambda r: r.records),
-    ("Occupied cells of the keys", lambda r: r.occupied),
-    ("Sample uniques", lambda r: r.sample_uniques),
-    ("k-anonymity: smallest class", lambda r: r.k_anonymity.k),
-    ("Records in classes below 3", lambda r: r.k_anonymity.records_below.get(3, 0)),
-    ("Records in classes below 5", lambda r: r.k_anonymity.records_below.get(5, 0)),
-    ("Population uniques among sample uniques (τ1)", lambda r: _tau(r.tau1_estimate)),
-    ("Expected correct matches (τ2)", lambda r: _tau(r.tau2_estimate)),
-    ("Model", lambda r: "–" if r.model is None else f"{r.model}; {r.status}"),
-)
-"""The measures of risk that tables show, by their text: exact, and so internal."""
 
 
 def _combination(found: RiskyCombination) -> dict[str, object]:

@@ -21,6 +21,7 @@ from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
 from postrand.numerical.planned import released_book
 from postrand.numerical.released import ranked_columns, released
+from postrand.plain import finite
 from postrand.plan import Plan
 from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
@@ -42,10 +43,12 @@ def run(
     ledger: Ledger | None = None,
     again: bool = False,
     progress: bool = False,
+    sampling_fraction: float | None = None,
 ) -> Release:
     """Carry out a plan: design, certify, perturb, write; the release appears whole or not at all.
 
-    With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release. With
+    With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release;
+    ``sampling_fraction``, the share of the population that is in the file, serves it alone, in place of weights. With
     ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
     removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
     under the same key is refused unless ``again``, and the release is noted there.
@@ -58,6 +61,7 @@ def run(
         Any of the tree; nothing is left on disk then.
     """
     release.check_targets(out, dossier)
+    _check_fraction(sampling_fraction, dossier)
     if resume is not None and release_key is None:
         what = "an interrupted run continues with its own release key, and none is given"
         raise UsageError(sentence(what, fix="give the key of the first call: --key-file"))
@@ -102,7 +106,9 @@ def run(
 
     inside = None
     if dossier is not None:
-        inside = collect(plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate, told)
+        inside = collect(
+            plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate, told, sampling_fraction
+        )
     made = release.write(
         out,
         data_writer=write_data,
@@ -117,6 +123,17 @@ def run(
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return made
+
+
+def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:
+    if fraction is None:
+        return
+    if not 0 < finite(fraction) <= 1:
+        raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
+    if dossier is None:
+        raise UsageError(
+            sentence("the sampling fraction serves the dossier alone", fix="ask for a dossier, or leave it out")
+        )
 
 
 def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:

@@ -116,7 +116,8 @@ def commands(bench: Bench, screen: str) -> str:
     if screen == "compare":
         pair = ",".join(dict.fromkeys(bench.names[j] for j in bench.pair if j < len(bench.names)))
         return f"postrand verify release\npostrand estimate release --table {shlex.quote(pair)}"
-    return "postrand protect --plan plan.toml --out release --dossier dossier\npostrand verify release"
+    share = f" --sampling-fraction {bench.fraction:g}" if bench.fraction else ""
+    return f"postrand protect --plan plan.toml --out release --dossier dossier{share}\npostrand verify release"
 
 
 def _place(path: Path, folder: Path) -> str:

@@ -248,9 +248,11 @@ def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
     watch.total = bench.opened.rows
     watch.enter("Designing the matrices and counting the risk")
     engine = Watched(watch, LocalEngine(scratch=folder))
+    written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return run(load_plan(folder / "plan.toml"), folder / "release", dossier=folder / "dossier", engine=engine)
+        inside = folder / "dossier"
+        return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=bench.fraction)
 
 
 def packed(folder: Path) -> Path:

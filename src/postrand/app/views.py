@@ -14,7 +14,7 @@ from postrand.app.charts import cut, scroll
 from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk, Watch
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook import ROLES
-from postrand.dossier import MEASURES
+from postrand.dossier_risk import MEASURES
 from postrand.errors import PostrandError
 from postrand.exact import format_upper
 from postrand.report import text
@@ -183,7 +183,7 @@ def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> Tag
 def _measures(reports: Sequence[tuple[str, RiskReport | None]], name: str) -> Tag:
     head = tags.tr(tags.th("Measure", scope="col", class_="text"), *(tags.th(n, scope="col") for n, _ in reports))
     rows = []
-    for words, value in MEASURES:
+    for words, _, value in MEASURES:
         found = ["–" if r is None else value(r) for _, r in reports]
         shown = [f"{x:,}" if isinstance(x, int) else str(x) for x in found]
         rows.append(tags.tr(tags.th(words, scope="row"), *(tags.td(x) for x in shown)))

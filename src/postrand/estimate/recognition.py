@@ -11,36 +11,56 @@ import numpy as np
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.estimate.axes import Array, Axis, apply
-from postrand.estimate.tally import tally
+from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
+
+STEPS, WORK = 200, 200_000_000
+"""EM steps for the law of the other persons: at most so many, and fewer where steps times cells exceed WORK."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Hold the posterior of a target for each released combination of some keys.
 
-    ``posterior`` has one axis for each variable, in the order named, categories in codebook order: the probability
-    that *one* record released with this combination is the target, the target being in the file. It is nan where no
-    record shows the combination. ``records`` has the same shape: how many released records show it.
+    All arrays have one axis for each variable, in the order named, categories in codebook order. ``posterior`` is the
+    probability that *one* record released with this combination is the target, the target being in the file and the
+    others as the release lets expect; ``bound`` the largest that it can be, whoever the others are. Both are nan where
+    no record shows the combination. ``records``: how many released records show it.
     """
 
     variables: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     posterior: Array
+    bound: Array
     records: Array
 
     @property
     def largest(self) -> float:
-        """The largest posterior over the combinations that the release shows."""
-        return float(np.nanmax(self.posterior))
+        """The largest bound over the combinations that the release shows: no posterior is above it."""
+        return float(np.nanmax(self.bound))
 
 
 def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mechanism: Mechanism) -> Candidates:
-    """Return ``P(record = target | released k0) = Σ_{k: k_π=k0} M[m,k] / N~(k0)`` for every ``k0`` of the keys π.
+    """Return ``P(record = target | N~(k0))`` for a record released with ``k0``, for every ``k0`` of the keys π.
 
-    CHR's denominator ``Σ_l U0(l) Σ_{k: k_π=k0} M[l,k]`` is confidential, but it is the expectation of ``N~(k0)``, the
-    number of released records with ``k0``: with few of them the ratio is a rough estimate of the posterior (and may
-    exceed 1, where it is cut). C1 bounds the posterior itself.
+    Of n records, ``N = N~(k0)`` show k0. The target of type m is released as k0 with probability
+    ``a = Σ_{k: k_π=k0} M[m,k]``; of the others, K are. Each of the N is the target with probability
+
+    ``(1/N) a P(K=N−1) / (a P(K=N−1) + (1−a) P(K=N)) = a / (a N + (1−a) (n−N) b/(1−b))``
+
+    where the last holds if each other person is released as k0 with probability b. Dividing by the observed count
+    alone, ``a/N``, would be too low wherever few others can be released as k0.
+
+    ``posterior`` takes for b its mean over the other persons, with the maximum likelihood law given the release. It is
+    computed with the target's type in that law and without it, and the larger of the two counts: not too low for a
+    person whom nobody in the file is like, and rather too high for others. What remains is the error of the
+    estimated law, on either side. ``bound`` takes the least b of any type of person
+    (``P(K=N)/P(K=N−1)`` rises with the b of every other person): it is never too low, and is reached where all others
+    are of that type. Both are at most ``1/N``.
+
+    Both are about the count N alone, as C1 is: it bounds ``a / Σ_l U0(l) Σ_{k: k_π=k0} M[l,k]``, CHR's posterior, whose
+    denominator is the confidential expectation of N. An attacker who compares the record with all others knows more:
+    ``risk.link`` carries that attack out.
 
     Parameters
     ----------
@@ -66,25 +86,68 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
     >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=book)
     >>> found = candidates(pa.table({"sex": ["F"] * 60 + ["M"] * 40}), ["sex"], {"sex": "F"}, mech)
-    >>> found.posterior.tolist()  # 0.75 / 60 and 0.25 / 40
-    [0.0125, 0.00625]
+    >>> found.posterior.round(5).tolist(), found.bound.round(5).tolist()
+    ([0.01552, 0.00625], [0.01552, 0.01])
     """
     counted = tally(frame, keys, mechanism)
     layout = counted.layout
     raise_all(UsageError, [problem for axis in layout.axes for problem in _problems(axis, target)])
     mass = reduce(np.multiply.outer, [_released_as(axis, target) for axis in layout.axes])
-    shown = apply([axis.projection for axis in layout.axes], counted.released)
-    ratio = np.divide(mass, shown, out=np.full(shown.shape, np.nan), where=shown > 0)
-    posterior = layout.arrange(np.minimum(ratio, 1.0))
-    return Candidates(layout.variables, layout.labels, posterior, layout.arrange(shown))
+    projections = [axis.projection for axis in layout.axes]
+    shown = apply(projections, counted.released)
+    least = reduce(np.multiply.outer, [_least(axis) for axis in layout.axes])
+    bound = _one_of(shown, mass, least)
+    posterior = bound  # blocks that read one stratum: a product of their laws is not the law of a record
+    if not layout.shared:
+        posterior = _one_of(shown, mass, np.maximum(_others(counted, target, mass), least))
+    arrange = layout.arrange
+    return Candidates(layout.variables, layout.labels, arrange(posterior), arrange(bound), arrange(shown))
+
+
+def _one_of(shown: Array, mass: Array, other: Array) -> Array:
+    """Return ``a / (a N + (1−a) (n−N) b/(1−b))``, nan where N is 0; ``other`` is b."""
+    odds = (shown.sum() - shown) * other / np.maximum(1 - other, 1e-300)
+    whole = mass * shown + (1 - mass) * odds
+    found = np.divide(mass, whole, out=np.zeros_like(mass), where=whole > 0)
+    return np.where(shown > 0, np.minimum(found, 1 / np.maximum(shown, 1)), np.nan)
+
+
+def _others(counted: Tally, target: Mapping[str, str], mass: Array) -> Array:
+    """Return the probability that another person is released with each combination, at its lower.
+
+    The law p of the persons is the maximum likelihood one given the release, by EM: ``p M``, or the same without the
+    target's type, over ``1 − p[m]``.
+    """
+    layout = counted.layout
+    onto = [None if axis.matrix is None else axis.matrix.array.T for axis in layout.axes]
+    back = [None if axis.matrix is None else axis.matrix.array for axis in layout.axes]
+    seen = counted.released / counted.total
+    law = np.full(seen.shape, 1 / seen.size)
+    for _ in range(max(10, min(STEPS, WORK // seen.size))):
+        released = apply(onto, law)
+        law = law * apply(back, np.divide(seen, released, out=np.zeros_like(seen), where=released > 0))
+    own = float(law[tuple(_cell(axis, target) for axis in layout.axes)])
+    shown = apply([axis.projection for axis in layout.axes], apply(onto, law))
+    return np.clip(np.minimum(shown, (shown - own * mass) / max(1 - own, 1e-12)), 0.0, 1.0)
+
+
+def _least(axis: Axis) -> Array:
+    """Return ``min_l Σ_{k: k_π=k0} M[l,k]`` on one axis, for each kept cell k0."""
+    rows = np.eye(axis.size) if axis.matrix is None else axis.matrix.array
+    least: Array = (rows if axis.projection is None else rows @ axis.projection.T).min(axis=0)
+    return least
+
+
+def _cell(axis: Axis, target: Mapping[str, str]) -> int:
+    """Return the position of the target's cell on one axis."""
+    code = [texts.index(target[name]) for name, texts in zip(axis.names, axis.labels, strict=True)]
+    return int(np.flatnonzero((axis.cells == code).all(axis=1))[0])
 
 
 def _released_as(axis: Axis, target: Mapping[str, str]) -> Array:
     """Return ``Σ_{k: k_π=k0} M[m,k]`` on one axis, for the target's cell m: a vector over its kept cells."""
-    code = [texts.index(target[name]) for name, texts in zip(axis.names, axis.labels, strict=True)]
-    cell = np.flatnonzero((axis.cells == code).all(axis=1))
     row = np.zeros(axis.size)
-    row[cell] = 1.0
+    row[_cell(axis, target)] = 1.0
     if axis.matrix is not None:
         row = row @ axis.matrix.array
     return row if axis.projection is None else np.asarray(axis.projection @ row)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,16 @@ def internal_report(
     data_name: str,
     sections: Sections,
     pictures: Mapping[str, str] | None = None,
+    captions: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Return the same page, marked as internal, with further tables such as risk values for entitled staff.
 
-    ``pictures`` are SVG texts by the title of the section whose table they draw; they are not escaped.
+    ``pictures`` are SVG texts by the title of the section whose table they draw; they are not escaped. ``captions`` are
+    paragraphs above the table of a section, by its title.
     """
-    return _page(mechanism, certificate, summary, data_name, sections, pictures or {}, internal=True)
+    return _page(
+        mechanism, certificate, summary, data_name, sections, pictures or {}, internal=True, captions=captions or {}
+    )
 
 
 def _page(
@@ -82,6 +87,7 @@ def _page(
     pictures: Mapping[str, str],
     *,
     internal: bool,
+    captions: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
     found = values(mechanism, summary)
     return (
@@ -91,6 +97,7 @@ def _page(
             internal=internal,
             sections=sections,
             pictures=pictures,
+            captions=captions,
             key_is_private=certificate.facts.key_is_private,
             data_name=data_name,
             records=summary.records,

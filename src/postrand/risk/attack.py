@@ -12,8 +12,11 @@ from postrand.errors import UsageError, sentence
 from postrand.matrix import TransitionMatrix
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
+from postrand.risk.others import Others, others
 
 Knowledge = Literal["exact", "nearest", "matrix"]
+MOST_CORRECTED = 500
+"""Target types over which the attacker's correction is averaged, drawn at random where there are more."""
 
 
 def posterior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
@@ -74,17 +77,19 @@ def _prior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linkage:
-    """The outcome of an attack on n targets who are in the released file.
+    """The outcome of an attack on m targets who are in the released file.
 
-    ``correct`` (n,) is the probability that the attacker's link of each target is right, a tie being broken at random;
-    ``claimed`` (n,) what the attacker expects of it, 0 where no record is a candidate. ``rate`` and ``claimed_rate``
+    ``correct`` (m,) is the probability that the attacker's link of each target is right, a tie being broken at random;
+    ``claimed`` (m,) what the attacker expects of it, 0 where no record is a candidate. ``rate`` and ``claimed_rate``
     are their means, ``confident`` the number of targets whose claimed probability exceeds one half and
-    ``confident_correct`` the number of correct links expected among them.
+    ``confident_correct`` the number of correct links expected among them. ``correction`` is the factor that the
+    attacker's claims were multiplied by (see :func:`link`).
     """
 
     knowledge: Knowledge
     correct: FloatArray
     claimed: FloatArray
+    correction: float = 1.0
 
     @property
     def rate(self) -> float:
@@ -107,43 +112,120 @@ class Linkage:
         return float(self.correct[self.claimed > 0.5].sum())
 
 
-def link(truth: KeyCodes, released: KeyCodes, law: KeyLaw | None = None, knowledge: Knowledge = "matrix") -> Linkage:
+def link(
+    truth: KeyCodes,
+    released: KeyCodes,
+    law: KeyLaw | None = None,
+    knowledge: Knowledge = "matrix",
+    *,
+    targets: IntArray | None = None,
+) -> Linkage:
     """Carry out a linkage attack: link each target, whose true keys are known, to a record of the released file.
 
-    Record i of ``truth`` and of ``released`` are one person; the attacker sees neither order. ``"exact"`` links to
-    records with all keys equal; ``"nearest"`` to those with the most keys equal; ``"matrix"`` to those with the largest
-    ``M[x, z]/q(z)``, the posterior of an attacker who knows M and takes the other records as independent draws, q
-    being the product of the released margins.
+    Record i of ``truth`` and of ``released`` are one person; the attacker sees neither order. ``targets`` are positions
+    of the persons attacked, all of them by default; the attacker knows that each is in the file. ``"exact"`` links
+    to records with all keys equal; ``"nearest"`` to those with the most keys equal; ``"matrix"`` to those with the
+    largest posterior of an attacker who knows M and the released file, nothing else:
+
+    ``P(record r is the target) = w_r / Σ_s w_s,  w_r = M[x, z_r] / q(z_r)``
+
+    where q is the law of the other released records, taken as independent draws: with the target at r, the release has
+    the likelihood ``M[x, z_r] Π_(s≠r) q(z_s)``. The attacker fits q to the release (``others``); the product of the
+    margins would be wrong by factors where keys depend on each other, and the best link picks the cells where it is
+    too low. What is left of that the attacker takes off: they draw a file from their own q, fit q anew to it, and
+    multiply every claim by what their links are worth there over what is claimed (``correction``). So the mean claim
+    is near the rate of right links; it is a mean over targets drawn at random from the file, and may be too low for
+    those chosen because nobody is like them: the attacker does not know that.
 
     Raises
     ------
     UsageError
         If the files differ in keys or number of records, or ``"matrix"`` is asked for without a law.
+
+    Examples
+    --------
+    >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1]),))
+    >>> link(keys, keys, knowledge="exact").correct.tolist()
+    [1.0, 0.5, 0.5]
     """
     if truth.names != released.names or truth.shape != released.shape or truth.records != released.records:
         raise UsageError(sentence("truth and release differ in keys or number of records"))
-    from postrand.risk.kernels import best_links
-
-    targets, held = table(truth), table(released)
-    tables, rows, columns = _weights(targets.codes, held.codes, truth.shape, law, knowledge)
-    density = np.ones(held.counts.size)
+    if not truth.records:
+        return Linkage(knowledge, np.empty(0), np.empty(0))
+    chosen = np.arange(truth.records) if targets is None else np.asarray(targets)
+    people, held = table(truth.take(chosen)), table(released)
+    tables, rows, columns = _weights(people.codes, held.codes, truth.shape, law, knowledge)
+    view = _View(tables, rows, columns, held.counts)
+    x, z = people.record_cell, held.record_cell[chosen]
     if knowledge == "matrix":
-        for j, size in enumerate(released.shape):
-            density *= (np.bincount(released.codes[j], minlength=size) / released.records)[held.codes[:, j]]
-    offsets = np.cumsum([0, *(t.size for t in tables)])
-    flat, widths = np.concatenate([t.ravel() for t in tables]), np.array([t.shape[1] for t in tables])
-    best, tied, total = best_links(flat, offsets, widths, rows, columns, held.counts, 1 / density)
-    x, z = targets.record_cell, held.record_cell
-    own = np.ones(truth.records)
+        model = others(columns, held.counts, [t.shape[1] for t in tables])
+        density = model.density(columns)
+        links = view.links(1 / density)
+        correction = _correction(model, view, np.bincount(x, minlength=rows.shape[0]))
+    else:
+        density, correction = np.ones(held.counts.size), 1.0
+        links = view.links(density)
+    own = np.ones(chosen.size)
     for b, matrix in enumerate(tables):
         own *= matrix[rows[x, b], columns[z, b]]
     own /= density[z]
-    hit = (own >= best[x] * (1 - 1e-9)) & (own > 0)
-    correct = np.where(hit, 1 / np.maximum(tied[x], 1), 0.0)
-    if knowledge == "nearest":
-        total = best * tied  # this attacker has no probabilities: each of the nearest is as good as another
-    claimed = np.divide(best, total, out=np.zeros_like(best), where=total > 0)[x]
-    return Linkage(knowledge, correct, claimed)
+    hit = (own >= links.best[x] * (1 - 1e-9)) & (own > 0)
+    correct = np.where(hit, 1 / np.maximum(links.tied[x], 1), 0.0)
+    # The nearest record's attacker has no probabilities: each of the nearest is as good as another.
+    total = links.best * links.tied if knowledge == "nearest" else links.total
+    claimed = np.divide(links.best, total, out=np.zeros_like(total), where=total > 0)
+    return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0)[x], correction)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Links:
+    """The best links of target types: their cell, weight, tied records, and the sum of weights over all records."""
+
+    at: IntArray
+    best: FloatArray
+    tied: FloatArray
+    total: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """What the attacker sees: matrices, the types of the targets, and the released cells, by groups of keys."""
+
+    tables: list[FloatArray]
+    rows: IntArray
+    columns: IntArray
+    counts: IntArray
+
+    def links(self, scale: FloatArray) -> _Links:
+        from postrand.risk.kernels import best_links
+
+        offsets = np.cumsum([0, *(t.size for t in self.tables)])
+        flat, widths = np.concatenate([t.ravel() for t in self.tables]), np.array([t.shape[1] for t in self.tables])
+        return _Links(*best_links(flat, offsets, widths, self.rows, self.columns, self.counts, scale))
+
+
+def _correction(model: Others, view: _View, wanted: IntArray) -> float:
+    """Return what links to a file drawn from the attacker's own law are worth, over what would be claimed of them.
+
+    ``wanted`` holds the number of targets of each type. The law is known there, and so is each link's true posterior.
+    """
+    rng = np.random.default_rng(0)
+    some = np.arange(wanted.size)
+    if some.size > MOST_CORRECTED:  # a mean over that many targets has next to no error
+        some = rng.choice(some.size, MOST_CORRECTED, p=wanted / wanted.sum())
+        wanted = np.ones(some.size)
+    sizes = tuple(t.shape[1] for t in view.tables)
+    drawn = model.draw(int(view.counts.sum()), rng)
+    cells = table(KeyCodes(tuple(map(str, range(len(sizes)))), sizes, tuple(drawn.T)))
+    again = others(cells.codes, cells.counts, sizes, seed=1).density(cells.codes)
+    there = _View(view.tables, view.rows[some], cells.codes, cells.counts)
+    links = there.links(1 / again)
+    truth = model.density(cells.codes)
+    found = links.at >= 0
+    at = links.at[found]
+    worth = links.best[found] * again[at] / truth[at] / there.links(1 / truth).total[found]
+    expected = float(wanted[found] @ (links.best[found] / links.total[found]))
+    return float(wanted[found] @ worth) / expected if expected > 0 else 1.0
 
 
 def _weights(

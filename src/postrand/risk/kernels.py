@@ -51,27 +51,66 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def best_links(tables, offsets, widths, rows, columns, counts, scale):  # type: ignore[no-untyped-def]
-    """Return, for each target cell, the largest weight, the records that have it, and the sum over all records.
+    """Return, for each target, the released cell of largest weight, that weight, its ties, and the sum over records.
 
     The weight of target x and released cell z is the product of ``table_b[x_b, z_b]`` over groups, times ``scale[z]``.
+    ``tied`` counts the records of all cells within 1e-9 of the largest. Cells that follow each other share the product
+    of the groups that they have in common.
     """
     targets, groups = rows.shape
+    at = np.full(targets, -1, dtype=np.int64)
     best, tied, total = np.zeros(targets), np.zeros(targets), np.zeros(targets)
-    start = np.empty(groups, dtype=np.int64)
+    start, partial = np.empty(groups, dtype=np.int64), np.ones(groups + 1)
+    changed = np.zeros(counts.size, dtype=np.int64)
+    for z in range(1, counts.size):
+        while changed[z] < groups - 1 and columns[z, changed[z]] == columns[z - 1, changed[z]]:
+            changed[z] += 1
     for x in range(targets):
         for b in range(groups):
             start[b] = offsets[b] + rows[x, b] * widths[b]
         for z in range(counts.size):
-            weight = scale[z]
-            for b in range(groups):
-                weight *= tables[start[b] + columns[z, b]]
-                if weight == 0.0:
-                    break
+            for b in range(changed[z], groups):
+                partial[b + 1] = partial[b] * tables[start[b] + columns[z, b]]
+            weight = partial[groups] * scale[z]
             if weight == 0.0:
                 continue
             total[x] += weight * counts[z]
             if weight > best[x] * (1 + 1e-9):
-                best[x], tied[x] = weight, counts[z]
+                at[x], best[x], tied[x] = z, weight, counts[z]
             elif weight >= best[x] * (1 - 1e-9):
                 tied[x] += counts[z]
-    return best, tied, total
+    return at, best, tied, total
+
+
+@njit(cache=True, nogil=True)
+def mixture_density(rows, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
+    """Return ``Σ_c share_c Π_b law_b[c, row_b]`` of each row."""
+    cells, groups = rows.shape
+    found = np.zeros(cells)
+    for i in range(cells):
+        for c in range(shares.size):
+            value = shares[c]
+            for b in range(groups):
+                value *= laws[offsets[b] + c * widths[b] + rows[i, b]]
+            found[i] += value
+    return found
+
+
+@njit(cache=True, nogil=True)
+def mixture_step(rows, weights, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
+    """Return the expected records of each class, and of each class and category, laid out as ``laws`` are."""
+    cells, groups = rows.shape
+    members, sums, value = np.zeros(shares.size), np.zeros(laws.size), np.empty(shares.size)
+    for i in range(cells):
+        total = 0.0
+        for c in range(shares.size):
+            value[c] = shares[c]
+            for b in range(groups):
+                value[c] *= laws[offsets[b] + c * widths[b] + rows[i, b]]
+            total += value[c]
+        for c in range(shares.size):
+            part = weights[i] * value[c] / total if total > 0.0 else 0.0
+            members[c] += part
+            for b in range(groups):
+                sums[offsets[b] + c * widths[b] + rows[i, b]] += part
+    return members, sums

@@ -73,22 +73,61 @@ def _recursion(f: NDArray[np.int64], p: FloatArray) -> FloatArray:
     return risk
 
 
+def risk_after(risk: FloatArray, stay: FloatArray) -> FloatArray:
+    """Return each record's risk after perturbation, ``r_i M[x_i, x_i]``, shape (n,).
+
+    ``risk`` (n,) is that of the unperturbed file, ``E(1/F | f)``; ``stay`` (n,) the probability that all keys of the
+    record are released as they are. The attacker has a register of the population and links a released record to a
+    unit of it with equal keys: the link is right if the keys stayed, and the unit is the one of the F with these keys.
+    An average over releases; the draw does not depend on F, so the two probabilities multiply (Shlomo and Skinner
+    2010 from the side of the true file). In a given release it is ``r_i`` or 0.
+
+    Examples
+    --------
+    >>> risk_after(np.array([0.5, 0.1]), np.array([0.8, 0.8])).round(3).tolist()
+    [0.4, 0.08]
+    """
+    after: FloatArray = risk * stay
+    return after
+
+
 def household_risk(risk: FloatArray, household: IntArray) -> FloatArray:
     """Return ``1 − Π (1 − r_i)`` over the members of each record's household, shape (n,).
 
     ``household`` (n,) holds any integer labels. It is the probability that at least one member is identified, members
-    taken as independent.
+    taken as independent (as sdcMicro does); after perturbation with the members' risks after it, whose draws are
+    independent. Correlated links make it smaller for the same risks of members.
 
     Examples
     --------
     >>> household_risk(np.array([0.5, 0.5, 0.1]), np.array([7, 7, 8])).round(3).tolist()
     [0.75, 0.75, 0.1]
     """
-    _, member = np.unique(household, return_inverse=True)
     with np.errstate(divide="ignore"):  # a member that is surely identified makes the household's risk 1
-        log_safe = np.bincount(member, weights=np.log1p(-risk))
-    of_household: FloatArray = -np.expm1(log_safe)[member]
+        of_household: FloatArray = -np.expm1(_sum_over(np.log1p(-risk), household))
     return of_household
+
+
+def whole_household_risk(risk: FloatArray, household: IntArray) -> FloatArray:
+    """Return ``Π r_i`` over the members of each record's household, shape (n,): all of them are identified.
+
+    Members are taken as independent.
+
+    Examples
+    --------
+    >>> whole_household_risk(np.array([0.5, 0.5, 0.1]), np.array([7, 7, 8])).round(3).tolist()
+    [0.25, 0.25, 0.1]
+    """
+    with np.errstate(divide="ignore"):
+        of_household: FloatArray = np.exp(_sum_over(np.log(risk), household))
+    return of_household
+
+
+def _sum_over(values: FloatArray, household: IntArray) -> FloatArray:
+    """Return the sum of the values of each record's household, shape (n,)."""
+    _, member = np.unique(household, return_inverse=True)
+    summed = np.bincount(member, weights=values)
+    return np.asarray(summed[member], dtype=np.float64)
 
 
 def check_weights(weights: FloatArray, name: str) -> None:

@@ -1,0 +1,151 @@
+"""The table of risk before and after perturbation: measures as text, each with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from postrand.report.text import decimal
+from postrand.risk.exposure import Exposure, TrueFile
+from postrand.risk.informed import THRESHOLD, Matches, Spread
+from postrand.risk.report import RiskReport
+
+MEANING = "What it means"
+Row = dict[str, object]
+
+CAPTION = (
+    "Two attackers. The register attacker has a register of the population and looks for anybody: they do not know who "
+    "is in the file. τ1, τ2 and the risk from weights are about this attacker. The informed attacker knows the true "
+    "keys of persons and that each of them is in the file, the matrices, and the released file. They link each person "
+    "to the released record with the largest posterior probability. This attacker is the stronger one.",
+    "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
+    "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and "
+    "attacked. "
+    f"A risk is called high above {THRESHOLD:g}.",
+)
+NOT_ESTIMATED = "not estimated: no sampling fraction or weight was given"
+
+MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
+    ("Records", "", lambda r: r.records),
+    ("Occupied cells of the keys", "Combinations of key values that occur.", lambda r: r.occupied),
+    (
+        "Sample uniques",
+        "Records whose combination no other record has. Perturbation makes new ones, which need not be rare persons.",
+        lambda r: r.sample_uniques,
+    ),
+    ("k-anonymity: smallest class", "Fewest records with one combination.", lambda r: r.k_anonymity.k),
+    ("Records in classes below 3", "", lambda r: r.k_anonymity.records_below.get(3, 0)),
+    ("Records in classes below 5", "", lambda r: r.k_anonymity.records_below.get(5, 0)),
+    (
+        "Population uniques among sample uniques (τ1)",
+        "Expected number of records that are unique in the file and in the population.",
+        lambda r: _tau(r.tau1_estimate),
+    ),
+    (
+        "Expected correct matches (τ2)",
+        "Expected right links when the register attacker links each sample unique once.",
+        lambda r: _tau(r.tau2_estimate),
+    ),
+    ("Model", "How τ1 and τ2 were estimated.", lambda r: f"{r.model}; {r.status}" if r.model else r.status),
+)
+"""The measures of a report by their text, with what they mean: exact, and so internal."""
+
+
+def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, str] = ("", "")) -> Iterator[Row]:
+    """Yield the measures of two reports; ``notes`` say what could not be computed before and after, and why."""
+    for measure, meaning, value in MEASURES:
+        row: Row = {"Measure": measure}
+        for when, report, note in zip(("Before", "After"), (before, after), notes, strict=True):
+            shown = "not computed" if report is None else value(report)
+            row[when] = f"not computed: {note}" if note and shown in ("not computed", NOT_ESTIMATED) else shown
+        yield {**row, MEANING: meaning}
+
+
+def exposure_rows(before: Exposure, after: Exposure | str, truth: TrueFile) -> Iterator[Row]:
+    """Yield the rows of the informed attacker, of persons and of households; ``after`` may be the reason of none."""
+    for measure, value, meaning in _exposures(truth):
+        later = f"not computed: {after}" if isinstance(after, str) else value(after)
+        yield {"Measure": measure, "Before": value(before), "After": later, MEANING: meaning}
+
+
+_Value = Callable[[Exposure], object]
+
+
+def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
+    n = truth.keys.records
+    few = min(1000, n)
+    yield (
+        f"Informed attacker: right links, {few:,} persons",
+        lambda e: _matches(e.file.anyone, few),
+        "Persons drawn at random from the file.",
+    )
+    yield f"Informed attacker: right links, all {n:,} persons", lambda e: _matches(e.file.anyone, n), ""
+    yield (
+        "Informed attacker: right links the attacker claims, all persons",
+        lambda e: decimal(e.file.anyone.claimed * n),
+        "The sum of the posteriors that the attacker states. Where it is near the line above, the attacker knows how "
+        "good the links are.",
+    )
+    yield (
+        "Informed attacker: right links, all sample uniques",
+        lambda e: "no sample uniques" if (u := e.file.unique) is None else f"{_matches(u, u.persons)} of {u.persons:,}",
+        "Persons whose true combination nobody else in the file has.",
+    )
+    yield (
+        "Risk of a person, informed attacker",
+        lambda e: _spread(e.file.individual, "persons"),
+        "The posterior of the best link of each person, as the attacker states it.",
+    )
+    if truth.household is None:
+        missing = "not computed: no variable has the role 'household'"
+        yield "Risk of a household", lambda _: missing, ""
+    else:
+        yield from _households("informed attacker", lambda e: (e.file.some_member, e.file.whole))
+    if truth.weights is None:
+        yield "Risk of a person, register attacker", lambda _: f"not computed: {truth.note}", ""
+        return
+    yield (
+        "Expected right links, register attacker, all records",
+        lambda e: "" if e.register_expected is None else decimal(e.register_expected),
+        "The sum of 1/F over all records, F being the persons of the population with the same keys, expected given the "
+        "weights; after: times the probability that all keys stayed.",
+    )
+    yield (
+        "Risk of a person, register attacker",
+        lambda e: _spread(e.register, "persons"),
+        "The terms of that sum.",
+    )
+    if truth.household is not None:
+        yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))
+
+
+def _households(
+    who: str, pair: Callable[[Exposure], tuple[Spread | None, Spread | None]]
+) -> Iterator[tuple[str, _Value, str]]:
+    yield (
+        f"Risk of a household, {who}: at least one member",
+        lambda e: _spread(pair(e)[0], "households"),
+        "The probability that at least one member is found: 1 − Π(1 − r) over the members' risks r, taken as "
+        "independent.",
+    )
+    yield (
+        f"Risk of a household, {who}: all members",
+        lambda e: _spread(pair(e)[1], "households"),
+        "The probability that every member is found: Π r.",
+    )
+
+
+def _matches(found: Matches, targets: int) -> str:
+    low, high = found.interval(targets)
+    shown = decimal(found.rate * targets)
+    return shown if low == high else f"{shown} (95% {low:,} to {high:,})"
+
+
+def _spread(found: Spread | None, who: str) -> str:
+    if found is None:
+        return "not computed"
+    mean, largest = decimal(found.mean), decimal(found.largest)
+    return f"mean {mean}; largest {largest}; high for {decimal(100 * found.above)}% of {who}"
+
+
+def _tau(estimate: object) -> object:
+    return NOT_ESTIMATED if estimate is None else str(estimate)

@@ -1,0 +1,98 @@
+"""What a file exposes before and after perturbation: the informed attacker, and single persons and households."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from postrand.codebook import Codebook
+from postrand.errors import PostrandError
+from postrand.mechanism import Mechanism
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.data import code_data, key_codes, numeric, read_columns
+from postrand.risk.informed import Informed, Spread, informed
+from postrand.risk.law import KeyLaw
+from postrand.risk.weights import check_weights, household_risk, individual_risk, risk_after, whole_household_risk
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Hold the risk from two attackers: ``file`` knows M and that the target is in the file, ``register`` does not.
+
+    ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
+    ``register_whole`` that of households with at least one, and all members identified; None where not known.
+    """
+
+    file: Informed
+    register: Spread | None
+    register_expected: float | None
+    register_some: Spread | None
+    register_whole: Spread | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrueFile:
+    """Hold the true keys of a file, its sampling weights and households; ``note`` says why there are no weights."""
+
+    keys: KeyCodes
+    weights: FloatArray | None
+    household: IntArray | None
+    note: str = ""
+
+    @classmethod
+    def read(cls, data: Any, codebook: Codebook, fraction: float | None = None) -> TrueFile | None:
+        """Read the keys, weight and household of the codebook's roles; a sampling ``fraction`` stands for weights."""
+        names = [v.name for v in codebook.with_role("key") if v.is_categorical]
+        if not names:
+            return None
+        keys = key_codes(code_data(data, names, codebook), names, "category")
+        roles = {role: next((v.name for v in codebook.with_role(role)), None) for role in ("weight", "household")}
+        columns = read_columns(data, wanted) if (wanted := [n for n in roles.values() if n]) else {}
+        weights, note = None, "no sampling fraction or weight was given"
+        try:
+            if fraction is not None:
+                weights = np.full(keys.records, 1 / fraction)
+            elif roles["weight"] is not None:
+                found = numeric(columns[roles["weight"]], roles["weight"])
+                check_weights(found, roles["weight"])
+                weights = found
+        except PostrandError as error:
+            note = str(error)
+        household = None if roles["household"] is None else _numbers(columns[roles["household"]])
+        return cls(keys, weights, household, "" if weights is not None else note)
+
+    def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
+        """Return the risk of the file as it is, or released by a mechanism.
+
+        Raises
+        ------
+        UsageError
+            If the file has no records, or the mechanism's law on the keys is not known.
+        """
+        law = None if mechanism is None else KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        file = informed(self.keys, law, household=self.household)
+        if self.weights is None:
+            return Exposure(file, None, None, None, None)
+        cells = table(self.keys)
+        risk = individual_risk(cells, self.weights)
+        if law is not None:
+            risk = risk_after(risk, law.diagonal(cells.codes)[cells.record_cell])
+        some, whole = None, None
+        if self.household is not None:
+            _, first = np.unique(self.household, return_index=True)
+            some = Spread.of(household_risk(risk, self.household)[first])
+            whole = Spread.of(whole_household_risk(risk, self.household)[first])
+        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole)
+
+
+def _numbers(column: Any) -> IntArray:
+    """Return a number for each household; a record without one is a household of its own."""
+    codes = column.unify_dictionaries().combine_chunks()
+    codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
+    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
+    codes = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
+    return alone

@@ -1,0 +1,191 @@
+"""The informed attacker: how many persons of a file are found again, before perturbation and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from postrand.errors import UsageError, sentence
+from postrand.risk.attack import link
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.law import KeyLaw, release
+from postrand.risk.weights import household_risk, whole_household_risk
+
+THRESHOLD = 0.2
+WORK = 100_000_000
+"""Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
+MOST_RELEASES, FEWEST_TARGETS = 10, 400
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Links of an attacker, one for each target, the targets being persons of the file.
+
+    ``persons`` is the number of such persons, ``rate`` the probability that a link is right, ``claimed`` what the
+    attacker says it is, on average. ``links`` is the number of simulated links that the rate rests on, None where
+    it is exact.
+    """
+
+    persons: int
+    rate: float
+    claimed: float
+    links: int | None = None
+
+    @property
+    def expected(self) -> float:
+        """The expected number of right links when every such person is a target."""
+        return self.persons * self.rate
+
+    @property
+    def per_thousand(self) -> float:
+        """The expected number of right links among 1,000 targets."""
+        return 1000 * self.rate
+
+    def interval(self, targets: int) -> tuple[int, int]:
+        """Return a 95% prediction interval of the number of right links among ``targets`` of one release.
+
+        The quantiles of ``Binomial(targets, rate)`` where the rate is exact; else of the beta-binomial with the rate's
+        posterior ``Beta(h + 1/2, links − h + 1/2)``, h right links having been simulated. The targets differ in risk,
+        which makes the number vary less than it says.
+        """
+        if self.links is None:
+            low, high = stats.binom.ppf([0.025, 0.975], targets, min(self.rate, 1.0))
+        else:
+            right = self.rate * self.links
+            low, high = stats.betabinom.ppf([0.025, 0.975], targets, right + 0.5, self.links - right + 0.5)
+        return int(low), int(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The mean of a risk, the share of persons or households above ``THRESHOLD``, and the largest."""
+
+    mean: float
+    above: float
+    largest: float
+
+    @classmethod
+    def of(cls, risk: FloatArray) -> Spread:
+        """Return the spread of risks, shape (m,), m >= 1."""
+        return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class Informed:
+    """What an attacker finds who knows the keys of persons in the file, the matrices, and the released file.
+
+    ``anyone``: targets drawn at random from the file. ``unique``: targets whose true keys nobody else in the file has;
+    None where there are none. ``individual``: the posterior of the best link of each person, as the attacker states it
+    (before perturbation 1/f). ``some_member`` of a household: ``1 − Π(1 − r_i)`` over its members; ``whole`` household:
+    ``Π r_i``; None without household numbers. ``releases`` were drawn, 0 before perturbation.
+    """
+
+    anyone: Matches
+    unique: Matches | None
+    individual: Spread
+    some_member: Spread | None
+    whole: Spread | None
+    releases: int
+
+
+def informed(
+    truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray | None = None, seed: int = 0
+) -> Informed:
+    """Return what an informed attacker finds in a file with these true keys, released by ``law`` or as it is.
+
+    The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
+    record with the largest posterior: ``attack.link`` says how. Without a law each target is one of the f records
+    with equal keys, and a link is right with probability 1/f: exact.
+
+    With a law, whole releases of the file are drawn and attacked, so that ``rate`` rests on no model: it is the mean
+    over simulated links, whatever the attacker believes. Up to ten releases, every person a target, where that is
+    at most ``WORK`` comparisons; in larger files one release and random targets (at least 400 of each kind,
+    whole households).
+
+    Raises
+    ------
+    UsageError
+        If there are no records, missing keys match every value, or the household numbers are not one for each record.
+
+    References
+    ----------
+    Shlomo and Skinner (2010); El Emam and Dankar (2008), the prosecutor; Benedetti and Franconi (1998), households.
+
+    Examples
+    --------
+    >>> found = informed(KeyCodes(("sex",), (2,), (np.array([0, 1, 1, 1]),)))
+    >>> found.anyone.expected, found.unique.expected, found.individual.largest
+    (2.0, 1.0, 1.0)
+    """
+    n = truth.records
+    if not n or truth.has_wildcards or (household is not None and household.shape != (n,)):
+        wanted = "records without wildcards, and one household number for each"
+        raise UsageError(sentence("the informed attacker needs other data", wanted=wanted))
+    cells = table(truth)
+    alone = np.flatnonzero(cells.uniques[cells.record_cell])
+    if law is None:
+        risk = 1 / cells.counts[cells.record_cell]
+        anyone, unique = Matches(n, float(risk.mean()), float(risk.mean())), Matches(alone.size, 1.0, 1.0)
+        return Informed(anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household), 0)
+    return _after(truth, law, household, alone, np.random.default_rng(seed))
+
+
+def _after(
+    truth: KeyCodes, law: KeyLaw, household: IntArray | None, alone: IntArray, rng: np.random.Generator
+) -> Informed:
+    n = truth.records
+    pairs = table(truth).counts.size * min(n, law_cells(law))
+    releases = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
+    most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
+    random = _sample(n, most, household, rng)
+    both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
+    seeds = rng.integers(2**31, size=releases).tolist()
+    attacks = [link(truth, release(law, truth, seed), law, targets=both) for seed in seeds]
+    claims, right = ([getattr(a, name) for a in attacks] for name in ("claimed", "correct"))
+    first, last = slice(None, random.size), slice(random.size, None)
+
+    def matches(persons: int, part: slice) -> Matches:
+        rates = np.array([(r[part].mean(), c[part].mean()) for r, c in zip(right, claims, strict=True)]).mean(axis=0)
+        rate, claimed = rates.tolist()
+        return Matches(persons, rate, claimed, releases * right[0][part].size)
+
+    known = [c[first] for c in claims]
+    return Informed(
+        matches(n, first),
+        matches(alone.size, last) if alone.size else None,
+        Spread.of(np.concatenate(known)),
+        *_households(known, None if household is None else household[random]),
+        releases,
+    )
+
+
+def law_cells(law: KeyLaw) -> int:
+    """Return the number of cells that the law can release: no release has more occupied ones."""
+    return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
+
+
+def _sample(n: int, most: int, household: IntArray | None, rng: np.random.Generator) -> IntArray:
+    """Return the positions of at most about ``most`` records drawn at random, households with all their members."""
+    if most >= n:
+        return np.arange(n)
+    if household is None:
+        return rng.choice(n, most, replace=False)
+    _, member, sizes = np.unique(household, return_inverse=True, return_counts=True)
+    order = rng.permutation(sizes.size)
+    drawn = np.zeros(sizes.size, dtype=bool)
+    drawn[order[: np.searchsorted(np.cumsum(sizes[order]), most) + 1]] = True
+    return np.flatnonzero(drawn[member])
+
+
+def _households(risks: list[FloatArray], household: IntArray | None) -> tuple[Spread | None, Spread | None]:
+    """Return the spread over households, each counted once, of the two risks; over all releases."""
+    if household is None:
+        return None, None
+    _, first = np.unique(household, return_index=True)
+    some, whole = (
+        np.concatenate([measure(risk, household)[first] for risk in risks])
+        for measure in (household_risk, whole_household_risk)
+    )
+    return Spread.of(some), Spread.of(whole)
