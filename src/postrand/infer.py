@@ -33,6 +33,8 @@ from postrand.plain import has_controls, read_toml
 from postrand.rules import read_rules
 
 MAX_CATEGORIES = 100
+_ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
+"""So many different values are categories in any file; more, where each has so many records on average, or in a key."""
 _MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
 _LINE = 100
 _CARRIED = ("weight", "household", "record_key")
@@ -77,8 +79,8 @@ def infer(
 
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
     empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
-    Columns of at most ``max_categories`` different values get categories, except
-    numbers with a fractional part: in numeric order where all are numbers (or text that reads as numbers), in the
+    Columns of at most ``max_categories`` different values get categories, except where more than 20 values have fewer
+    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order where all are numbers (or text that reads as numbers), in the
     dictionary's order where the file has one, else sorted. Missing values make ``missing`` ``category``, or ``keep``
     for a column without categories. Text of a CSV file without categories becomes a number where nothing is lost.
     """
@@ -101,6 +103,11 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
         entries.append(_entry(draft))
     document.add("variables", entries)
     return tomlkit.dumps(document).replace("# \n", "#\n")
+
+
+def looks_carried(name: str) -> bool:
+    """Tell whether a column is a weight by its name: its values are no categories to exchange."""
+    return _WEIGHT.search(name) is not None
 
 
 def load_codebook(path: str | Path) -> Codebook:
@@ -154,17 +161,19 @@ class _Column:
     is_many: bool = False
     has_missing: bool = False
     has_values: bool = False
+    records: int = 0
     keys: list[NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
     fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
 
     def add(self, column: pa.Array) -> None:
         column = (
-            column if pa.types.is_dictionary(column.type) or _is_nested(column.type) else column.dictionary_encode()
+            column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
         )
-        if _is_nested(column.type):
+        if is_nested(column.type):
             self.is_many = True
             self.has_missing |= column.null_count > 0
             return
+        self.records += len(column)
         declared = pa.types.is_dictionary(self.field.type)
         dictionary = column.dictionary
         present = dictionary.take(pc.unique(column.indices).drop_null())
@@ -178,6 +187,9 @@ class _Column:
         self._add_keys(column)
 
     def draft(self) -> dict[str, Any]:
+        most = max(_ALWAYS_CATEGORIES, self.records // _RECORDS_A_CATEGORY)
+        if len(self.values) > most and self.role != "key" and not pa.types.is_dictionary(self.field.type):
+            self.is_many = True
         type_, categories = self._type_and_categories()
         categories = self._with_labelled(categories)
         notes = list(self._notes(type_, categories))
@@ -296,7 +308,7 @@ class _Column:
         if not self.has_values:
             yield "every value is missing: role = 'drop'?"
         if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
-            yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
+            yield "many different values, none listed: role = 'drop', or group them in the file"
         if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
@@ -321,7 +333,7 @@ _PLAIN = (
 )
 
 
-def _is_nested(of: pa.DataType) -> bool:
+def is_nested(of: pa.DataType) -> bool:
     of = value_type(of)
     return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
 

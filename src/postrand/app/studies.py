@@ -24,6 +24,7 @@ from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import load_plan
 from postrand.progress import Progress
+from postrand.risk.clear import ClearWarning
 from postrand.risk.counts import RiskyCombination
 from postrand.run import run
 
@@ -250,7 +251,7 @@ def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
     engine = Watched(watch, LocalEngine(scratch=folder))
     written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", ClearWarning)  # the screen shows them all, of the release's findings
         inside = folder / "dossier"
         return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=bench.fraction)
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,18 @@ _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that)."""
+    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that).
+
+    ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
+    not part of the release, and None where a release was read.
+    """
 
     path: Path
     codebook: Codebook
     mechanism: Mechanism
     certificate: dict[str, Any]
     manifest: dict[str, Any]
+    findings: Any = field(default=None, compare=False, repr=False)
 
     @property
     def data_path(self) -> Path:
