@@ -78,7 +78,7 @@ class Findings:
         return sentence(
             f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone: {named}",
             where="plan",
-            fix=f"for each: name it in [release] as_is = [{listed}], or give it a law in [[numerical]], or role 'drop'",
+            fix=f"name each in [release] as_is = [{listed}], or give it a law in [[numerical]], or the role 'drop'",
         )
 
     def require_decisions(self) -> None:
