@@ -136,7 +136,9 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
 def test_a_law_and_a_drop_are_decisions_too(tmp_path):
     started(tmp_path, *ROLES)
     book, plan = tmp_path / "codebook.toml", tmp_path / "plan.toml"
-    book.write_text(book.read_text("utf-8").replace('name = "remark"\nrole = "sensitive"', 'name = "remark"\nrole = "drop"'))
+    book.write_text(
+        book.read_text("utf-8").replace('name = "remark"\nrole = "sensitive"', 'name = "remark"\nrole = "drop"')
+    )
     text = '\n[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 20 }\n'
     plan.write_text(plan.read_text("utf-8") + text, "utf-8")
     assert pr.findings(pr.load_plan(plan)).undecided == ()
@@ -150,7 +152,10 @@ def test_as_is_names_unperturbed_released_columns(tmp_path):
     for words in ("'year' is perturbed", "'incme' in the codebook", "'hh' are drawn anew", "'likes' is not"):
         assert words in text
     assert "4 problems" in text
-    for wrong, words in (('as_is = "income"', "is not a list of names"), ('household_numbers = "new"', "did you mean")):
+    for wrong, words in (
+        ('as_is = "income"', "is not a list of names"),
+        ('household_numbers = "as is"', "'as they are'"),
+    ):
         plan = tmp_path / "plan.toml"
         start = plan.read_text("utf-8").split("[release]")[0]
         plan.write_text(f"{start}[release]\n{wrong}\n[[blocks]]\nvariables = ['year']\n", "utf-8")

@@ -42,9 +42,11 @@ def as_is_problems(
         if name not in codebook:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
         elif name in perturbed:
-            yield sentence(f"variable {name!r} is perturbed", where=where, fix="take it out of as_is, or out of the law")
+            yield sentence(
+                f"variable {name!r} is perturbed", where=where, fix="take it out of as_is, or out of the law"
+            )
         elif codebook[name].role == "household" and renumbered:
-            fix = "take it out of as_is, or set household_numbers = \"as they are\""
+            fix = 'take it out of as_is, or set household_numbers = "as they are"'
             yield sentence(f"the numbers of {name!r} are drawn anew", where=where, fix=fix)
         elif codebook[name].role not in RELEASED_ROLES and not (release_ids and codebook[name].role == "record_key"):
             what = f"variable {name!r} is not released"

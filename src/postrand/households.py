@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +119,9 @@ def first_turn(secret: bytes, households: NDArray[np.uint64], turns: Iterable[in
     for turn in turns:
         if np.unique(fresh_numbers(secret, households, turn)).size == households.size:
             return turn
-    raise DataError(sentence("there are too many households for fresh numbers", fix="household_numbers = 'as they are'"))
+    raise DataError(
+        sentence("there are too many households for fresh numbers", fix="household_numbers = 'as they are'")
+    )
 
 
 def released_type(of: str) -> str:
@@ -142,5 +144,5 @@ def _fresh(variable: Variable) -> Variable:
     if variable.role != "household":
         return variable
     of: Any = coding.value_type(coding.arrow_type(variable.type))
-    missing = "error" if variable.missing == "error" else "keep"
+    missing: Literal["error", "keep"] = "error" if variable.missing == "error" else "keep"
     return Variable(variable.name, "household", type=released_type(str(of)), missing=missing, label=variable.label)

@@ -166,9 +166,7 @@ class _Column:
     fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
 
     def add(self, column: pa.Array) -> None:
-        column = (
-            column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
-        )
+        column = column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
         if is_nested(column.type):
             self.is_many = True
             self.has_missing |= column.null_count > 0
@@ -188,8 +186,9 @@ class _Column:
 
     def draft(self) -> dict[str, Any]:
         most = max(_ALWAYS_CATEGORIES, self.records // _RECORDS_A_CATEGORY)
-        if len(self.values) > most and self.role != "key" and not pa.types.is_dictionary(self.field.type):
-            self.is_many = True
+        is_few = self.role == "key" or pa.types.is_dictionary(self.field.type) or len(self.values) <= most
+        if not (self.is_many or is_few):
+            self.is_many, self.limit = True, most
         type_, categories = self._type_and_categories()
         categories = self._with_labelled(categories)
         notes = list(self._notes(type_, categories))
@@ -308,7 +307,7 @@ class _Column:
         if not self.has_values:
             yield "every value is missing: role = 'drop'?"
         if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
-            yield "many different values, none listed: role = 'drop', or group them in the file"
+            yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
         if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
@@ -334,6 +333,7 @@ _PLAIN = (
 
 
 def is_nested(of: pa.DataType) -> bool:
+    """Tell whether a column holds lists, records or bytes, which are no values to count."""
     of = value_type(of)
     return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
 

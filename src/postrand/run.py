@@ -136,8 +136,8 @@ def run(
 def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | None = None) -> Findings:
     """Return what leaves the release in clear: which records it singles out, and what it says of perturbed variables.
 
-    One pass over the file; nothing is released. ``mechanism`` and ``source``, the plan's own, save designing and opening
-    the file again. Sentences hold no counts; ``figures`` are confidential.
+    One pass over the file; nothing is released. ``mechanism`` and ``source``, the plan's own, save designing and
+    opening the file again. Sentences hold no counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -148,7 +148,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | No
     if mechanism is None:
         mechanism = mechanism_of(plan, design_blocks(plan, source=source), source)
     house = _household(plan)
-    decided = [*plan.release.as_is, *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids)]
+    decided = [
+        *plan.release.as_is,
+        *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
+    ]
     decided += [house] if house and not plan.release.renumbers else []
     exempt = [house] if house and plan.release.renumbers else []
     released = release.released_codebook(plan.codebook, _facts_of(plan)).names

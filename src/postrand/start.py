@@ -112,7 +112,8 @@ def start(
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
     """Tell whether a draft has values to exchange."""
-    return len(draft.get("categories", ())) > 1 or bool(draft.get("categories")) and draft.get("missing") == "category"
+    listed = len(draft.get("categories", ()))
+    return listed > 1 or (listed == 1 and draft.get("missing") == "category")
 
 
 def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -112,7 +112,15 @@ def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: B
     given = tuple((roles or {}).get(name, "") for name in opened.names)
     start = Bench() if before is None else before
     bench = dataclasses.replace(
-        start, opened=opened, roles=given, perturb=(None,) * len(given), as_is=(), fraction=None, find="", page=0, problem=""
+        start,
+        opened=opened,
+        roles=given,
+        perturb=(None,) * len(given),
+        as_is=(),
+        fraction=None,
+        find="",
+        page=0,
+        problem="",
     )
     return _show_perturbed(bench)
 

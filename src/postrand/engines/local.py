@@ -122,7 +122,7 @@ class LocalEngine:
         bound = self.content(source, mechanism, key, record_key=record_key) if content is None else content
         perturber = Perturber.of(mechanism, key, names, bound, fresh)
         step, with_words = progress or silent, shuffle or record_key is not None
-        choices = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
+        choices: list[Any] = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
         choices += [] if fresh is None else [fresh.name, fresh.turn]
         identity = identity_of(source, perturber.keys.order, choices) if self.resume else ""
 

@@ -150,7 +150,7 @@ def find(
         return Findings()
     sample = sampled(source, [*perturbed, *clear], clear, house)
     singled = singled_out(sample, clear)
-    pairs, joint, left = _told_pairs(sample, codebook, perturbed, [s.name for s in singled], ranked)
+    pairs, joint, left = _told_pairs(sample, codebook, perturbed, [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if house is not None else ()
     found = [
         *_singling(singled, as_is),
@@ -215,29 +215,30 @@ def _of_household(one: Shared) -> Finding:
 
 
 def _told_pairs(
-    sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str], ranked: Sequence[str]
+    sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str]
 ) -> tuple[tuple[Told, ...], list[tuple[tuple[str, str], Told]], int]:
     """Return what each unperturbed column tells, what two tell together that none tells alone, and what is left out."""
-    true = {name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed}
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
-    seen = {name: _classes(sample, codebook, name, bins) for name in clear}
-    tried = [(p, c) for p, t in true.items() for c, s in seen.items() if t and s and t[1] * s[1] <= MAX_CELLS][:MAX_TOLD]
+    true = _usable({name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed})
+    seen = _usable({name: _classes(sample, codebook, name, bins) for name in clear})
+    tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
     pairs = [told(_table(true[p], seen[c]), p, c) for p, c in tried]
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    few = [c for c in clear if seen[c]][:MAX_COLUMNS]
     joint = []
-    for p, held in true.items():
-        for one, two in itertools.combinations(few, 2):
-            left, right = seen[one], seen[two]
-            if held is None or left is None or right is None or (p, one) in known or (p, two) in known:
-                continue
-            if left[1] * right[1] * RECORDS_A_CELL > sample.table.num_rows or left[1] * right[1] * held[1] > MAX_CELLS:
-                continue
-            both = left[0] * right[1] + right[0], left[1] * right[1]
-            found = told(_table(held, both), p, f"{one}, {two}")
-            if found.is_much:
-                joint.append(((one, two), found))
-    return tuple(pairs), joint, len(true) * len(seen) - len(tried)
+    for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
+        size = seen[one][1] * seen[two][1]
+        if size * RECORDS_A_CELL > sample.table.num_rows:
+            continue
+        both = seen[one][0] * seen[two][1] + seen[two][0], size
+        for p in true:
+            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
+                found = told(_table(true[p], both), p, f"{one}, {two}")
+                joint += [((one, two), found)] * found.is_much
+    return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
+
+
+def _usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
+    return {name: held for name, held in classes.items() if held is not None}
 
 
 def _classes(sample: Sampled, codebook: Codebook, name: str, bins: int) -> Codes | None:

@@ -1,4 +1,4 @@
-"""The records on which unperturbed columns are measured: one pass, exact counts of values, a fixed sample of records."""
+"""The records on which unperturbed columns are measured: one pass, exact counts of values, a fixed sample."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sampled:
     @property
     def is_whole(self) -> bool:
         """Whether the sample is the file."""
-        return self.table.num_rows == self.records
+        return bool(self.table.num_rows == self.records)
 
     def share_alone(self, name: str) -> float:
         """Return the share of the records that a column singles out alone: of the sample, where it was not counted."""
