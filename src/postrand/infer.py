@@ -80,9 +80,10 @@ def infer(
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
     empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
     Columns of at most ``max_categories`` different values get categories, except where more than 20 values have fewer
-    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order where all are numbers (or text that reads as numbers), in the
-    dictionary's order where the file has one, else sorted. Missing values make ``missing`` ``category``, or ``keep``
-    for a column without categories. Text of a CSV file without categories becomes a number where nothing is lost.
+    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order
+    where all are numbers (or text that reads as numbers), in the dictionary's order where the file has one, else
+    sorted. Missing values make ``missing`` ``category``, or ``keep`` for a column without categories. Text of a CSV
+    file without categories becomes a number where nothing is lost.
     """
     roles, untyped = roles or {}, isinstance(source, CsvSource)
     columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]

@@ -203,7 +203,8 @@ def _telling(pairs: Sequence[Told], joint: Sequence[tuple[tuple[str, str], Told]
 
 
 def _of_household(one: Shared) -> Finding:
-    text = f"{one.name} has one value in {share_text(one.constant)} of the households, and is drawn for each member"
+    text = f"all members have one value of {one.name} in {share_text(one.constant)} of the households of several, and it is"
+    text += " drawn anew for each member"
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}

@@ -58,8 +58,9 @@ class Sampled:
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         codes = held.indices.cast(pa.int64()).fill_null(_NULL).to_numpy(zero_copy_only=False)
-        values, places = np.unique(codes, return_inverse=True)
-        return places.astype(np.int64), int(values.size)
+        occurs = np.bincount(codes - _NULL, minlength=1) > 0
+        places = np.cumsum(occurs) - 1
+        return places[codes - _NULL], int(occurs.sum())
 
 
 def sampled(
