@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from math import comb
 
@@ -28,6 +29,7 @@ from postrand.risk.findings import find
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value
 from postrand.risk.singled import singled_out
+from tests.conftest import ROOT
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
 
@@ -268,3 +270,32 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert set(one.figures) == {"constant", "majority", "single"}
     assert one.figures["majority"] > one.figures["single"]
     assert "the most common released value of the members is the true one in about" in one.sentence
+
+
+README_LINE = "postrand init survey.parquet --key sex,region,age --sensitive income "
+
+
+@NOTED
+@pytest.mark.parametrize("way", ["as_is", "law", "drop"])
+def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, way):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert README_LINE in readme
+    rng, n = np.random.default_rng(8), 2000
+    table = {"sex": rng.choice(["F", "M"], n), "region": rng.choice(list("nesw"), n), "age": rng.integers(18, 80, n)}
+    pq.write_table(pa.table(table | {"income": rng.lognormal(10, 1, n)}), tmp_path / "survey.parquet")
+    said = call(*README_LINE.split()[1:2], tmp_path / "survey.parquet", *README_LINE.split()[3:], "--out", tmp_path)
+    assert "Next: decide on income" in said.output
+    plan, out = tmp_path / "plan.toml", tmp_path / "release"
+    assert call("protect", "--plan", plan, "--out", out).exit_code == 3
+    book, text = tmp_path / "codebook.toml", plan.read_text("utf-8")
+    if way == "as_is":
+        line = re.search(r"^as_is = .*?\]", readme, re.MULTILINE).group()
+        plan.write_text(text.replace("as_is = []", line), "utf-8")
+    elif way == "law":
+        law = re.search(r"\[\[numerical\]\].*?```", readme, re.DOTALL).group().removesuffix("```")
+        plan.write_text(f"{text}\n{law}", "utf-8")
+    else:
+        book.write_text(book.read_text("utf-8").replace('role = "sensitive"', 'role = "drop"'), "utf-8")
+    done = call("protect", "--plan", plan, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert call("verify", out).exit_code == 0

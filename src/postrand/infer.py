@@ -56,7 +56,8 @@ role        fill in one of: {", ".join(ROLES)}
               key         identifying: known to others, could single out a person
               sensitive   not for others to learn
               other       neither; released
-              weight, household   released as they are, for the analyst
+              weight      released as it is, for the analyst
+              household   who belongs together; its numbers are drawn anew
               record_key  a unique number of the record; not released unless asked
               drop        not released; needed for what repeats a perturbed variable (dummies, recodes, sums)
 categories  the values in their order; all of them are published with the release. Add those that could occur
@@ -137,7 +138,10 @@ def load_codebook(path: str | Path) -> Codebook:
         raise SpecificationError((*problems, *error.problems)) from None
     for variable in codebook.variables:
         try:
-            (category_values(variable) if variable.is_categorical else arrow_type(variable.type))
+            if variable.is_categorical:
+                category_values(variable)
+            elif variable.role != "drop":  # lists and records may stand in the file, and are not released
+                arrow_type(variable.type)
         except SpecificationError as error:
             problems += error.problems
     raise_all(SpecificationError, problems)
@@ -239,8 +243,9 @@ class _Column:
         if self.untyped and self.has_values and (self.is_many or fractional):
             declared = self._number_type() or declared
             fractional = declared == "double"
-        if self.is_many or fractional or not self.values:
-            return declared, []
+        kind = value_type(self.field.type)
+        if self.is_many or fractional or not self.values or pa.types.is_time(kind) or pa.types.is_duration(kind):
+            return declared, []  # times of day and durations have no text that is read back
         if pa.types.is_dictionary(self.field.type):
             return declared, list(self.values)
         numbers = self._numbers()
@@ -305,7 +310,9 @@ class _Column:
         return (self.field.metadata or {}).get(key, b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
 
     def _notes(self, type_: str, categories: Sequence[Any]) -> Iterable[str]:
-        if not self.has_values:
+        if is_nested(self.field.type):
+            yield "lists, records and bytes are not released: role = 'drop'"
+        if not self.has_values and not is_nested(self.field.type):
             yield "every value is missing: role = 'drop'?"
         if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
             yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"

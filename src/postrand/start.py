@@ -134,7 +134,15 @@ def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> di
 
 
 def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
-    """Return a draft with what the column singles out as a note, and without a role unless its own was named."""
+    """Return a draft with what the column singles out as a note, and without a role unless its own was named.
+
+    A role for all others is not given to lists and records: they are dropped.
+    """
+    if (
+        draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
+        and draft["name"] not in named
+    ):
+        return {**draft, "role": "drop"}
     share = singling.get(draft["name"])
     if share is None:
         return draft

@@ -203,8 +203,8 @@ def _telling(pairs: Sequence[Told], joint: Sequence[tuple[tuple[str, str], Told]
 
 
 def _of_household(one: Shared) -> Finding:
-    text = f"all members have one value of {one.name} in {share_text(one.constant)} of the households of several, and it is"
-    text += " drawn anew for each member"
+    where = f"in {share_text(one.constant)} of the households of several"
+    text = f"all members have one value of {one.name} {where}, and it is drawn anew for each member"
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
