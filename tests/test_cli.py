@@ -47,6 +47,8 @@ def started(survey):
     folder = survey.parent
     result = call("init", survey, "--out", folder, "--key", "sex,area", "--sensitive", "pay", "--record-key", "id")
     assert result.exit_code == 0, result.output
+    plan = folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
     return folder
 
 

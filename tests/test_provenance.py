@@ -209,7 +209,9 @@ def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
         "variables", 'structure = "geometric"\nvariables'
     )
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
-    with pytest.warns(ClearWarning, match="job by age"):  # the rule: children have no job
+    with pytest.warns(
+        ClearWarning, match="values of job, .* settled by age, unperturbed"
+    ):  # the rule: children have no job
         release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
     account = certificate(release)["account"]
     assert account["blocks"] == pytest.approx([1.0, 2.0], rel=1e-6)  # 0.5 for each of two steps, and the rest of 3

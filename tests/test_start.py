@@ -8,12 +8,13 @@ from postrand.errors import UsageError
 from postrand.infer import load_codebook
 from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
-from postrand.start import assign_roles, initialise
+from postrand.run import run
+from postrand.start import assign_roles, initialise, start
 
 
 def test_what_is_written_is_a_valid_plan_for_any_column_name(tmp_path):
     names = ['a "quoted" name', "naïve", "x.y", " blanks "]
-    pq.write_table(pa.table({n: ["p", "q", "p"] for n in names}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({n: ["p", "q"] * 2 for n in names}), tmp_path / "a.parquet")
     _, plan = initialise(tmp_path / "a.parquet", tmp_path / "work", {"key": names[:3], "other": ["*"]}, epsilon=0.5)
     loaded = load_plan(plan)
     assert [b.variables for b in loaded.blocks] == [(n,) for n in names[:3]]
@@ -48,3 +49,48 @@ def test_a_weight_that_is_no_number_stays_text(tmp_path):
     (tmp_path / "a.csv").write_text("w,sex\nheavy,F\nlight,M\n", "utf-8")
     book, _ = initialise(tmp_path / "a.csv", tmp_path / "work", {"weight": ["w"], "key": ["sex"]})
     assert next((v.type, v.categories) for v in load_codebook(book).variables) == ("string", ())
+
+
+N = 300
+COLUMNS = {
+    "time32": pa.array([1, 2, 3] * 100, pa.time32("s")),
+    "time64": pa.array([1, 2, 3] * 100, pa.time64("us")),
+    "duration": pa.array([1, 2, 3] * 100, pa.duration("s")),
+    "date": pa.array([1, 2, 3] * 100, pa.date32()),
+    "timestamp": pa.array([1, 2, 3] * 100, pa.timestamp("us", "UTC")),
+    "times": pa.array(range(N), pa.time32("s")),
+    "constant": pa.array(["x"] * N),
+    "missing": pa.nulls(N),
+    "list": pa.array([[1], [2], [3]] * 100),
+    "record": pa.array([{"a": 1}] * N),
+    "ids": pa.array([f"id {i}" for i in range(N)]),
+    "decimal": pa.array([1, 2, 3] * 100, pa.decimal128(5, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::postrand.risk.clear.ClearWarning")  # the columns repeat each other
+@pytest.mark.parametrize("role", ["key", "other", ""])
+def test_what_is_written_is_accepted_once_roles_and_columns_are_decided(tmp_path, role):
+    pq.write_table(pa.table({"sex": ["F", "M"] * 150, **COLUMNS}), tmp_path / "a.parquet")
+    given = [name for name in COLUMNS if role and name not in ("list", "record")]
+    roles = {"key": ["sex"]} | ({role: [*["sex"] * (role == "key"), *given]} if given else {})
+    made = start(tmp_path / "a.parquet", tmp_path / "work", roles)
+    assert set(made.undecided) == ({"times", "ids"} if role else set())
+    assert set(made.without_role) == (set() if role else COLUMNS.keys() - {"list", "record"})
+    made.codebook.write_text(made.codebook.read_text("utf-8").replace('role = ""', 'role = "other"'), "utf-8")
+    plan = made.plan.read_text("utf-8").replace("as_is = []\n", "")
+    made.plan.write_text(plan.replace("[release]\n", '[release]\nas_is = ["times", "ids"]\n'), "utf-8")
+    released = run(load_plan(made.plan), tmp_path / "out", release_key=b"k" * 32)
+    assert set(released.codebook.names) == {"sex", *COLUMNS} - {"list", "record"}
+
+
+def test_weights_are_not_perturbed_while_roles_are_empty_and_few_records_make_no_categories(tmp_path):
+    mass = [f"{20 + i % 94}" for i in range(344)]
+    table = pa.table({"sex": ["F", "M"] * 172, "weight": [100, 200] * 172, "mass": mass})
+    pq.write_table(table, tmp_path / "a.parquet")
+    made = start(tmp_path / "a.parquet", tmp_path / "work", {"other": ["*"]})
+    assert load_codebook(made.codebook)["mass"].categories == ()
+    other = start(tmp_path / "a.parquet", tmp_path / "empty", {})
+    assert "weight" not in other.plan.read_text("utf-8").split("[[blocks]]", 1)[1]
+    kept = start(tmp_path / "a.parquet", tmp_path / "key", {"key": ["mass"], "other": ["*"]})
+    assert len(load_codebook(kept.codebook)["mass"].categories) == 94

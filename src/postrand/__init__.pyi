@@ -27,7 +27,7 @@ from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .randomness import ReleaseKey
 from .release import Release, read_release, verify
 from .risk import tune
-from .run import run
+from .run import findings, run
 
 __version__: str
 
@@ -66,6 +66,7 @@ __all__ = [
     "content_of",
     "design",
     "estimate",
+    "findings",
     "load_plan",
     "perturb",
     "randomised_response",

@@ -44,6 +44,7 @@ class Facts:
     key_is_private: bool = True
     order_is_shuffled: bool = True
     ids_are_released: bool = False
+    households_are_renumbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +321,12 @@ def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iter
         yield from _class_limits(mechanism)
         released = mechanism.codebook.with_role("key", "sensitive", "other", "weight", "household")
         treated = (*mechanism.variables, *ranked)
-        clear = [v.name for v in released if v.name not in treated]
+        fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
+        clear = [v.name for v in released if v.name not in treated and v.name not in fresh]
         if clear:
             yield "Released unchanged, with no guarantee: " + ", ".join(clear) + "."
+        if fresh:
+            yield f"Numbers drawn anew, which tell the records of one household and nothing else: {', '.join(fresh)}."
         kept = [v.name for v in released if v.missing == "keep" and v.name in treated]
         if kept:
             yield "Which records have a missing value is disclosed for: " + ", ".join(kept) + "."

@@ -151,11 +151,19 @@ def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result
     from postrand import start
 
     given = {role: names(value) for role, value in roles.items() if value}
-    book, plan = start.initialise(file, out, given, ddi=ddi)
-    empty = start.without_role(book)
-    text = f"wrote {book}\nwrote {plan}\n"
-    text += f"Next: set the role of {', '.join(empty)}" if empty else "Next: read both, then run 'postrand design'"
-    return {"codebook": str(book), "plan": str(plan), "without_role": list(empty)}, text
+    made = start.start(file, out, given, ddi=ddi)
+    lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    if made.without_role:
+        lines.append(f"Next: set the role of {', '.join(made.without_role)}")
+    if made.undecided:
+        lines.append(
+            f"Next: decide on {', '.join(made.undecided)}: unperturbed, each singles out more than 1% of the records. "
+            "The notes in plan.toml say how"
+        )
+    if len(lines) == 2:
+        lines.append("Next: read both, then run 'postrand design'")
+    lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
+    return {"codebook": str(made.codebook), "plan": str(made.plan), **lists}, "\n".join(lines)
 
 
 @command
@@ -180,15 +188,15 @@ def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Resu
 @command
 @click.option("--plan", "plan", type=FILE, required=True, help="plan.toml")
 def design(plan: Path) -> Result:
-    """Show the matrices of a plan, and their claims.
+    """Show the matrices of a plan, their claims, and what leaves in clear.
 
-    What each keeps, how far it is from the best possible, and the privacy it guarantees; nothing is written. The file
-    is read only where a prior, or a selection of records, needs it.
+    What each keeps, how far it is from the best possible, and the privacy it guarantees; which records the unperturbed
+    columns of the file single out, and what they say of perturbed ones. Nothing is written.
     """
     from postrand.certificate import certify
     from postrand.expected import expected
     from postrand.plan import load_plan
-    from postrand.run import claims_of, design_blocks, mechanism_of
+    from postrand.run import claims_of, design_blocks, findings, mechanism_of
 
     loaded = load_plan(plan)
     blocks = design_blocks(loaded)
@@ -199,7 +207,9 @@ def design(plan: Path) -> Result:
     data = {"blocks": told, "claims": list(certificate.sentences)}
     data["advice"] = list(loaded.advice)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
-    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences])
+    found = findings(loaded, mechanism)
+    data["findings"] = found.to_dict()
+    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *_in_clear(found)])
 
 
 @command
@@ -294,7 +304,15 @@ def protect(
     ledger = None if key_file is None else Ledger.beside(key_file)
     release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
     claims = list(release.certificate_sentences)
-    return {"release": str(release.path), "claims": claims}, "\n".join([f"release: {release.path}", *claims])
+    found = release.findings
+    data = {"release": str(release.path), "claims": claims, "findings": found.to_dict()}
+    return data, "\n".join([f"release: {release.path}", *claims, *_in_clear(found)])
+
+
+def _in_clear(found: Any) -> list[str]:
+    """Return the findings as lines; the decisions that are still wanted come last."""
+    lines = [f"- {text}" for text in found.sentences]
+    return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
 
 
 def _release_key(key_file: Path | None, seed: int | None) -> Any:

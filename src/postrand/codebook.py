@@ -33,8 +33,9 @@ class Variable:
     name
         The column's name, compared exactly, blanks included; without control characters such as a line break.
     role
-        ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight`` and ``household``: released in clear for
-        the analyst; ``record_key``: a unique integer id, not released unless asked; ``drop``: not released.
+        ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight``: released in clear for the analyst;
+        ``household``: who belongs together, its numbers drawn anew; ``record_key``: a unique integer id, not released
+        unless asked; ``drop``: not released.
     categories
         The values in their order, of one type; empty for a numeric column that is carried as it is.
     labels

@@ -21,13 +21,17 @@ from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.report.html import Sections
-from postrand.risk.clear import Disclosed, Told
+from postrand.risk.clear import Told
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
+from postrand.risk.findings import Findings
+from postrand.risk.shared import Shared
+from postrand.risk.singled import Singled
 from postrand.summary import Summary
 
 RISK = "Risk before and after"
+CLEAR = "What leaves in clear"
 MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -43,7 +47,7 @@ class Dossier:
     data: Mapping[str, Any]
     before: risk.RiskReport | None
     combinations: tuple[RiskyCombination, ...]
-    told: Disclosed = field(default_factory=Disclosed)
+    findings: Findings = field(default_factory=Findings)
     truth: TrueFile | None = None
     fraction: float | None = None
 
@@ -63,7 +67,10 @@ class Dossier:
             if self.before is None
             else [*report_rows(self.before, after, (said, note)), *self.exposed(mechanism)],
             "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
-            "What variables in clear settle": [_told(pair) for pair in self.told.worst[:MAX_TOLD]],
+            CLEAR: [{"Finding": text} for text in self.findings.sentences],
+            "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
+            "What variables in clear settle": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
+            "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
@@ -109,7 +116,7 @@ def collect(
     source: Source,
     designs: Iterable[Mapping[str, Any]],
     certificate: Certificate,
-    told: Disclosed,
+    findings: Findings,
     fraction: float | None = None,
 ) -> Dossier:
     """Assess the file as it is and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
@@ -123,13 +130,13 @@ def collect(
         "notice": "INTERNAL: risk and exact counts; never part of a release",
         "risk": {} if before is None else before.to_dict(),
         **({"risk_note": note} if note else {}),
-        "clear": told.to_dict(),
+        "clear": findings.internal(),
         "designs": list(designs),
         "claims": list(certificate.sentences),
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
-    return Dossier(data, before, combinations(source, codebook), told, truth, fraction)
+    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction)
 
 
 def assess(
@@ -175,6 +182,30 @@ def _subsets(keys: int, size: int) -> int:
 
 def _combination(found: RiskyCombination) -> dict[str, object]:
     return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
+
+
+def _singled(found: Singled) -> dict[str, object]:
+    return {
+        "Column": found.name,
+        "Alone": _percent(found.alone),
+        "With one other": _percent(found.pair),
+        "which": ", ".join(found.one),
+        "With two others": _percent(found.triple),
+        "which two": ", ".join(found.two),
+    }
+
+
+def _shared(found: Shared) -> dict[str, object]:
+    return {
+        "Perturbed": found.name,
+        "Households with one value": _percent(found.constant),
+        "Where the majority of the released values is the true one": _percent(found.majority),
+        "A member's own released value is the true one": _percent(found.single),
+    }
+
+
+def _percent(share: float | None) -> str:
+    return "not tried" if share is None else f"{100 * share:.3g}%"
 
 
 def _told(found: Told) -> dict[str, object]:

@@ -33,6 +33,8 @@ from postrand.plain import has_controls, read_toml
 from postrand.rules import read_rules
 
 MAX_CATEGORIES = 100
+_ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
+"""So many different values are categories in any file; more, where each has so many records on average, or in a key."""
 _MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
 _LINE = 100
 _CARRIED = ("weight", "household", "record_key")
@@ -54,7 +56,8 @@ role        fill in one of: {", ".join(ROLES)}
               key         identifying: known to others, could single out a person
               sensitive   not for others to learn
               other       neither; released
-              weight, household   released as they are, for the analyst
+              weight      released as it is, for the analyst
+              household   who belongs together; its numbers are drawn anew
               record_key  a unique number of the record; not released unless asked
               drop        not released; needed for what repeats a perturbed variable (dummies, recodes, sums)
 categories  the values in their order; all of them are published with the release. Add those that could occur
@@ -77,10 +80,11 @@ def infer(
 
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
     empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
-    Columns of at most ``max_categories`` different values get categories, except
-    numbers with a fractional part: in numeric order where all are numbers (or text that reads as numbers), in the
-    dictionary's order where the file has one, else sorted. Missing values make ``missing`` ``category``, or ``keep``
-    for a column without categories. Text of a CSV file without categories becomes a number where nothing is lost.
+    Columns of at most ``max_categories`` different values get categories, except where more than 20 values have fewer
+    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order
+    where all are numbers (or text that reads as numbers), in the dictionary's order where the file has one, else
+    sorted. Missing values make ``missing`` ``category``, or ``keep`` for a column without categories. Text of a CSV
+    file without categories becomes a number where nothing is lost.
     """
     roles, untyped = roles or {}, isinstance(source, CsvSource)
     columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
@@ -101,6 +105,11 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
         entries.append(_entry(draft))
     document.add("variables", entries)
     return tomlkit.dumps(document).replace("# \n", "#\n")
+
+
+def looks_carried(name: str) -> bool:
+    """Tell whether a column is a weight by its name: its values are no categories to exchange."""
+    return _WEIGHT.search(name) is not None
 
 
 def load_codebook(path: str | Path) -> Codebook:
@@ -129,7 +138,10 @@ def load_codebook(path: str | Path) -> Codebook:
         raise SpecificationError((*problems, *error.problems)) from None
     for variable in codebook.variables:
         try:
-            (category_values(variable) if variable.is_categorical else arrow_type(variable.type))
+            if variable.is_categorical:
+                category_values(variable)
+            elif variable.role != "drop":  # lists and records may stand in the file, and are not released
+                arrow_type(variable.type)
         except SpecificationError as error:
             problems += error.problems
     raise_all(SpecificationError, problems)
@@ -154,17 +166,17 @@ class _Column:
     is_many: bool = False
     has_missing: bool = False
     has_values: bool = False
+    records: int = 0
     keys: list[NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
     fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
 
     def add(self, column: pa.Array) -> None:
-        column = (
-            column if pa.types.is_dictionary(column.type) or _is_nested(column.type) else column.dictionary_encode()
-        )
-        if _is_nested(column.type):
+        column = column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
+        if is_nested(column.type):
             self.is_many = True
             self.has_missing |= column.null_count > 0
             return
+        self.records += len(column)
         declared = pa.types.is_dictionary(self.field.type)
         dictionary = column.dictionary
         present = dictionary.take(pc.unique(column.indices).drop_null())
@@ -178,6 +190,10 @@ class _Column:
         self._add_keys(column)
 
     def draft(self) -> dict[str, Any]:
+        most = max(_ALWAYS_CATEGORIES, self.records // _RECORDS_A_CATEGORY)
+        is_few = self.role == "key" or pa.types.is_dictionary(self.field.type) or len(self.values) <= most
+        if not (self.is_many or is_few):
+            self.is_many, self.limit = True, most
         type_, categories = self._type_and_categories()
         categories = self._with_labelled(categories)
         notes = list(self._notes(type_, categories))
@@ -227,8 +243,9 @@ class _Column:
         if self.untyped and self.has_values and (self.is_many or fractional):
             declared = self._number_type() or declared
             fractional = declared == "double"
-        if self.is_many or fractional or not self.values:
-            return declared, []
+        kind = value_type(self.field.type)
+        if self.is_many or fractional or not self.values or pa.types.is_time(kind) or pa.types.is_duration(kind):
+            return declared, []  # times of day and durations have no text that is read back
         if pa.types.is_dictionary(self.field.type):
             return declared, list(self.values)
         numbers = self._numbers()
@@ -293,7 +310,9 @@ class _Column:
         return (self.field.metadata or {}).get(key, b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
 
     def _notes(self, type_: str, categories: Sequence[Any]) -> Iterable[str]:
-        if not self.has_values:
+        if is_nested(self.field.type):
+            yield "lists, records and bytes are not released: role = 'drop'"
+        if not self.has_values and not is_nested(self.field.type):
             yield "every value is missing: role = 'drop'?"
         if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
             yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
@@ -321,7 +340,8 @@ _PLAIN = (
 )
 
 
-def _is_nested(of: pa.DataType) -> bool:
+def is_nested(of: pa.DataType) -> bool:
+    """Tell whether a column holds lists, records or bytes, which are no values to count."""
     of = value_type(of)
     return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
 

@@ -13,6 +13,7 @@ from postrand import options
 from postrand.account import add_upper
 from postrand.certificate import Claim
 from postrand.codebook import Codebook
+from postrand.decisions import as_is_problems, option_problems
 from postrand.design import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
 from postrand.design.budget import Share
 from postrand.design.l2_recognition import LeastLoss
@@ -61,11 +62,22 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOptions:
-    """Say what the release looks like: format of the data file, order of records, whether ids go out."""
+    """Say what the release looks like: format of the data file, order of records, whether ids go out.
+
+    ``as_is`` names unperturbed columns that leave as they are although they single out many records. Household numbers
+    are drawn anew, or leave ``as they are``.
+    """
 
     format: Literal["same", "parquet", "csv", "arrow", "sav", "dta", "xpt"] = "same"
     shuffle: bool = True
     release_ids: bool = False
+    as_is: tuple[str, ...] = ()
+    household_numbers: Literal["renumbered", "as they are"] = "renumbered"
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether household numbers are drawn anew."""
+        return self.household_numbers == "renumbered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +196,12 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
     numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
     check.problems += wrong
+    if codebook is not None and release is not None and is_names(release.as_is):
+        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables)}
+        asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
+        check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
     raise_all(SpecificationError, check.problems)
+    release = dataclasses.replace(release, as_is=tuple(release.as_is))
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
     shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
@@ -379,6 +396,7 @@ def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
     for name in ("shuffle", "release_ids"):
         if not isinstance(getattr(release, name), bool):
             yield sentence(f"{name!r} is not true or false", where=where)
+    yield from option_problems(release.as_is, release.household_numbers, where)
 
 
 def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> Iterable[str]:

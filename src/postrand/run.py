@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import warnings
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from postrand.engines import engine as engine_named
 from postrand.errors import UsageError, sentence
 from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formula_warning
+from postrand.households import renumbered_book, renumbering
 from postrand.ledger import Entry, Ledger
 from postrand.mechanism import Mechanism
 from postrand.numerical.column import RankWarning
@@ -29,7 +31,8 @@ from postrand.progress import reporter
 from postrand.randomness import ReleaseKey, as_release_key
 from postrand.release import Release
 from postrand.release.bundle import DATA
-from postrand.risk import clear
+from postrand.risk.clear import ClearWarning
+from postrand.risk.findings import Findings, find
 from postrand.table import ContingencyTable
 from postrand.tie import tie
 
@@ -55,9 +58,11 @@ def run(
     removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
     under the same key is refused unless ``again``, and the release is noted there.
 
-    Warns, by names alone, where variables released in clear settle true values of perturbed ones (``ClearWarning``),
-    where the release of a numerical variable shows most of its values (``RankWarning``), and where text of a CSV
-    release would be run as a formula (``FormulaWarning``).
+    What leaves unperturbed is measured, and each finding is a warning (``ClearWarning``), by names and rounded shares;
+    the release that is returned has them all as ``findings``. Nothing is released while a column that singles out more
+    than 1% of the records needs a decision: see :func:`findings`. Warns too where the release of a numerical variable
+    shows most of its values (``RankWarning``), and where text of a CSV release would be run as a formula
+    (``FormulaWarning``).
 
     Raises
     ------
@@ -76,15 +81,14 @@ def run(
     check_rules(plan.codebook, engine, source)
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks, source)
-    facts = Facts(key.is_private, plan.release.shuffle, plan.release.release_ids)
+    facts = _facts_of(plan, key)
     claims = claims_of(plan, mechanism, engine, source)
     certificate = certify(mechanism, claims, facts)
     columns = release.released_codebook(plan.codebook, facts).names
-    told = clear.told_by_clear(
-        plan.codebook, mechanism.variables, columns, partial(engine.count, source, plan.codebook)
-    )
-    if much := told.warning:
-        warnings.warn(much, clear.ClearWarning, stacklevel=2)
+    found = findings(plan, mechanism, source)
+    found.require_decisions()
+    for text in found.warnings:
+        warnings.warn(text, ClearWarning, stacklevel=2)
     name, suffix = data_name(plan, source, engine)
     if unsafe := formula_warning(source, columns, suffix):
         warnings.warn(unsafe, FormulaWarning, stacklevel=2)
@@ -93,6 +97,9 @@ def run(
     entry = Entry.of(content, mechanism.digest(), certificate.account.total, Path(out).name)
     if ledger is not None:
         ledger.check(entry, again=again)
+    house = _household(plan)
+    renumbers = plan.release.renumbers and house is not None
+    fresh = renumbering(source, house, key, mechanism.digest(), content.tag()) if renumbers and house else None
 
     def write_data(path: Path) -> None:
         with reporter("perturb", source.num_rows if progress else None, quiet=not progress) as step:
@@ -105,6 +112,7 @@ def run(
                 record_key=record_key,
                 shuffle=plan.release.shuffle,
                 content=content,
+                fresh=fresh,
                 progress=step,
             )
         if ledger is not None:  # before the release appears: what nobody has seen may be noted, never the other way
@@ -113,7 +121,7 @@ def run(
     inside = None
     if dossier is not None:
         inside = collect(
-            plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate, told, sampling_fraction
+            plan.codebook, engine, source, [block.to_dict() for block in blocks], certificate, found, sampling_fraction
         )
     made = release.write(
         out,
@@ -128,7 +136,42 @@ def run(
     )
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
-    return made
+    return dataclasses.replace(made, findings=found)
+
+
+def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | None = None) -> Findings:
+    """Return what leaves the release in clear: which records it singles out, and what it says of perturbed variables.
+
+    One pass over the file; nothing is released. ``mechanism`` and ``source``, the plan's own, save designing and
+    opening the file again. Sentences hold no counts; ``figures`` are confidential.
+
+    Raises
+    ------
+    PostrandError
+        If the plan cannot be designed, or the file cannot be read.
+    """
+    source = formats.read(plan.source, plan.codebook) if source is None else source
+    if mechanism is None:
+        mechanism = mechanism_of(plan, design_blocks(plan, source=source), source)
+    house = _household(plan)
+    decided = [
+        *plan.release.as_is,
+        *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
+    ]
+    decided += [house] if house and not plan.release.renumbers else []
+    exempt = [house] if house and plan.release.renumbers else []
+    released = release.released_codebook(plan.codebook, _facts_of(plan)).names
+    return find(source, plan.codebook, mechanism, released, as_is=decided, exempt=exempt)
+
+
+def _household(plan: Plan) -> str | None:
+    return next((v.name for v in plan.codebook.with_role("household")), None)
+
+
+def _facts_of(plan: Plan, key: ReleaseKey | None = None) -> Facts:
+    renumbered = plan.release.renumbers and _household(plan) is not None
+    private = key is None or key.is_private
+    return Facts(private, plan.release.shuffle, plan.release.release_ids, renumbered)
 
 
 def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:
@@ -154,7 +197,9 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | N
     for column in ranked:
         if column.warning:
             warnings.warn(column.warning, RankWarning, stacklevel=3)
-    return Mechanism([designed.block for designed in blocks], released_book(plan.codebook, plan.numerical), ranked)
+    book = released_book(plan.codebook, plan.numerical)
+    book = renumbered_book(book) if plan.release.renumbers else book
+    return Mechanism([designed.block for designed in blocks], book, ranked)
 
 
 def claims_of(

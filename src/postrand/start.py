@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.plain import has_controls
 from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
+from postrand.risk.findings import share_text
+from postrand.risk.sample import sampled
+from postrand.risk.singled import MAX_ALONE
 from postrand.tuning import tune_plan
 
 PLAN_HEAD = """\
@@ -33,17 +37,42 @@ information, and is named in the certificate as not covered by the guarantee."""
 BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
 RELEASE_NOTE = """\
 format = "same" as the source, "parquet", "csv", "arrow", "sav" (SPSS), "dta" (Stata) or "xpt" (SAS);
-shuffle the order of records; release record ids or not."""
+shuffle the order of records; release record ids or not.
+Household numbers are drawn anew; household_numbers = "as they are" keeps them."""
+AS_IS_NOTE = """\
+Unperturbed columns that single out more than 1% of the records each, alone. Nothing is released before each is
+decided: name it in as_is to release it as it is, or give it a law in [[numerical]], or role = "drop" in the codebook.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Say where codebook and plan were written, which roles are empty, and which columns the plan has to decide on."""
+
+    codebook: Path
+    plan: Path
+    without_role: tuple[str, ...]
+    undecided: tuple[str, ...]
 
 
 def initialise(
     file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0, ddi: Path | None = None
 ) -> tuple[Path, Path]:
-    """Write ``codebook.toml`` and ``plan.toml`` for ``file`` into ``folder``; return their paths.
+    """Do as :func:`start`, and return the paths of codebook and plan."""
+    made = start(file, folder, roles, epsilon=epsilon, ddi=ddi)
+    return made.codebook, made.plan
+
+
+def start(
+    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0, ddi: Path | None = None
+) -> Started:
+    """Write ``codebook.toml`` and ``plan.toml`` for ``file`` into ``folder``.
 
     ``roles`` maps a role to names; the name ``*`` stands for all that are not named. Variables without a role keep an
-    empty one. Every categorical key variable gets a block with privacy budget ``epsilon`` in the plan. Labels and codes
-    for "no answer" come from the file itself, or from a DDI-Codebook document ``ddi``.
+    empty one, and so does a column that would leave unperturbed and single out more than 1% of the records, unless its
+    own name is given: then the plan asks for a decision. Every categorical key variable gets a block with privacy
+    budget ``epsilon`` in the plan. Labels and codes for "no answer" come from the file itself, or from a DDI-Codebook
+    document ``ddi``.
 
     Raises
     ------
@@ -64,7 +93,11 @@ def initialise(
     raise_all(DataError, hidden)
     described = source if ddi is None else metadata.described(source, metadata.read_ddi(ddi))
     drafts = infer.infer(described, roles=assign_roles(source.schema.names, roles))
-    plan = plan_text(os.path.relpath(file, folder), drafts, epsilon)
+    named = {name for given in roles.values() for name in given}
+    singling = _singling(source, drafts)
+    drafts = [_undecided(draft, singling, named) for draft in drafts]
+    open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
+    plan = plan_text(os.path.relpath(file, folder), drafts, epsilon, open_)
     make_folder(folder)
     written: list[Path] = []
     try:
@@ -76,7 +109,48 @@ def initialise(
         for path in written:
             path.unlink(missing_ok=True)
         raise _unwritable("codebook and plan cannot be written", folder, error) from None
-    return book_path, plan_path
+    return Started(book_path, plan_path, tuple(d["name"] for d in drafts if not d["role"]), tuple(open_))
+
+
+def perturbs(draft: Mapping[str, Any]) -> bool:
+    """Tell whether a draft has values to exchange."""
+    listed = len(draft.get("categories", ()))
+    return listed > 1 or (listed == 1 and draft.get("missing") == "category")
+
+
+def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the share of the records that each column which would leave unperturbed singles out alone, if it is much.
+
+    Household and record numbers are left out: they leave renumbered, or not at all.
+    """
+    left = [
+        d["name"]
+        for d in drafts
+        if d["role"] not in ("drop", "household", "record_key")
+        and not (perturbs(d) and d["role"] == "key")
+        and not infer.is_nested(source.schema.field(d["name"]).type)
+    ]
+    sample = sampled(source, left, left)
+    shares = {name: sample.share_alone(name) for name in left}
+    return {name: share for name, share in shares.items() if share > MAX_ALONE}
+
+
+def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
+    """Return a draft with what the column singles out as a note, and without a role unless its own was named.
+
+    A role for all others is not given to lists and records: they are dropped.
+    """
+    if (
+        draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
+        and draft["name"] not in named
+    ):
+        return {**draft, "role": "drop"}
+    share = singling.get(draft["name"])
+    if share is None:
+        return draft
+    note = f"unperturbed, it singles out {share_text(share)} of the records: role = 'drop', or a law in [[numerical]]"
+    notes = [*draft["notes"], note, "of the plan; or release it so, and name it there in [release] as_is"]
+    return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
 
 
 def make_folder(folder: Path) -> None:
@@ -117,11 +191,16 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
     return {name: role or rest for name, role in assigned.items()}
 
 
-def plan_text(file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float) -> str:
-    """Return a commented plan: one block for each categorical key variable, or for every one while roles are empty."""
-    categorical = [d for d in drafts if d.get("categories")]
+def plan_text(
+    file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float, undecided: Mapping[str, float] | None = None
+) -> str:
+    """Return a commented plan: one block for each categorical key variable, or for every one while roles are empty.
+
+    ``undecided`` are columns that leave unperturbed and single out these shares of the records.
+    """
+    categorical = [d for d in drafts if perturbs(d)]
     perturbed = [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"] for d in categorical if not d["role"]
+        d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
     ]
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
@@ -136,6 +215,12 @@ def plan_text(file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float) ->
     }
     _comment(plan, RELEASE_NOTE)
     plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
+    if undecided:
+        listed = ", ".join(f"{name} ({share_text(share)})" for name, share in undecided.items())
+        part: Any = plan["release"]
+        for line in (*AS_IS_NOTE.strip().splitlines(), f"To decide: {listed}."):
+            part.add(tomlkit.comment(line))
+        part["as_is"] = []
     _comment(plan, BLOCKS_NOTE)
     blocks = tomlkit.aot()
     for name in perturbed:
@@ -147,12 +232,6 @@ def plan_text(file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float) ->
         blocks.append(block)
     plan["blocks"] = blocks
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes stand right above their section
-
-
-def without_role(codebook: Path) -> tuple[str, ...]:
-    """Return the variables of a codebook file whose role is still empty."""
-    data = tomlkit.parse(codebook.read_text(encoding="utf-8")).unwrap()
-    return tuple(v["name"] for v in data["variables"] if not v.get("role"))
 
 
 def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:

@@ -53,6 +53,7 @@ class Bench:
     fraction: float | None = None
     format: str = "same"
     shuffle: bool = True
+    as_is: tuple[str, ...] = ()
     shown: int = 0
     pair: tuple[int, int] = (0, 1)
     find: str = ""
@@ -84,6 +85,14 @@ class Bench:
         return tuple(d["name"] for d, r in zip(drafts, self.roles, strict=True) if r == "key" and d.get("categories"))
 
     @property
+    def decided(self) -> tuple[str, ...]:
+        """The columns that leave as they are, as far as they still leave unperturbed."""
+        roles = dict(zip(self.names, self.roles, strict=True))
+        treated = {self.names[j] for j in self.perturbed}
+        left = ("key", "sensitive", "other", "weight")
+        return tuple(name for name in self.as_is if roles.get(name) in left and name not in treated)
+
+    @property
     def unset(self) -> tuple[int, ...]:
         """The columns whose role is still empty."""
         return tuple(j for j, role in enumerate(self.roles) if not role)
@@ -103,7 +112,15 @@ def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: B
     given = tuple((roles or {}).get(name, "") for name in opened.names)
     start = Bench() if before is None else before
     bench = dataclasses.replace(
-        start, opened=opened, roles=given, perturb=(None,) * len(given), fraction=None, find="", page=0, problem=""
+        start,
+        opened=opened,
+        roles=given,
+        perturb=(None,) * len(given),
+        as_is=(),
+        fraction=None,
+        find="",
+        page=0,
+        problem="",
     )
     return _show_perturbed(bench)
 
@@ -219,6 +236,12 @@ def _choice(name: str, known: tuple[str, ...]) -> Callable[[Bench, str, str], Be
     return choose
 
 
+def _as_is(bench: Bench, key: str, value: str) -> Bench:
+    name = bench.names[_column(bench, key)]
+    kept = tuple(other for other in bench.as_is if other != name)
+    return dataclasses.replace(bench, as_is=(*kept, name) if value == "true" else kept)
+
+
 def _fraction(bench: Bench, key: str, value: str) -> Bench:
     if not value.strip():
         return dataclasses.replace(bench, fraction=None)
@@ -247,6 +270,7 @@ _ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
     "prior": _choice("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
     "format": _choice("format", FORMATS),
     "shuffle": lambda bench, key, value: dataclasses.replace(bench, shuffle=value == "true"),
+    "as_is": _as_is,
     "fraction": _fraction,
     "shown": lambda bench, key, value: dataclasses.replace(bench, shown=_column(bench, value)),
     "pair": _pair,

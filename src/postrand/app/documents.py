@@ -51,7 +51,12 @@ def plan_data(bench: Bench, folder: Path) -> dict[str, Any]:
             "structure": _table("structure", bench.structure, bench),
             "prior": bench.prior,
         },
-        "release": {"format": bench.format, "shuffle": bench.shuffle, "release_ids": False},
+        "release": {
+            "format": bench.format,
+            "shuffle": bench.shuffle,
+            "release_ids": False,
+            **({"as_is": list(bench.decided)} if bench.decided else {}),
+        },
         "blocks": blocks,
     }
 

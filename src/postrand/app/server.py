@@ -89,6 +89,9 @@ def _parts(slot: Callable[[], Slot]) -> Part:
     return part
 
 
+_DECISIONS = ("opened", "roles", "perturb", "model", "objective", "structure", "values", "prior", "format", "shuffle")
+
+
 def _family(bench: Bench) -> Any:
     return bench.model, bench.objective, bench.structure
 
@@ -251,7 +254,12 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
             reactive.invalidate_later(0.25)
         bench = part("all")
         release, is_current = (None, False) if made is None else (made[0], _same(made[1], bench))
-        return views.protect_view(bench, watch, here.ended(), release, is_current)
+        asked = tuple(getattr(bench, name) for name in (*_DECISIONS, "as_is"))
+        found, waiting = None, False
+        if watch is None:  # while it runs, it measures the same itself
+            found, waiting = here.ask("clear", asked, lambda: studies.findings(bench, here.folder))
+        found = found.text if isinstance(found, Problem) else found
+        return views.protect_view(bench, watch, here.ended(), release, is_current, found, waiting)
 
     @render.ui
     def pair() -> Any:
@@ -315,8 +323,7 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
 
 def _same(made: Bench, bench: Bench) -> bool:
     """Whether the decisions that shape a release are the same."""
-    names = ("opened", "roles", "perturb", "model", "objective", "structure", "values", "prior", "format", "shuffle")
-    return all(getattr(made, n) == getattr(bench, n) for n in names)
+    return all(getattr(made, n) == getattr(bench, n) for n in (*_DECISIONS, "as_is"))
 
 
 def _commands(slot: Callable[[], Slot]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
+import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import load_plan
 from postrand.progress import Progress
+from postrand.risk.clear import ClearWarning
 from postrand.risk.counts import RiskyCombination
+from postrand.risk.findings import Findings
+from postrand.run import findings as measured
 from postrand.run import run
 
 Array = NDArray[np.float64]
@@ -250,9 +254,20 @@ def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
     engine = Watched(watch, LocalEngine(scratch=folder))
     written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", ClearWarning)  # the screen shows them all, of the release's findings
         inside = folder / "dossier"
         return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=bench.fraction)
+
+
+def findings(bench: Bench, folder: Path) -> Findings | None:
+    """Return what leaves the release in clear, before anything is released; None while choices are missing."""
+    if documents.problems(bench):
+        return None
+    with tempfile.TemporaryDirectory(prefix=".clear-", dir=folder) as made:
+        place = Path(made)
+        (place / "codebook.toml").write_text(documents.codebook_toml(bench), encoding="utf-8")
+        (place / "plan.toml").write_text(documents.plan_toml(bench, place), encoding="utf-8")
+        return measured(load_plan(place / "plan.toml"))
 
 
 def packed(folder: Path) -> Path:

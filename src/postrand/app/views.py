@@ -11,6 +11,7 @@ from htmltools import Tag, TagList, tags
 from postrand.app import charts, documents, forms
 from postrand.app.bench import FORMATS, PAGE, Bench, listed
 from postrand.app.charts import cut, scroll
+from postrand.app.clear import clear_view
 from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk, Watch
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook import ROLES
@@ -18,7 +19,7 @@ from postrand.dossier_risk import MEASURES
 from postrand.errors import PostrandError
 from postrand.exact import format_upper
 from postrand.report import text
-from postrand.risk import RiskReport
+from postrand.risk import Findings, RiskReport
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
@@ -388,8 +389,16 @@ def protect_form(bench: Bench) -> TagList:
     )
 
 
-def protect_view(bench: Bench, watch: Watch | None, ended: str, made: Any, is_current: bool) -> TagList:
-    """Return what is to be done, how far it is, or what came out."""
+def protect_view(
+    bench: Bench,
+    watch: Watch | None,
+    ended: str,
+    made: Any,
+    is_current: bool,
+    found: Findings | str | None = None,
+    waiting: bool = False,
+) -> TagList:
+    """Return what is to be done, how far it is, or what came out; ``found`` is what leaves in clear, or a problem."""
     missing = documents.problems(bench)
     if watch is not None:
         share = watch.done / watch.total if watch.total else 0
@@ -405,7 +414,14 @@ def protect_view(bench: Bench, watch: Watch | None, ended: str, made: Any, is_cu
     else:
         names = ", ".join(cut(bench.names[j]) for j in bench.perturbed[:20])
         parts.append(tags.p(tags.strong("To be perturbed: "), names))
-    parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if missing else None))
+    if waiting:
+        parts.append(busy("Measuring what leaves in clear …"))
+    if isinstance(found, str):
+        parts.append(trouble(found.split("\n")))
+    elif found is not None:
+        parts.append(clear_view(bench, found))
+    halted = bool(missing) or waiting or isinstance(found, str) or (found is not None and bool(found.undecided))
+    parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if halted else None))
     if ended:
         parts.append(trouble(ended.split("\n")))
     if made is not None:
@@ -420,6 +436,8 @@ def protect_view(bench: Bench, watch: Watch | None, ended: str, made: Any, is_cu
                 "Every claim was recomputed from the exact matrices. Go on to compare and to take the release away."
             ),
         ]
+        if made.findings is not None:
+            parts.append(clear_view(bench, made.findings, decide=False))
     return TagList(*parts)
 
 

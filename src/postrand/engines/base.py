@@ -16,6 +16,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.engines.content import Content
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
+from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress
 from postrand.randomness import ReleaseKey
@@ -93,6 +94,7 @@ class Engine(Protocol):
         shuffle: bool = True,
         content: Content | None = None,
         whole: bool = True,
+        fresh: Renumbering | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Draw the released value of every block of every record, write the released records, return their number.
@@ -114,6 +116,8 @@ class Engine(Protocol):
         whole
             Whether ``content`` is of these records, and no more. Then they are digested again while they are drawn for,
             and records that changed in between are refused.
+        fresh
+            Draws the numbers of the households anew; the mechanism's codebook has their released type.
         progress
             Called with the number of records perturbed since the last call.
 
@@ -134,15 +138,21 @@ def released_names(codebook: Codebook) -> tuple[str, ...]:
     return tuple(v.name for v in codebook.with_role(*RELEASED_ROLES))
 
 
-def released_schema(source: Source, columns: Sequence[str], codebook: Codebook | None = None) -> pa.Schema:
+def released_schema(
+    source: Source, columns: Sequence[str], codebook: Codebook | None = None, fresh: Renumbering | None = None
+) -> pa.Schema:
     """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind.
 
     With a codebook, the labels are those that it publishes: of a label that a person took out of it, or of a value that
     is no category, nothing stays.
     """
-    return pa.schema(
-        [_public_field(source.schema.field(n), None if codebook is None else codebook[n]) for n in columns]
-    )
+    fields = []
+    for name in columns:
+        field, variable = source.schema.field(name), None if codebook is None else codebook[name]
+        is_fresh = fresh is not None and fresh.name == name
+        label = "" if variable is None else variable.label
+        fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
+    return pa.schema(fields)
 
 
 def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:

@@ -33,6 +33,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, senten
 from postrand.formats import PartsSource, Source
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.formats.parquet import ParquetSource
+from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress
 from postrand.randomness import ReleaseKey
@@ -265,11 +266,12 @@ class DuckDBEngine:
         shuffle: bool = True,
         content: Content | None = None,
         whole: bool = True,
+        fresh: Renumbering | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         options: dict[str, Any] = {"columns": columns, "record_key": record_key, "shuffle": shuffle}
-        options |= {"content": content, "whole": whole}
+        options |= {"content": content, "whole": whole, "fresh": fresh}
         return self.local.perturb(source, mechanism, key, sink, progress=progress, **options)
 
     def _settings(self) -> Iterator[str]:

@@ -25,6 +25,7 @@ from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
+from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
 from postrand.randomness import ReleaseKey, duplicate_keys, record_keys
@@ -113,14 +114,16 @@ class LocalEngine:
         shuffle: bool = True,
         content: Content | None = None,
         whole: bool = True,
+        fresh: Renumbering | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         names = check_columns(source, mechanism, columns, record_key)
         bound = self.content(source, mechanism, key, record_key=record_key) if content is None else content
-        perturber = Perturber.of(mechanism, key, names, bound)
+        perturber = Perturber.of(mechanism, key, names, bound, fresh)
         step, with_words = progress or silent, shuffle or record_key is not None
-        choices = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
+        choices: list[Any] = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
+        choices += [] if fresh is None else [fresh.name, fresh.turn]
         identity = identity_of(source, perturber.keys.order, choices) if self.resume else ""
 
         def finish(part: pa.Table) -> tuple[pa.RecordBatch, int]:
@@ -128,13 +131,13 @@ class LocalEngine:
             return perturber.values(batch) if shuffle else batch, repeated
 
         with (
-            sink(released_schema(source, names, mechanism.codebook)) as writer,
+            sink(released_schema(source, names, mechanism.codebook, fresh)) as writer,
             KeyedOrder(self.memory_limit, self.scratch) as order,
             self._pool() as pool,
         ):
             records, drawn = 0, list[Content]()
-            fresh = partial(self._released, pool, source, perturber, record_key, with_words, step, drawn.append)
-            for batch, words in journaled(self.resume, identity, fresh, step):
+            drawings = partial(self._released, pool, source, perturber, record_key, with_words, step, drawn.append)
+            for batch, words in journaled(self.resume, identity, drawings, step):
                 records += batch.num_rows
                 if not shuffle:
                     writer.write(perturber.values(batch))

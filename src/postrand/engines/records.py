@@ -18,6 +18,7 @@ from postrand.carried import carried
 from postrand.codebook import Codebook
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
+from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
 from postrand.randomness import ReleaseKey, StreamKeys, derive, words
 from postrand.sampling import Sampler, perturb_codes, sampler
@@ -33,12 +34,21 @@ class Perturber:
     laws: tuple[Sampler, ...]
     keys: StreamKeys
     reader: ContentReader
+    fresh: Renumbering | None = None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, key: ReleaseKey, columns: Sequence[str], content: Content) -> Perturber:
+    def of(
+        cls,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        columns: Sequence[str],
+        content: Content,
+        fresh: Renumbering | None = None,
+    ) -> Perturber:
         """Prepare a mechanism that is bound to its codebook; ``columns`` are the released ones, in order.
 
-        ``content`` is that of all records that are perturbed, batch by batch: the words are bound to it.
+        ``content`` is that of all records that are perturbed, batch by batch: the words are bound to it. ``fresh``
+        draws household numbers anew.
         """
         codebook = mechanism.require_codebook()
         reader = ContentReader.of(mechanism, key)
@@ -50,6 +60,7 @@ class Perturber:
             tuple(sampler(block.matrix) for block in mechanism.blocks),
             derive(key, mechanism.digest(), content.tag()),
             reader,
+            fresh,
         )
 
     @property
@@ -74,6 +85,8 @@ class Perturber:
             variable, column = self.codebook[name], batch.column(name)
             if variable.is_categorical:
                 codes[name] = coding.encode(column, variable)
+            elif self.fresh is not None and name == self.fresh.name:
+                values[name] = carried(self.fresh.numbers(column), variable)
             else:
                 values[name] = carried(column, variable)
         positions = [cells.positions(codes) for cells in self.cells]

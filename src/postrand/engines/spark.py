@@ -34,6 +34,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, sentence
 from postrand.formats import PartsSource, Source
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.formats.parquet import ParquetSource
+from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
 from postrand.progress import Progress, silent
 from postrand.randomness import ReleaseKey, duplicate_keys
@@ -151,6 +152,7 @@ class SparkEngine:
         shuffle: bool = True,
         content: Content | None = None,
         whole: bool = True,
+        fresh: Renumbering | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Perturb and write; see :class:`postrand.engines.base.Engine`.
@@ -161,13 +163,13 @@ class SparkEngine:
         reader = ContentReader.of(mechanism, key)
         _check_fixed(source, reader, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
-        schema = released_schema(source, names, mechanism.codebook)
+        schema = released_schema(source, names, mechanism.codebook, fresh)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         with self._rows(source, inputs, numbered) as (frame, by_file, total), self._folder(sink) as folder:
             if content is None:
                 content = _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
-            perturber = Perturber.of(mechanism, key, names, content)
+            perturber = Perturber.of(mechanism, key, names, content, fresh)
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
             suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,18 @@ _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that)."""
+    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that).
+
+    ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
+    not part of the release, and None where a release was read.
+    """
 
     path: Path
     codebook: Codebook
     mechanism: Mechanism
     certificate: dict[str, Any]
     manifest: dict[str, Any]
+    findings: Any = field(default=None, compare=False, repr=False)
 
     @property
     def data_path(self) -> Path:
@@ -179,16 +184,13 @@ def derive(
     """
     told = metadata.files(description, data, mechanism, certificate, summary)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
-    return (
-        {name: text.encode() for name, text in (told | r_code).items()}
-        | {
-            DESCRIPTION: canonical.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-            CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
-            MECHANISM: canonical.dump(mechanism.to_dict()),
-            CERTIFICATE: canonical.dump(certificate.to_dict()),
-            REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
-        }
-    )
+    return {name: text.encode() for name, text in (told | r_code).items()} | {
+        DESCRIPTION: canonical.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
+        CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
+        MECHANISM: canonical.dump(mechanism.to_dict()),
+        CERTIFICATE: canonical.dump(certificate.to_dict()),
+        REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
+    }
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -1,21 +1,14 @@
-"""What variables released in clear settle about those that are perturbed: facts of the file that no law can hide."""
+"""What a variable released in clear settles about one that is perturbed: a fact of the file that no law can hide."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
-from postrand.table import ContingencyTable
-
-MAX_PAIR_CELLS = 100_000
-MAX_PAIRS = 1_000
-"""One pass over the file a pair: so many of them at most, and pairs of at most so many cells."""
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
 CHANCE = 1e-3
@@ -23,7 +16,7 @@ CHANCE = 1e-3
 
 
 class ClearWarning(UserWarning):
-    """Variables released in clear settle true values of perturbed ones."""
+    """What leaves in clear singles out records, or settles true values of perturbed variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,47 +72,3 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         settled=float(columns[(most == columns) & ~by_chance].sum() / n),
         same=float((covariance / spread).max()),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Disclosed:
-    """Hold what variables in clear tell of perturbed ones, pair by pair, and how many pairs were ``left_out``."""
-
-    pairs: tuple[Told, ...] = ()
-    left_out: int = 0
-
-    @property
-    def worst(self) -> list[Told]:
-        """The pairs, those that a curator is warned of first."""
-        return sorted(self.pairs, key=lambda t: (not t.is_much, -max(t.guessed, t.settled, t.same)))
-
-    @property
-    def warning(self) -> str:
-        """The pairs that are much, by the names of the variables alone; empty where there are none."""
-        much: dict[str, list[str]] = {}
-        for pair in self.pairs:
-            if pair.is_much:
-                much.setdefault(pair.perturbed, []).append(pair.clear)
-        named = "; ".join(f"{name} by {', '.join(clear)}" for name, clear in much.items())
-        what = "variables released in clear settle true values of perturbed ones, which no epsilon of theirs prevents"
-        return f"{what}: {named}; drop those in clear, or perturb them too" if named else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {"pairs": [asdict(pair) for pair in self.worst], "left_out": self.left_out}
-
-
-def told_by_clear(
-    codebook: Codebook,
-    perturbed: Sequence[str],
-    released: Iterable[str],
-    count: Callable[[Sequence[str]], ContingencyTable],
-) -> Disclosed:
-    """Return what each other categorical variable that is ``released`` settles about each of ``perturbed``.
-
-    ``count`` counts two variables. Pairs with too many cells, or beyond so many pairs, are left out.
-    """
-    clear = [name for name in released if name not in perturbed and codebook[name].is_categorical]
-    pairs = [(p, c) for p in perturbed for c in clear]
-    small = [(p, c) for p, c in pairs if codebook[p].size * codebook[c].size <= MAX_PAIR_CELLS][:MAX_PAIRS]
-    return Disclosed(tuple(told(count(pair).dense(), *pair) for pair in small), len(pairs) - len(small))

@@ -1,0 +1,284 @@
+"""What leaves a release in clear, measured on the file and said once: one list that every surface shows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.errors import SpecificationError, sentence
+from postrand.formats import Source
+from postrand.mechanism import Mechanism
+from postrand.risk.clear import Told, told
+from postrand.risk.sample import Sampled, sampled
+from postrand.risk.shared import Shared, shared_values
+from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
+
+MAX_CELLS = 100_000
+"""Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
+MAX_TOLD = 1_000
+"""Pairs of a perturbed and an unperturbed variable that are tried."""
+RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
+"""Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold one thing that a curator has to know, in a sentence without counts.
+
+    ``code`` is ``singles-out`` (``variables`` leave unperturbed and single out records), ``tells`` (they tell true
+    values of the perturbed variable ``about``) or ``household`` (a household's own variable is drawn for each member).
+    ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
+    ``figures`` are confidential.
+    """
+
+    code: str
+    variables: tuple[str, ...]
+    about: tuple[str, ...]
+    sentence: str
+    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
+    is_open: bool = False
+    is_decided: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that may be shown: no figure."""
+        names = ("code", "sentence", "is_open", "is_decided")
+        return {n: getattr(self, n) for n in names} | {"variables": list(self.variables), "about": list(self.about)}
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Hold all findings on a file and a plan, most serious first, and what they rest on."""
+
+    found: tuple[Finding, ...] = ()
+    singled: tuple[Singled, ...] = ()
+    pairs: tuple[Told, ...] = ()
+    shared: tuple[Shared, ...] = ()
+    not_tried: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The columns of which the plan has to say whether they leave as they are."""
+        return tuple(name for finding in self.found if finding.is_open for name in finding.variables)
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is released yet, naming all columns at once; empty where all is decided."""
+        if not self.undecided:
+            return ""
+        shares = {s.name: s.alone for s in self.singled}
+        named = ", ".join(f"{name} ({share_text(shares[name])})" for name in self.undecided)
+        listed = ", ".join(f'"{name}"' for name in self.undecided)
+        return sentence(
+            f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone: {named}",
+            where="plan",
+            fix=f"name each in [release] as_is = [{listed}], or give it a law in [[numerical]], or the role 'drop'",
+        )
+
+    def require_decisions(self) -> None:
+        """Raise SpecificationError where a column needs a decision that the plan does not make."""
+        if self.refusal:
+            raise SpecificationError(self.refusal)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences that a curator is warned by: all but those of columns that the plan has decided on."""
+        return tuple(finding.sentence for finding in self.found if not finding.is_decided)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every finding in words, and what was not tried."""
+        return (*(finding.sentence for finding in self.found), *self.not_tried)
+
+    @property
+    def worst(self) -> list[Told]:
+        """The pairs of variables, those that a curator is warned of first."""
+        return sorted(self.pairs, key=lambda t: (not t.is_much, -max(t.guessed, t.settled, t.same)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that may be shown."""
+        return {"found": [f.to_dict() for f in self.found], "not_tried": list(self.not_tried)}
+
+    def internal(self) -> dict[str, Any]:
+        """Return plain data with every figure, for the internal dossier."""
+        return {
+            "found": [f.to_dict() | {"figures": dict(f.figures)} for f in self.found],
+            "columns": [asdict(one) for one in self.singled],
+            "pairs": [asdict(pair) for pair in self.worst],
+            "households": [asdict(one) for one in self.shared],
+            "not_tried": list(self.not_tried),
+        }
+
+
+def share_text(share: float) -> str:
+    """Return a share of the records in words that give no small count away.
+
+    >>> [share_text(s) for s in (0.0, 0.004, 0.126, 0.997)]
+    ['fewer than 1%', 'fewer than 1%', 'about 13%', 'more than 99%']
+    """
+    if share < 0.01:
+        return "fewer than 1%"
+    return "more than 99%" if share > 0.99 else f"about {100 * share:.0f}%"
+
+
+def find(
+    source: Source,
+    codebook: Codebook,
+    mechanism: Mechanism,
+    released: Iterable[str],
+    *,
+    as_is: Collection[str] = (),
+    exempt: Collection[str] = (),
+) -> Findings:
+    """Measure what leaves in clear: one pass over the file.
+
+    ``codebook`` is the file's, ``mechanism`` bound to what is released, ``released`` the columns of the release.
+    ``as_is`` are those that the plan has decided on; ``exempt`` those that are measured by nobody, since their values
+    are drawn anew (fresh household numbers).
+    """
+    ranked = [column.variable for column in mechanism.numerical]
+    perturbed = [*mechanism.variables, *ranked]
+    clear = [name for name in released if name not in perturbed and name not in exempt]
+    house = next((v.name for v in codebook.with_role("household")), None)
+    if not clear and house is None:
+        return Findings()
+    sample = sampled(source, [*perturbed, *clear], clear, house)
+    singled = singled_out(sample, clear)
+    pairs, joint, left = _told_pairs(sample, codebook, perturbed, [s.name for s in singled])
+    shared = shared_values(sample, mechanism.bind(codebook)) if house is not None else ()
+    found = [
+        *_singling(singled, as_is),
+        *_telling(pairs, joint),
+        *(_of_household(one) for one in shared if one.is_much),
+    ]
+    order = {True: 0, False: 1}
+    found.sort(key=lambda f: (order[f.is_open], f.is_decided))
+    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, left)))
+
+
+def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each column that singles out more than ``MAX_ALONE``, alone or with others."""
+    seen: set[frozenset[str]] = set()
+    for one in singled:
+        figures = {n: v for n in ("alone", "pair", "triple") if (v := getattr(one, n)) is not None}
+        if one.is_much:
+            decided = one.name in as_is
+            text = f"{one.name} leaves unperturbed and singles out {share_text(one.alone)} of the records alone"
+            text += "; the plan says that it leaves as it is" if decided else ""
+            yield Finding("singles-out", (one.name,), (), text, figures, not decided, decided)
+            continue
+        others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two
+        share = one.pair if others == one.one else one.triple
+        together = frozenset((one.name, *others))
+        if one.largest <= MAX_ALONE or share is None or together in seen:
+            continue
+        seen.add(together)
+        names = [one.name, *others]
+        text = f"{_listed(names)} leave unperturbed and single out {share_text(share)} of the records together"
+        yield Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
+
+
+def _telling(pairs: Sequence[Told], joint: Sequence[tuple[tuple[str, str], Told]]) -> Iterator[Finding]:
+    """Yield one finding for each perturbed variable that others tell, alone or two together."""
+    much: dict[str, list[Told]] = {}
+    for pair in pairs:
+        if pair.is_much:
+            much.setdefault(pair.perturbed, []).append(pair)
+    fix = "drop those, or perturb them too"
+    for name, held in much.items():
+        clear = tuple(pair.clear for pair in held)
+        figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
+        text = f"true values of {name}, which is perturbed, are settled by {_listed(clear)}, unperturbed"
+        yield Finding("tells", clear, (name,), f"{text}, which no epsilon prevents; {fix}", figures)
+    for clear, found in joint:
+        figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
+        text = f"true values of {found.perturbed}, which is perturbed, are settled by {_listed(clear)} together"
+        yield Finding("tells", clear, (found.perturbed,), f"{text}, unperturbed; {fix}", figures)
+
+
+def _of_household(one: Shared) -> Finding:
+    where = f"in {share_text(one.constant)} of the households of several"
+    text = f"all members have one value of {one.name} {where}, and it is drawn anew for each member"
+    figures = {"constant": one.constant}
+    if one.majority is not None and one.single is not None:
+        figures |= {"majority": one.majority, "single": one.single}
+        text += (
+            f": the most common released value of the members is the true one in {share_text(one.majority)} of the "
+            f"households, one member's own in {share_text(one.single)}"
+        )
+    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members", figures)
+
+
+def _told_pairs(
+    sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str]
+) -> tuple[tuple[Told, ...], list[tuple[tuple[str, str], Told]], int]:
+    """Return what each unperturbed column tells, what two tell together that none tells alone, and what is left out."""
+    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
+    true = _usable({name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed})
+    seen = _usable({name: _classes(sample, codebook, name, bins) for name in clear})
+    tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
+    pairs = [told(_table(true[p], seen[c]), p, c) for p, c in tried]
+    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    joint = []
+    for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
+        size = seen[one][1] * seen[two][1]
+        if size * RECORDS_A_CELL > sample.table.num_rows:
+            continue
+        both = seen[one][0] * seen[two][1] + seen[two][0], size
+        for p in true:
+            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
+                found = told(_table(true[p], both), p, f"{one}, {two}")
+                joint += [((one, two), found)] * found.is_much
+    return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
+
+
+def _usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
+    return {name: held for name, held in classes.items() if held is not None}
+
+
+def _classes(sample: Sampled, codebook: Codebook, name: str, bins: int) -> Codes | None:
+    """Return the values of a column as few classes: categories, or bins of numbers; None of text with many values."""
+    codes, size = sample.codes(name)
+    if codebook[name].is_categorical or size <= bins:
+        return codes, size
+    column = sample.table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        number = column.cast(pa.float64(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]
+    classes = np.searchsorted(cuts, number, side="right").astype(np.int64)
+    classes[np.isnan(number)] = cuts.size + 1
+    return classes, int(cuts.size + 2)
+
+
+def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:
+    return np.bincount(true[0] * seen[1] + seen[0], minlength=true[1] * seen[1]).reshape(true[1], seen[1])
+
+
+def _not_tried(sample: Sampled, singled: Sequence[Singled], left: int) -> Iterator[str]:
+    if not sample.is_whole:
+        kind = "records" if sample.household is None else "records in whole households"
+        yield f"Columns together were compared on a sample of {sample.table.num_rows:,} {kind}, not on the whole file."
+    alone = [s for s in singled if not s.is_much]
+    if len(alone) > MAX_COLUMNS:
+        yield (
+            f"Of {len(alone)} unperturbed columns the {MAX_COLUMNS} most identifying were tried together, up to three; "
+            "the others alone."
+        )
+    elif len(alone) > 3:
+        yield "More than three unperturbed columns together were not tried."
+    if left:
+        yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]

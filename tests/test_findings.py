@@ -1,0 +1,301 @@
+"""What leaves in clear is measured, said once, shown everywhere, and needs a decision: against brute force."""
+
+import itertools
+import json
+import re
+from collections import Counter
+from math import comb
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import postrand as pr
+from postrand.app import documents, studies, views
+from postrand.app.bench import act, open_bench
+from postrand.cli import main
+from postrand.codebook import Codebook, Variable
+from postrand.errors import SpecificationError
+from postrand.frames import TableSource
+from postrand.matrix import randomised_response
+from postrand.mechanism import Mechanism
+from postrand.risk import sample as sampling
+from postrand.risk.clear import ClearWarning
+from postrand.risk.findings import find
+from postrand.risk.sample import sampled
+from postrand.risk.shared import shared_value
+from postrand.risk.singled import singled_out
+from tests.conftest import ROOT
+from tests.stats import rejects
+from tests.test_risk_clear import by_hand
+
+NOTED = pytest.mark.filterwarnings("always::postrand.risk.clear.ClearWarning")
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.none() | st.integers(0, 5)), min_size=1)
+
+
+def alone(rows):
+    """Return the share of rows that no other row equals."""
+    counts = Counter(rows)
+    return sum(counts[row] == 1 for row in rows) / len(rows)
+
+
+@given(ROWS)
+@settings(max_examples=40)
+def test_shares_singled_out_against_every_record(rows):
+    table = pa.table({name: [row[j] for row in rows] for j, name in enumerate("xyz")})
+    kept = sampled(TableSource(table), list("xyz"), list("xyz"))
+    assert {n: kept.share_alone(n) for n in "xyz"} == {n: alone([r[j] for r in rows]) for j, n in enumerate("xyz")}
+    few = [j for j, n in enumerate("xyz") if kept.share_alone(n) <= 0.01]
+    for one in singled_out(kept, list("xyz")):
+        j = "xyz".index(one.name)
+        assert one.alone == alone([r[j] for r in rows])
+        for size, share, others in ((2, one.pair, one.one), (3, one.triple, one.two)):
+            sets = [s for s in itertools.combinations(few, size) if j in s]
+            shares = {s: alone([tuple(r[k] for k in s) for r in rows]) for s in sets}
+            if not sets:
+                assert (share, others) == (None, ())
+                continue
+            assert share == pytest.approx(max(shares.values()))
+            assert shares[tuple(sorted([j, *("xyz".index(o) for o in others)]))] == pytest.approx(share)
+
+
+def test_a_large_file_is_sampled_by_whole_households_and_its_values_are_counted_exactly(monkeypatch):
+    rng = np.random.default_rng(3)
+    house, pay = np.repeat(np.arange(4000), 3), rng.integers(0, 20_000, 12_000)
+    table = pa.table({"hh": house, "pay": pay, "town": pa.array(pay % 7).cast(pa.string()).dictionary_encode()})
+    monkeypatch.setattr(sampling, "_MERGE", 100)  # merge often: the counts are those of one merge
+    one = sampled(TableSource(table), ["pay", "town"], ["pay", "town"], "hh", most=1000)
+    assert one.table.equals(sampled(TableSource(table), ["pay", "town"], ["pay"], "hh", most=1000).table)
+    assert 990 < one.table.num_rows <= 1000
+    assert set(Counter(one.table["hh"].to_pylist()).values()) == {3}
+    assert one.share_alone("pay") == alone(pay.tolist())
+    assert not one.is_whole
+
+
+def survey(n=600, seed=5):
+    """Return a survey with a key, a dummy of it, numbers, text, and households that share their tenure."""
+    rng = np.random.default_rng(seed)
+    house = np.arange(n) // 3
+    year = rng.integers(1994, 1999, n)
+    return pa.table(
+        {
+            "year": year,
+            "was94": (year == 1994).astype(int),
+            "age": (year - 1900) * 10 + rng.integers(0, 5, n),
+            "tenure": pa.array(np.array(["own", "rent", "other"])[rng.integers(0, 3, n // 3)][house]),
+            "likes": rng.integers(0, 3, n),
+            "income": rng.lognormal(10, 1, n),
+            "remark": [f"text {i}" for i in range(n)],
+            "hh": house + 70_000,
+        }
+    )
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def started(tmp_path, *roles, table=None):
+    pq.write_table(survey() if table is None else table, tmp_path / "s.parquet")
+    done = call("init", tmp_path / "s.parquet", "--out", tmp_path, *roles)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+ROLES = ("--key", "year,tenure", "--sensitive", "income,remark", "--household", "hh", "--other", "*")
+
+
+def decide(tmp_path, text):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(plan.read_text("utf-8").replace("as_is = []", f"as_is = {text}"), "utf-8")
+    return pr.load_plan(plan)
+
+
+@NOTED
+def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at_once(tmp_path):
+    said = started(tmp_path, *ROLES).output
+    assert "Next: decide on income, remark" in said
+    for command in (("protect", "--out", tmp_path / "out"), ("design",)):
+        done = call(command[0], "--plan", tmp_path / "plan.toml", *command[1:])
+        text = " ".join((done.stdout + done.stderr).split())
+        assert "income (more than 99%), remark (more than 99%)" in text
+        assert 'as_is = ["income", "remark"]' in text
+        assert done.exit_code == (3 if command[0] == "protect" else 0)
+    assert not (tmp_path / "out").exists()
+    plan = decide(tmp_path, '["income", "remark"]')
+    with pytest.warns(ClearWarning):
+        made = pr.run(plan, tmp_path / "out")
+    assert made.findings.undecided == ()
+    decided = [f.variables for f in made.findings.found if f.is_decided]
+    assert decided == [("income",), ("remark",)]
+
+
+@NOTED
+def test_a_law_and_a_drop_are_decisions_too(tmp_path):
+    started(tmp_path, *ROLES)
+    book, plan = tmp_path / "codebook.toml", tmp_path / "plan.toml"
+    book.write_text(
+        book.read_text("utf-8").replace('name = "remark"\nrole = "sensitive"', 'name = "remark"\nrole = "drop"')
+    )
+    text = '\n[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 20 }\n'
+    plan.write_text(plan.read_text("utf-8") + text, "utf-8")
+    assert pr.findings(pr.load_plan(plan)).undecided == ()
+
+
+def test_as_is_names_unperturbed_released_columns(tmp_path):
+    started(tmp_path, *ROLES, "--drop", "likes")
+    with pytest.raises(SpecificationError) as caught:
+        decide(tmp_path, '["year", "incme", "hh", "likes", "income"]')
+    text = str(caught.value)
+    for words in ("'year' is perturbed", "'incme' in the codebook", "'hh' are drawn anew", "'likes' is not"):
+        assert words in text
+    assert "4 problems" in text
+    for wrong, words in (
+        ('as_is = "income"', "is not a list of names"),
+        ('household_numbers = "as is"', "'as they are'"),
+    ):
+        plan = tmp_path / "plan.toml"
+        start = plan.read_text("utf-8").split("[release]")[0]
+        plan.write_text(f"{start}[release]\n{wrong}\n[[blocks]]\nvariables = ['year']\n", "utf-8")
+        with pytest.raises(SpecificationError, match=words):
+            pr.load_plan(plan)
+
+
+@NOTED
+def test_every_surface_shows_the_same_findings_and_none_shows_a_count(tmp_path):
+    started(tmp_path, *ROLES)
+    decide(tmp_path, '["income", "remark"]')
+    base = ("--plan", tmp_path / "plan.toml")
+    done = call("protect", *base, "--out", tmp_path / "out", "--dossier", tmp_path / "in", "--seed", 1, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["findings"]
+    assert found == json.loads(call("design", *base, "--json").stdout)["findings"]
+    assert [f["code"] for f in found["found"]].count("singles-out") == 2
+    told = [f for f in found["found"] if f["code"] == "tells" and f["about"] == ["year"]]
+    assert told[0]["variables"] == ["was94", "age"]  # the dummy by its values, the number by its bins
+    lines = [text for text in done.stderr.splitlines() if "warning" in text]
+    open_ = [f["sentence"] for f in found["found"] if not f["is_decided"]]
+    assert [text.removeprefix("postrand: warning: ") for text in lines] == open_
+    inside = json.loads((tmp_path / "in" / "dossier.json").read_text("utf-8"))["clear"]
+    assert [f["sentence"] for f in inside["found"]] == [f["sentence"] for f in found["found"]]
+    assert all("figures" not in f for f in found["found"])
+    table = survey()
+    pairs = list(zip(table["year"].to_pylist(), table["was94"].to_pylist(), strict=True))
+    pair = next(p for p in inside["pairs"] if (p["perturbed"], p["clear"]) == ("year", "was94"))
+    assert (pair["guessed"], pair["settled"], pair["same"]) == pytest.approx(by_hand(pairs))
+    page = (tmp_path / "in" / "dossier.html").read_text("utf-8")
+    assert "Records that unperturbed columns single out" in page
+    shown = " ".join(f["sentence"] for f in found["found"]) + " ".join(found["not_tried"])
+    counts = {str(v) for v in Counter(table["year"].to_pylist()).values()} | {"600", "200"}
+    assert not counts & set(shown.replace("%", " ").replace(".", " ").split())
+
+
+@NOTED
+def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
+    pq.write_table(survey(), tmp_path / "s.parquet")
+    roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
+    bench = open_bench(studies.open_file(tmp_path / "s.parquet"), roles)
+    assert studies.findings(bench, tmp_path) is None
+    bench = act(bench, "rest", value="other")
+    found = studies.findings(bench, tmp_path)
+    assert found.undecided == ("income",)
+    page = str(views.protect_view(bench, None, "", None, False, found))
+    assert 'disabled="disabled"' in page
+    assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
+    with pytest.raises(SpecificationError, match="income"):
+        studies.protect(bench, tmp_path, studies.Watch())
+    bench = act(bench, "as_is", str(bench.names.index("income")), "true")
+    assert documents.plan_data(bench, tmp_path)["release"]["as_is"] == ["income"]
+    after = studies.findings(bench, tmp_path)
+    assert 'disabled="disabled"' not in str(views.protect_view(bench, None, "", None, False, after))
+    made = studies.protect(bench, tmp_path, studies.Watch())
+    page = str(views.protect_view(bench, None, "", made, True))
+    assert made.findings.sentences == after.sentences
+    assert "income leaves unperturbed" in page
+    dropped = act(bench, "role", str(bench.names.index("income")), "drop")
+    assert "as_is" not in documents.plan_data(dropped, tmp_path)["release"]
+
+
+def test_two_columns_tell_together_what_neither_tells_alone():
+    rng = np.random.default_rng(9)
+    a, b = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
+    table = pa.table({"sum": (a + b) % 2, "a": a, "b": b, "c": rng.integers(0, 2, 4000)})
+    book = Codebook(tuple(Variable(n, "other", (0, 1), type="int64") for n in table.column_names))
+    found = find(TableSource(table), book, Mechanism({"sum": randomised_response(2, 1.0)}, book), book.names)
+    assert [(f.code, f.variables, f.about) for f in found.found] == [("tells", ("a", "b"), ("sum",))]
+    assert found.warnings[0].count("together") == 1
+
+
+def fits(share, wanted, trials):
+    """Whether a simulated share is one of so many trials with this chance (alpha of tests.stats)."""
+    right = round(share * trials)
+    return not rejects([right, trials - right], [wanted, 1 - wanted])
+
+
+@pytest.mark.parametrize(("size", "epsilon"), [(3, 0.5), (5, 1.0), (7, 0.2)])
+def test_the_majority_of_a_household_against_the_binomial(size, epsilon):
+    rng, houses = np.random.default_rng(size), 40_000
+    law = randomised_response(2, epsilon).array
+    stay = law[0, 0]
+    wanted = sum(comb(size, k) * stay**k * (1 - stay) ** (size - k) for k in range(size // 2 + 1, size + 1))
+    codes = np.repeat(rng.integers(0, 2, houses), size)
+    found = shared_value("x", np.repeat(np.arange(houses), size), codes, law, rng)
+    assert found.constant == 1
+    assert fits(found.majority, wanted, houses)
+    assert not fits(found.majority, stay, houses)  # one draw alone would be right less often
+    assert fits(found.single, stay, houses * size)
+
+
+def test_ties_of_a_household_are_broken_at_random_and_single_persons_do_not_count():
+    rng = np.random.default_rng(2)
+    law = np.array([[0.5, 0.5], [0.5, 0.5]])
+    house = np.concatenate([np.repeat(np.arange(20_000), 2), np.arange(20_000, 20_500)])
+    codes = np.concatenate([np.repeat(np.arange(20_000) % 2, 2), np.zeros(500, dtype=np.int64)])
+    found = shared_value("x", house, codes, law, rng)
+    assert fits(found.majority, 0.5, 20_000)
+    codes[::40] = 1 - codes[::40]
+    assert shared_value("x", house, codes, law, rng).constant == pytest.approx(19_000 / 20_000, abs=0.002)
+
+
+@NOTED
+def test_a_household_variable_is_a_finding(tmp_path):
+    started(tmp_path, *ROLES)
+    found = pr.findings(decide(tmp_path, '["income", "remark"]'))
+    (one,) = [f for f in found.found if f.code == "household"]
+    assert one.about == ("tenure",)
+    assert set(one.figures) == {"constant", "majority", "single"}
+    assert one.figures["majority"] > one.figures["single"]
+    assert "the most common released value of the members is the true one in about" in one.sentence
+
+
+README_LINE = "postrand init survey.parquet --key sex,region,age --sensitive income "
+
+
+@NOTED
+@pytest.mark.parametrize("way", ["as_is", "law", "drop"])
+def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, way):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert README_LINE in readme
+    rng, n = np.random.default_rng(8), 2000
+    table = {"sex": rng.choice(["F", "M"], n), "region": rng.choice(list("nesw"), n), "age": rng.integers(18, 80, n)}
+    pq.write_table(pa.table(table | {"income": rng.lognormal(10, 1, n)}), tmp_path / "survey.parquet")
+    said = call(*README_LINE.split()[1:2], tmp_path / "survey.parquet", *README_LINE.split()[3:], "--out", tmp_path)
+    assert "Next: decide on income" in said.output
+    plan, out = tmp_path / "plan.toml", tmp_path / "release"
+    assert call("protect", "--plan", plan, "--out", out).exit_code == 3
+    book, text = tmp_path / "codebook.toml", plan.read_text("utf-8")
+    if way == "as_is":
+        line = re.search(r"^as_is = .*?\]", readme, re.MULTILINE).group()
+        plan.write_text(text.replace("as_is = []", line), "utf-8")
+    elif way == "law":
+        law = re.search(r"\[\[numerical\]\].*?```", readme, re.DOTALL).group().removesuffix("```")
+        plan.write_text(f"{text}\n{law}", "utf-8")
+    else:
+        book.write_text(book.read_text("utf-8").replace('role = "sensitive"', 'role = "drop"'), "utf-8")
+    done = call("protect", "--plan", plan, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert call("verify", out).exit_code == 0
