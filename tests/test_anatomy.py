@@ -138,10 +138,12 @@ def test_classes_tell_about_one_another_and_the_release_says_so():
     learnt = by_expectation_and_maximisation(labels, sex, ill)
     assert learnt > plain + 0.1
     found = link_rates(labels, sex.astype(float), labels, ill)
+    assert found is not None
     assert found[0] == pytest.approx(plain)
     assert plain + 0.1 < found[1] < learnt + 0.02
     unrelated = linked(0.0)[1:]
     nothing = link_rates(unrelated[0], unrelated[1].astype(float), unrelated[0], unrelated[2])
+    assert nothing is not None
     assert nothing[1] - nothing[0] < 0.02
     release = anatomise(table, ["age", "sex"], 4, KEY)
     rates = release.link_rates["ill"]

@@ -278,3 +278,10 @@ def test_cells_that_a_spreadsheet_would_run_are_told_by_the_names_of_their_colum
     assert formula_columns(parquet, ["=a", "b"]) == ("=a",)
     assert formula_warning(parquet, ["=a", "b"], ".parquet") == ""
     assert formula_warning(parquet, ["=a", "b"], ".csv").startswith("cells of '=a'")
+
+
+def test_a_folder_of_another_schema_is_refused_by_its_name(survey, tmp_path):
+    permuted(survey, tmp_path / "out")
+    edit(tmp_path / "out" / "manifest.json", lambda value: value.update(schema="postrand/columns/1"))
+    with pytest.raises(ReleaseError, match="postrand/columns/1"):
+        verify(tmp_path / "out")

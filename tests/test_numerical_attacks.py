@@ -127,11 +127,10 @@ def brute_force(x, law):
         [c for c in itertools.combinations_with_replacement(range(x[0], x[-1] + 1), r.size) if sum(c) == r.sum()]
         for r in runs
     ]
-    lists = [()]
+    lists: list[tuple[int, ...]] = [()]
     for options in each:
         lists = [(*done, *c) for done in lists for c in options if not done or done[-1] <= c[0]]
-    lists = np.array(lists)
-    return (lists == lists[0]).all(axis=0)
+    return (np.array(lists) == lists[0]).all(axis=0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -277,6 +276,7 @@ def test_few_known_records_show_where_a_band_was_cut_and_the_level_counts_for_th
         left += [cut] * np.array_equal(*pairs)
     assert len(left) == 1
     level = value_level(x, law, "permute")
+    assert level.bits is not None
     assert level.bits == pytest.approx(math.log2(w), abs=0.05)
     assert law.entropy_lower(n) / math.log(2) > level.bits + 0.5  # who knows no cut faces the whole band
 

@@ -79,11 +79,12 @@ def _by_ranks(
     text = f"{options.describe(law)} is larger than the number of records with a value"
     raise_all(UsageError, [sentence(text, where=f"column {name!r}", fix="choose a smaller one") for name in few])
     orders: dict[bytes, str] = {}
-    shown = [value_problem(held[name], law, form, f"column {name!r}") for name in columns]
+    levels = {name: value_level(held[name], law, form) for name in columns}
+    shown = [value_problem(held[name], law, form, f"column {name!r}", levels[name]) for name in columns]
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     for name in columns:
-        ranked = RankedColumn(name, law, form, held[name].size, value_level(held[name], law, form))
+        ranked = RankedColumn(name, law, form, held[name].size, levels[name])
         if ranked.warning:
             warnings.warn(ranked.warning, RankWarning, stacklevel=3)
         column, field = table[name], table.field(name)

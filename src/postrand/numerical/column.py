@@ -75,12 +75,10 @@ class RankedColumn:
             what = f"{options.describe(self.law)} needs more records with a value than there are"
             yield sentence(what, where=where, fix="choose a smaller one, or leave the variable out")
         else:
-            if self.form == "average" and self.law.cuts > 1:
+            averaged, level = isinstance(self.form, str) and self.form == "average", self.level
+            if averaged and self.law.cuts > 1:
                 yield not_averaged(where)
-            level = self.level
-            if level is not None and not (
-                isinstance(level, ValueLevel) and (level.bits is None) == (self.form == "average")
-            ):
+            if level is not None and not (isinstance(level, ValueLevel) and (level.bits is None) == averaged):
                 yield sentence("the level of its values is not one of this form", where=where)
 
     @property

@@ -101,9 +101,10 @@ def ranked_columns(source: Source, codebook: Codebook, planned: Sequence[Numeric
             problems += error.problems
             continue
         where = f"numerical variable {name!r}"
-        wrong += [problem] if (problem := value_problem(values, entry.method, entry.form, where)) else []
-        wrong += order_problems(name, column, values, orders)
-        found.append(dataclasses.replace(ranked, level=value_level(values, entry.method, entry.form)))
+        level = value_level(values, entry.method, entry.form)
+        problem = value_problem(values, entry.method, entry.form, where, level)
+        wrong += [problem] if problem else order_problems(name, column, values, orders)
+        found.append(dataclasses.replace(ranked, level=level))
     raise_all(DataError, wrong)
     raise_all(SpecificationError, problems)
     return tuple(found)

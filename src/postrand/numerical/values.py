@@ -75,12 +75,15 @@ def value_level(values: NDArray[Any], law: RankLaw, form: str) -> ValueLevel:
     return released_level(values if form == "permute" else average(values, law), law, form)
 
 
-def value_problem(values: NDArray[Any], law: RankLaw, form: str, where: str) -> str:
-    """Return a sentence where a release of these true values (n,) would protect nothing, or is solved for; else ''."""
+def value_problem(values: NDArray[Any], law: RankLaw, form: str, where: str, level: ValueLevel | None = None) -> str:
+    """Return a sentence where a release of these true values (n,) would protect nothing, or is solved for; else ''.
+
+    ``level`` is that of :func:`value_level`, where it is known already.
+    """
     if form == "average" and solved(values, law).any():
         what = "averages give away true values: a block holds equal values, or its neighbours' averages are too near"
         return sentence(what, where=where, fix="choose larger blocks, form = 'permute', or make it categories")
-    if form == "permute" and released_level(values, law, form).shown > NOTHING_LEFT:
+    if form == "permute" and (level or released_level(values, law, form)).shown > NOTHING_LEFT:
         what = "nearly all records would keep their value, since values are equal to those of their neighbours in rank"
         return sentence(what, where=where, fix="make it categories and perturb it in [[blocks]], or leave it out")
     return ""

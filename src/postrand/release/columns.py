@@ -35,7 +35,8 @@ from postrand.release.audit import (
 )
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
 
-SCHEMA = "postrand/columns/1"
+_KIND = "postrand/columns/"
+SCHEMA = f"{_KIND}2"  # 2: levels of values, link rates
 ANATOMY = "anatomy"
 _FIELDS = {"schema", "method", "columns", "claims", "details", "not_covered", "facts"}
 
@@ -43,7 +44,7 @@ _FIELDS = {"schema", "method", "columns", "claims", "details", "not_covered", "f
 def is_columns(root: Path) -> bool:
     """Return whether a folder says that it is of this kind."""
     try:
-        return load(root, MANIFEST).get("schema") == SCHEMA
+        return str(load(root, MANIFEST).get("schema")).startswith(_KIND)
     except ReleaseError:
         return False
 
