@@ -135,7 +135,7 @@ class SparkEngine:
         reader = ContentReader.of(mechanism, key)
         inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
         check_inputs(source, inputs, record_key)
-        _check_fixed(source, reader, record_key)
+        _check_fixed(source, record_key)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         with self._rows(source, inputs, record_key is None) as (frame, by_file, _):
             return _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
@@ -161,7 +161,7 @@ class SparkEngine:
         """
         names = check_columns(source, mechanism, columns, record_key)
         reader = ContentReader.of(mechanism, key)
-        _check_fixed(source, reader, record_key)
+        _check_fixed(source, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
         schema = released_schema(source, names, mechanism.codebook, fresh)
         needed = pa.schema([source.schema.field(name) for name in inputs])
@@ -308,18 +308,20 @@ def _check_classic(session: Any) -> None:
         )
 
 
-def _check_fixed(source: Source, reader: ContentReader, record_key: str | None) -> None:
-    """Raise UsageError where Spark's own plan says that record key or true values may change at each evaluation."""
+def _check_fixed(source: Source, record_key: str | None) -> None:
+    """Raise UsageError where Spark's own plan says that a second evaluation may give other records.
+
+    The analysed plan is asked: the optimiser may have evaluated ``rand()`` once already, and does it anew each time.
+    """
     if not isinstance(source, SparkSource) or record_key is None:
         return
     _check_classic(source.frame.sparkSession)
-    for names, what in (([record_key], f"record key {record_key!r}"), (reader.inputs, "what is perturbed")):
-        with _explained("plan"):
-            plan = source.frame.select(*map(_column, names))._jdf.queryExecution().optimizedPlan()
-            fixed = plan.deterministic() and all(node.deterministic() for node in _nodes(plan))
-        if not fixed:
-            text = f"{what} may change at each evaluation of the frame (rand, uuid, monotonically_increasing_id, ...)"
-            raise UsageError(sentence(text, fix="write the frame to a table or to files once, and read these"))
+    with _explained("plan"):
+        fixed = all(node.deterministic() for node in _nodes(source.frame._jdf.queryExecution().analyzed()))
+    if not fixed:
+        what = "the frame may change at each evaluation (rand, uuid, monotonically_increasing_id, ...)"
+        where = f"record key {record_key!r} and what is perturbed"
+        raise UsageError(sentence(what, where=where, fix="write it to a table or to files once, and read these"))
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -1,0 +1,108 @@
+"""What the command line says reaches any terminal, a key that others can read is named, and a cut file is refused."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import postrand as pr
+from postrand.errors import ReleaseError
+from postrand.release import read
+from postrand.release.atomic import appearing
+from tests.release_case import make
+from tests.test_cli import call, started, survey  # noqa: F401 -- fixtures
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
+def test_a_release_that_exists_does_not_end_in_an_error(started, encoding):  # noqa: F811
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for name, more in (("plain é ж", ()), ("json é ж", ("--json",))):
+        words = ["protect", "--plan", "plan.toml", "--out", name, *more]
+        script = "from postrand.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], cwd=started, env=environment, capture_output=True, check=False
+        )
+        text = done.stdout.decode(encoding)
+        assert done.returncode == 0, done.stderr
+        assert (started / name).is_dir()
+        if more:
+            assert json.loads(text)["release"] == name
+            assert "ε" in json.loads(text)["claims"][0]
+        else:
+            assert "epsilon <= " in text
+            assert "\\u0436" in text
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_key_file_that_others_can_read_is_named(started, mode):  # noqa: F811
+    key = started / "release.key"
+    key.write_bytes(bytes(range(100, 132)))
+    key.chmod(mode)
+    said = r"key file 'release\.key': others can read this file, .* Next: chmod 600 release\.key"
+    with pytest.warns(pr.randomness.KeyFileWarning, match=said):
+        held = pr.ReleaseKey.from_file(key)
+    assert held.is_private
+    command = [sys.executable, "-m", "postrand", "protect", "--plan", "plan.toml", "--out", "out", "--key-file", key]
+    script = ["-c", "from postrand.cli import main; main()"]
+    done = subprocess.run(
+        [*command[:1], *script, *command[3:]], cwd=started, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stderr.count("warning: key file 'release.key'") == 1
+    key.chmod(0o600)
+    assert pr.ReleaseKey.from_file(key) == held
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_estimate_and_report_refuse_data_that_was_cut(tmp_path: Path, name: str):
+    root = make(tmp_path / "release", data_name=name).path
+    assert call("estimate", root, "--table", "sex").exit_code == 0
+    whole = (root / name).read_bytes()
+    cut = b"".join(whole.splitlines(keepends=True)[:-3]) if name.endswith("csv") else whole[:-1]
+    for bad in (cut, whole + b"\n"):
+        (root / name).write_bytes(bad)
+        for words in (
+            ("estimate", root, "--table", "sex"),
+            ("report", root),
+            ("report", root, "--out", tmp_path / "p"),
+        ):
+            done = call(*words)
+            assert done.exit_code == 7
+            assert f"{name}: the file is not the one that was released" in done.output
+        with pytest.raises(ReleaseError, match="postrand verify"):
+            read(root).frame()
+    (root / name).write_bytes(whole)
+    (root / "report.html").unlink()
+    assert call("report", root).exit_code == 0
+    (root / "mechanism.json").write_bytes((root / "mechanism.json").read_bytes() + b" ")
+    assert call("report", root).exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "free space"),
+        (OSError(errno.EACCES, "Permission denied"), "permissions"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "more memory"),
+        (OSError("x.so: failed to map segment from shared object"), "more memory"),
+        (OSError(errno.ENOTEMPTY, "Directory not empty"), "another run made it"),
+        (OSError(errno.EIO, "Input/output error"), "check the disk"),
+    ],
+)
+def test_the_next_step_is_that_of_the_cause(tmp_path, error, said):
+    with pytest.raises(ReleaseError, match=said), appearing(tmp_path / "out"):
+        raise error
+
+
+def test_two_runs_into_one_folder_are_told_apart(tmp_path):
+    def run():
+        with appearing(tmp_path / "out"):
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "data.csv").touch()
+
+    with pytest.raises(ReleaseError, match="another run made it meanwhile"):
+        run()
