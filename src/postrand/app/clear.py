@@ -16,7 +16,7 @@ def clear_view(bench: Bench, found: Findings, decide: bool = True) -> TagList:
     """Return every finding on what leaves in clear, and a box for each column that needs a decision."""
     if not found.sentences:
         return TagList(tags.p("Nothing that leaves in clear singles out more than 1% of the records.", class_="soft"))
-    parts: list[Any] = [tags.h3("What leaves in clear"), tags.ul(*(tags.li(s) for s in found.sentences))]
+    parts: list[Any] = [tags.p(tags.strong("What leaves in clear")), tags.ul(*(tags.li(s) for s in found.sentences))]
     asked = [n for n in bench.names if n in found.undecided or n in bench.decided] if decide else []
     for name in asked:
         checked = "checked" if name in bench.as_is else None
