@@ -6,130 +6,16 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 from __future__ import annotations
 
 import functools
-import os
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from postrand import __version__
-from postrand.address import hidden
+from postrand import cli_columns as cli_columns
 from postrand.cli_estimate import answer, estimate_options
-from postrand.errors import PostrandError, ReleaseError, UsageError, printable, raise_all, sentence
-from postrand.output import as_json_text, write_anything
-from postrand.stopping import Stopped, stoppable
-
-# Arrow's own allocator keeps tens of megabytes that a short run never gives back.
-os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-
-Result = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, int]
-"""What a command gives: plain data for ``--json``, a text for people, and an exit code where it is not 0."""
-
-
-class _Path(click.Path):
-    """A path that has a name: an empty one would be the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and (not value or "\0" in value):
-            self.fail("an empty name, or one that no file can have", param, ctx)
-        if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
-            self.fail("this looks like an address, not like the name of a file", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-FILE = _Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = _Path(path_type=Path)
-SOURCE = FOLDER
-"""A file, a folder of files, or a pattern in quotes."""
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="postrand")
-def main() -> None:
-    """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can re-check.
-
-    \b
-    The usual order of work:
-      postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
-      postrand assess survey.parquet ...  how identifiable are the records now?
-      postrand design --plan plan.toml    the matrices, and what they keep and protect
-      postrand protect --plan plan.toml --out release
-      postrand verify release             anyone can; needs the release only
-      postrand estimate release --table sex,region
-
-    Exit codes: 0 done (verify: every check ran and passed); 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design;
-    7 release (verify: a check failed); 8 estimation; 9 verify: consistent, but a check could not run here; 128 and
-    the number of the signal that stopped it, nothing half done being left.
-    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
-
-
-def command(function: Callable[..., Result]) -> Callable[..., None]:
-    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
-
-    A signal that ends it is one too; what was half done is removed.
-    """
-
-    @main.command(function.__name__.rstrip("_"))
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-    @functools.wraps(function)
-    def wrapped(as_json: bool, **arguments: Any) -> None:
-        try:
-            write_anything()
-            with stoppable(), warnings.catch_warnings():
-                warnings.showwarning = _warn
-                raise_all(UsageError, _empty(arguments))
-                data, text, *code = function(**arguments)
-        except PostrandError as error:
-            kind = type(error).__name__
-            if as_json:
-                _say(as_json_text({"error": kind, "problems": list(error.problems)}))
-            else:
-                print(f"postrand: {error}", file=sys.stderr)
-            raise SystemExit(error.exit_code) from None
-        except Stopped as stopped:
-            print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
-            raise SystemExit(stopped.code) from None
-        _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
-        if code and code[0]:
-            raise SystemExit(code[0])
-
-    return wrapped
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as any other line: where in the code it was given tells a curator nothing."""
-    print(f"postrand: warning: {printable(str(message))}", file=sys.stderr)
-
-
-def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Name each text that is given and says nothing: an empty list of names would stand for none, and protect none."""
-    for name, value in arguments.items():
-        if isinstance(value, str) and not value.strip(", \t"):
-            yield sentence("nothing is named", where=f"--{name.replace('_', '-')}", got=repr(value))
-
-
-def _say(text: str) -> None:
-    """Print the answer; a full disk behind standard output is an error like any other."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # the reader has seen enough; click ends quietly
-        raise
-    except OSError as error:
-        print(f"postrand: the answer cannot be written; got {error.strerror}", file=sys.stderr)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- what is buffered fails again when the process ends
-        raise SystemExit(1) from None
-
-
-def names(value: str | None) -> tuple[str, ...]:
-    """Split ``a,b,c``.
-
-    >>> names("sex, region")
-    ('sex', 'region')
-    """
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+from postrand.cli_frame import FILE, FOLDER, SOURCE, Result, command, names, release_key
+from postrand.cli_frame import main as main
+from postrand.errors import ReleaseError, UsageError, sentence
 
 
 @command
@@ -300,7 +186,7 @@ def protect(
     from postrand.plan import load_plan
     from postrand.run import run
 
-    key = _release_key(key_file, seed)
+    key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
     release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
     claims = list(release.certificate_sentences)
@@ -313,115 +199,6 @@ def _in_clear(found: Any) -> list[str]:
     """Return the findings as lines; the decisions that are still wanted come last."""
     lines = [f"- {text}" for text in found.sentences]
     return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
-
-
-def _release_key(key_file: Path | None, seed: int | None) -> Any:
-    from postrand.randomness import ReleaseKey
-
-    if key_file is not None and seed is not None:
-        raise UsageError(sentence("both --key-file and --seed are given", fix="give one of them, or none"))
-    if seed is not None:
-        return ReleaseKey.from_seed(seed)
-    return None if key_file is None else ReleaseKey.from_file(key_file)
-
-
-def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add what a law on ranks takes; the function is given ``law`` in place of ``--band`` or ``--blocks``."""
-
-    @click.argument("file", type=FILE)
-    @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
-    @click.option(
-        "--band",
-        type=int,
-        metavar="W",
-        help="Over about W neighbours in rank, wherever the rank is; never for averages.",
-    )
-    @click.option("--blocks", type=int, metavar="K", help="Over fixed blocks of K neighbours in rank.")
-    @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-    @functools.wraps(function)
-    def wrapped(columns: str, band: int | None, blocks: int | None, **arguments: Any) -> Result:
-        from postrand.numerical import RankBand, RankBlocks
-
-        if (band is None) == (blocks is None):
-            raise UsageError(sentence("give one of --band and --blocks, not both"))
-        law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
-        return function(columns=names(columns), law=law, **arguments)
-
-    return wrapped
-
-
-@command
-@on_ranks
-@click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
-)
-@click.option("--seed", type=int, help="For tests only: the release is then not private.")
-def permute(
-    file: Path, columns: tuple[str, ...], law: Any, out: Path, key_file: Path | None, seed: int | None
-) -> Result:
-    """Permute numerical columns among neighbours in rank.
-
-    Every value of FILE is kept, and with them each column's totals, means and quantiles.
-    """
-    from postrand.files import permute_columns
-
-    return _columns_result(out, permute_columns(file, out, columns, law, _release_key(key_file, seed)))
-
-
-@command
-@on_ranks
-def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
-    """Average numerical columns over neighbours in rank.
-
-    The mean of each column of FILE is kept: microaggregation over blocks. Nothing is drawn at random. Averages that can
-    be solved for are refused: those over a --band, and those of blocks of equal or too near values.
-    """
-    from postrand.files import average_columns
-
-    return _columns_result(out, average_columns(file, out, columns, law))
-
-
-@command
-@click.argument("original", type=FILE)
-@click.argument("released", type=FILE)
-@click.option("--columns", required=True, metavar="A,B", help="Numerical columns that both files have.")
-@click.option("--record-key", metavar="ID", help="Column that tells records apart (else both are in one order).")
-def distances(original: Path, released: Path, columns: str, record_key: str | None) -> Result:
-    """Measure how far any method moved each value in rank.
-
-    The permutation model: RELEASED as a permutation of ORIGINAL and noise that keeps ranks. Nothing is written.
-    """
-    from postrand.files import column_distances
-
-    found = column_distances(original, released, names(columns), record_key)
-    return {n: model.to_dict() for n, model in found.items()}, "\n".join(f"{n}: {m}" for n, m in found.items())
-
-
-@command
-@click.argument("file", type=FILE)
-@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
-@click.option("--k", type=int, required=True, help="Least number of records in a class.")
-@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-@click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
-)
-@click.option("--seed", type=int, help="For tests only: the release is then not private.")
-def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
-    """Release keys and the rest as two tables.
-
-    They are linked by classes of at least K records of FILE that are near in their keys (Anatomy).
-    """
-    from postrand.files import anatomise_file
-
-    return _columns_result(out, anatomise_file(file, out, names(keys), k, _release_key(key_file, seed)))
-
-
-def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:
-    claims = [claim["sentence"] for claim in certificate["claims"]]
-    limits = [f"- {text}" for text in certificate["not_covered"]]
-    following = f"Next: read {out / 'report.html'}; postrand verify {out}"
-    lines = [f"release: {out}", *claims, "Not covered:", *limits, following]
-    return certificate, "\n".join(lines)
 
 
 @command
@@ -443,7 +220,7 @@ def verify(directory: Path, file: Path | None, key_file: Path | None, record_key
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
 
-    key = _release_key(key_file, None)
+    key = release_key(key_file, None)
     verification = check(directory, file=file, release_key=key, record_key=record_key, raise_if_failed=False)
     if verification.verdict == "failed":
         raise ReleaseError(verification.problems)
