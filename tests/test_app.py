@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import release
-from postrand.app import charts, documents, forms, studies, views
+from postrand.app import charts, documents, forms, release_views, studies, views
 from postrand.app.bench import _ACTIONS, Bench, Opened, act, listed, open_bench
 from postrand.app.launch import HOST, Guard
 from postrand.app.studies import Cancelled, Watch, cell_variance
@@ -279,11 +279,14 @@ def whole_page(bench: Bench, folder: Path) -> str:
         views.map_view(bench, points, points[0], False),
         views.matrix_view(labels, points[0], bench.names[bench.shown]),
     ]
-    parts += [views.readout(bench, points[0], 0.1, bench.names[:2]), views.protect_view(bench, None, EVIL, None, True)]
+    parts += [
+        views.readout(bench, points[0], 0.1, bench.names[:2]),
+        release_views.protect_view(bench, None, EVIL, None, True),
+    ]
     parts += [
         views.take_view(bench, folder),
         views.chooser(bench, "shown", "", 0, "x"),
-        views.protect_form(bench),
+        release_views.protect_form(bench),
     ]
     return "".join(str(p) for p in parts)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import documents, studies, views
+from postrand.app import documents, release_views, studies
 from postrand.app.bench import act, open_bench
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
@@ -203,7 +203,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     bench = act(bench, "rest", value="other")
     found = studies.findings(bench, tmp_path)
     assert found.undecided == ("income",)
-    page = str(views.protect_view(bench, None, "", None, False, found))
+    page = str(release_views.protect_view(bench, None, "", None, False, found))
     assert 'disabled="disabled"' in page
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     with pytest.raises(SpecificationError, match="income"):
@@ -211,9 +211,9 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     bench = act(bench, "as_is", str(bench.names.index("income")), "true")
     assert documents.plan_data(bench, tmp_path)["release"]["as_is"] == ["income"]
     after = studies.findings(bench, tmp_path)
-    assert 'disabled="disabled"' not in str(views.protect_view(bench, None, "", None, False, after))
+    assert 'disabled="disabled"' not in str(release_views.protect_view(bench, None, "", None, False, after))
     made = studies.protect(bench, tmp_path, studies.Watch())
-    page = str(views.protect_view(bench, None, "", made, True))
+    page = str(release_views.protect_view(bench, None, "", made, True))
     assert made.findings.sentences == after.sentences
     assert "income leaves unperturbed" in page
     dropped = act(bench, "role", str(bench.names.index("income")), "drop")

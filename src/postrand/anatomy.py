@@ -144,7 +144,7 @@ def _link_rates(
     codes: dict[str, NDArray[np.int64]],
 ) -> dict[str, tuple[float, float]]:
     """Return the rates of the first variables of few values, over the first key variables, rounded up to 0.001."""
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     for name, values in codes.items():
         if len(found) == _LINKED:
             break

@@ -13,7 +13,7 @@ from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import bench as benches
-from postrand.app import documents, forms, studies, views, widgets
+from postrand.app import documents, forms, release_views, studies, views, widgets
 from postrand.app.bench import Bench
 from postrand.app.page import SCREENS
 from postrand.app.slots import Problem, Slot, Store, attempt, changed
@@ -244,7 +244,7 @@ def _point(slot: Slot, bench: Bench, column: int) -> studies.Point:
 def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
     @render.ui
     def protect_form() -> Any:
-        return views.protect_form(part("release"))
+        return release_views.protect_form(part("release"))
 
     @render.ui
     def protect() -> Any:
@@ -259,7 +259,7 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
         if watch is None:  # while it runs, it measures the same itself
             found, waiting = here.ask("clear", asked, lambda: studies.findings(bench, here.folder))
         found = found.text if isinstance(found, Problem) else found
-        return views.protect_view(bench, watch, here.ended(), release, is_current, found, waiting)
+        return release_views.protect_view(bench, watch, here.ended(), release, is_current, found, waiting)
 
     @render.ui
     def pair() -> Any:

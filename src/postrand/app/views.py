@@ -9,17 +9,16 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app import charts, documents, forms
-from postrand.app.bench import FORMATS, PAGE, Bench, listed
+from postrand.app.bench import PAGE, Bench, listed
 from postrand.app.charts import cut, scroll
-from postrand.app.clear import clear_view
-from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk, Watch
+from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook import ROLES
 from postrand.dossier_risk import MEASURES
 from postrand.errors import PostrandError
 from postrand.exact import format_upper
 from postrand.report import text
-from postrand.risk import Findings, RiskReport
+from postrand.risk import RiskReport
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
@@ -370,75 +369,6 @@ def matrix_view(labels: Sequence[str], now: Point, name: str) -> TagList:
 def chooser(bench: Bench, act: str, key: str, at: int, words: str) -> Tag:
     """Return a list of the perturbed variables."""
     return labelled(words, select(act, key, str(at), [(str(j), cut(bench.names[j])) for j in bench.perturbed], ""))
-
-
-# -- screen 4: protect ------------------------------------------------------------------------------------------------
-
-
-def protect_form(bench: Bench) -> TagList:
-    """Return the choices about the release itself."""
-    formats = [(f, "as the source" if f == "same" else f".{f}") for f in FORMATS]
-    return TagList(
-        labelled("Format of the released data", select("format", "", bench.format, formats, "")),
-        tags.label(
-            control("input", "shuffle", type="checkbox", checked="checked" if bench.shuffle else None),
-            " Put the records in random order",
-            class_="field",
-        ),
-        tags.p("A fresh secret key is drawn for each release, and forgotten.", class_="soft"),
-    )
-
-
-def protect_view(
-    bench: Bench,
-    watch: Watch | None,
-    ended: str,
-    made: Any,
-    is_current: bool,
-    found: Findings | str | None = None,
-    waiting: bool = False,
-) -> TagList:
-    """Return what is to be done, how far it is, or what came out; ``found`` is what leaves in clear, or a problem."""
-    missing = documents.problems(bench)
-    if watch is not None:
-        share = watch.done / watch.total if watch.total else 0
-        return TagList(
-            tags.p(watch.stage, " …", role="status"),
-            tags.progress(value=f"{share:.3f}", max="1", aria_label="Records done"),
-            tags.p(f"{watch.done:,} of {watch.total:,} records", class_="soft"),
-            button("Cancel", "cancel"),
-        )
-    parts: list[Any] = []
-    if missing:
-        parts.append(trouble(missing))
-    else:
-        names = ", ".join(cut(bench.names[j]) for j in bench.perturbed[:20])
-        parts.append(tags.p(tags.strong("To be perturbed: "), names))
-    if waiting:
-        parts.append(busy("Measuring what leaves in clear …"))
-    if isinstance(found, str):
-        parts.append(trouble(found.split("\n")))
-    elif found is not None:
-        parts.append(clear_view(bench, found))
-    halted = bool(missing) or waiting or isinstance(found, str) or (found is not None and bool(found.undecided))
-    parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if halted else None))
-    if ended:
-        parts.append(trouble(ended.split("\n")))
-    if made is not None:
-        parts.append(tags.h3("Done"))
-        if not is_current:
-            parts.append(
-                tags.p("The choices have changed since: protect again to release with them.", class_="warning")
-            )
-        parts += [
-            tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
-            tags.p(
-                "Every claim was recomputed from the exact matrices. Go on to compare and to take the release away."
-            ),
-        ]
-        if made.findings is not None and not (is_current and found == made.findings):  # they stand above already
-            parts.append(clear_view(bench, made.findings, decide=False))
-    return TagList(*parts)
 
 
 # -- screen 5: before and after ---------------------------------------------------------------------------------------
