@@ -227,8 +227,8 @@ def test_bad_input_is_explained_and_nothing_is_lost(browser: Browser, address: s
             expect(page.locator("#readout [role=alert]")).to_contain_text(words)
         protect_now = page.locator("#protect")
         go(page, "protect")
-        page.click("text=Protect the file")
         expect(protect_now.locator("[role=alert]")).to_contain_text("epsilon")
+        expect(page.locator("text=Protect the file")).to_be_disabled()  # said before anything is tried
         go(page, "design")
         page.fill("#level-number", "2")
         expect(page.locator("#readout")).to_contain_text("Released unchanged")
