@@ -198,8 +198,11 @@ def logistic(rng):
     }
     frame, mechanism = pa.table(released | {"y": y, "age": age}), Mechanism(laws, book)
     rows = []
-    for formula in ("y ~ C(a) + b + c", "y ~ C(a) + b + c + age"):
-        seconds, found = best(lambda f=formula: estimate.regression(f, frame, mechanism, "logistic"), 1)
+    cases = [(f, m) for f in ("y ~ C(a) + b + c", "y ~ C(a) + b + c + age") for m in ("equations", "likelihood")]
+    for formula, method in cases:
+        seconds, found = best(
+            lambda f=formula, m=method: estimate.regression(f, frame, mechanism, "logistic", method=m), 1
+        )
         truth = [-1.0, 0.5, -0.7, 0.8, 0.2] if "age" not in formula else [-1.5, 0.5, -0.7, 0.8, 0.2, 0.01]
         z = np.abs((found.value - truth) / found.standard_error).max()
         rows.append({"formula": formula, "s": seconds, "method": found.method, "largest_z": float(z)})

@@ -126,7 +126,7 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
 @click.option("--draws", type=int, default=10, show_default=True, help="Releases that the risk is averaged over.")
 @click.option("--codebook", type=FILE, help="codebook.toml of FILE; inferred where it is not given.")
 def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, **choices: Any) -> Result:
-    """Find the largest epsilon that meets a risk limit.
+    """Search for the largest epsilon that surely meets a risk limit.
 
     Of FILE and --keys: one epsilon, shared equally. Of --plan: its budgets in their ratios, its structures and blocks.
     The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the

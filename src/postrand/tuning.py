@@ -42,7 +42,7 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
 def tune_plan(
     plan: Plan, limit: str, *, sampling_fraction: float | None = None, weight: str | None = None, **choices: Any
 ) -> risk.Tuning:
-    """Find the largest total ε of a plan whose release meets ``limit``; the level is that total.
+    """Search for the largest total ε of a plan whose release surely meets ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
     ``weight`` its variable with the role ``weight`` serves. ``choices`` go to :func:`postrand.risk.tune`. A prior or a

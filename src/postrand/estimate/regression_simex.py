@@ -37,11 +37,11 @@ def mcsimex(
     levels: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
     replicates: int = 20,
 ) -> Simex:
-    """Estimate regression coefficients by simulation and extrapolation: a check of ``regression`` that shares no EM.
+    """Estimate regression coefficients by simulation and extrapolation: a check of ``regression``.
 
-    At level λ the released cells are perturbed once more by ``M^λ``, so that they follow ``M^(1+λ)``; the naive fits,
-    averaged over ``replicates``, are extrapolated to λ = −1 by a quadratic. This is approximate: the bias that is
-    left grows with the strength of the perturbation.
+    It uses neither the corrected equations nor the likelihood. At level λ the released cells are perturbed once more
+    by ``M^λ``, so that they follow ``M^(1+λ)``; the naive fits, averaged over ``replicates``, are extrapolated to
+    λ = −1 by a quadratic. This is approximate: the bias that is left grows with the strength of the perturbation.
 
     Raises
     ------

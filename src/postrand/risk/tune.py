@@ -42,9 +42,9 @@ class Point:
     """One level of perturbation: the expected risk of a release, and what is kept.
 
     ``risk`` is an average over draws with ``standard_error``. ``upper`` bounds the risk of one release with a
-    probability of about 95%: the draw, the population and the model's error together. ``information`` is ``Σ I(X;Z)``
-    over the keys in nats, with the file's own frequencies; ``unchanged`` the expected share of records whose keys all
-    stay. The unperturbed file has the level inf.
+    probability of about 95% if the model is right: the draw, the population and the model's sampling error together.
+    ``information`` is ``Σ I(X;Z)`` over the keys in nats, with the file's own frequencies; ``unchanged`` the expected
+    share of records whose keys all stay. The unperturbed file has the level inf.
     """
 
     level: float
@@ -114,7 +114,7 @@ def tune(
     tolerance: float = 0.02,
     seed: int = 0,
 ) -> Tuning:
-    """Find the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
+    """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
     are right. The curator has the unperturbed file, so that no model is fitted to released ones: given the file,
@@ -131,8 +131,8 @@ def tune(
         keys, each under k-ary randomised response.
     levels
         The range searched, on a logarithmic scale; by default from 0.05 to 15 times the number of keys. The result is
-        within ``tolerance`` (relative) of the boundary and on its safe side: its risk meets the limit with its error
-        added (one-sided, 95%).
+        within ``tolerance`` (relative) of a boundary and on its safe side: its risk meets the limit with its error
+        added (one-sided, 95%). Where the curve is not monotone there may be other boundaries; ``status`` says so.
     weaker
         Whether a larger level is a weaker perturbation (ε) or a stronger one (β).
     draws
