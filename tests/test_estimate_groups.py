@@ -293,6 +293,8 @@ def test_what_cannot_be_meant_is_refused():
             estimate.quantile(frame, "y", mechanism, q)
     with pytest.raises(UsageError, match="no margin"):
         estimate.mean(frame, "y", mechanism, ["sex", "region"]).margin(["sex"])
+    with pytest.raises(UsageError, match="only shares have counts"):
+        estimate.mean(frame, "y", mechanism, "sex").counts()
     with pytest.raises(EstimationError, match="no covariance"):
         estimate.quantile(frame, "y", mechanism).covariance  # noqa: B018
     ranked = Mechanism({"sex": M2}, None, [RankedColumn("y", RankBlocks(5), "permute", 50)])

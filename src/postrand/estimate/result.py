@@ -159,9 +159,17 @@ class Estimate:
         return 1.0 + float(1.0 - (mass * mass).sum()) / noise if noise > 0 else float(self.records)
 
     def counts(self) -> Estimate:
-        """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights."""
-        span = None if self.span is None else self.span * self.total
-        return dataclasses.replace(self, value=self.value * self.total, law=_Scaled(self.law, self.total), span=span)
+        """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights.
+
+        Raises
+        ------
+        UsageError
+            If the estimate is not of shares: a mean times the number of records is nothing.
+        """
+        if self.span is None:
+            raise UsageError(sentence("only shares have counts", got=self.method, fix="ask for estimate.total"))
+        law, span = _Scaled(self.law, self.total), self.span * self.total
+        return dataclasses.replace(self, value=self.value * self.total, law=law, span=span)
 
     def margin(self, variables: Sequence[str]) -> Estimate:
         """Return the table of some of the variables, the others summed out, with its own covariance.
