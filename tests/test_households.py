@@ -73,7 +73,7 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     groups = pd.DataFrame({"hh": numbers, "size": frame["size"].to_pylist()}).groupby("hh")["size"].nunique()
     assert (groups == 1).all()  # the members are those of one household still
     assert pr.verify(made.path).ok
-    assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet").ok
+    assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet", release_key=KEY).ok
     limits = " ".join(made.certificate["not_covered"])
     assert "Numbers drawn anew, which tell the records of one household and nothing else: hh." in limits
     assert made.certificate["facts"]["households_are_renumbered"] is True

@@ -338,7 +338,7 @@ BY_REGION += 'privacy = { model = "differential", epsilon = 1.0 }\n'
 ZERO = BOTH.replace("1.0", "0.0", 1)
 WRONG = [
     (ALL_AGES, BOTH, "age, job: the rules forbid every combination"),
-    ('[[rules]]\nregion = "S"\n', BOTH, "region = 'S': records contradict a rule; got 1,"),
+    ('[[rules]]\nregion = "S"\n', BOTH, "rule 2, of region: records contradict a rule; got 1,"),
     ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' by way of 'E'"),
     ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map is in 2 parts"),
     (
@@ -540,6 +540,7 @@ def test_a_key_alone_is_refused(folder):
     with pytest.raises(UsageError, match="give the confidential file too"):
         verify(root, release_key=ReleaseKey.from_seed(2))
     (folder / "key").write_text("ab" * 32)
+    (folder / "key").chmod(0o600)
     call = ["verify", str(root), "--file", str(folder / "people.parquet"), "--key-file", str(folder / "key")]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 7

@@ -73,9 +73,11 @@ class Product:
     floor: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= finite(self.floor) <= 1:
+        floor = finite(self.floor)
+        if not 0 <= floor <= 1:
             what, got = "the floor of a product is no part of an equal share", shown(self.floor, repr)
             raise DesignError(sentence(what, got=got, wanted="0 to 1"))
+        object.__setattr__(self, "floor", floor)
 
     @classmethod
     def over(cls, cells: ArrayLike, floor: float = 0.5) -> Product:

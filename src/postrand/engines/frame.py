@@ -64,7 +64,7 @@ def perturb(
     >>> table = pa.table({"sex": pa.array(["F", "M", "F"]).dictionary_encode(), "pay": [1, 2, 3]})
     >>> mechanism = Mechanism({"sex": randomised_response(2, epsilon=1.0)})
     >>> perturb(table, mechanism, ReleaseKey.from_seed(4)).to_pydict()
-    {'sex': ['F', 'F', 'M'], 'pay': [1, 2, 3]}
+    {'sex': ['F', 'F', 'F'], 'pay': [1, 2, 3]}
     """
     if content is not None and (record_key is None or release_key is None):
         what = "a frame that is a part of several has no record key or release key of its own"

@@ -14,11 +14,12 @@ from postrand.certificate import Certificate, Facts, certify
 from postrand.codebook import Codebook, Variable
 from postrand.engines import LocalEngine
 from postrand.errors import ReleaseError, sentence
+from postrand.households import renumbering
 from postrand.mechanism import Mechanism
 from postrand.numerical.audit import check_against
 from postrand.numerical.released import released, whole_column
 from postrand.randomness import ReleaseKey
-from postrand.release.bundle import Release
+from postrand.release.bundle import Release, records_of
 from postrand.summary import Summary
 from postrand.tie import tie
 
@@ -66,6 +67,9 @@ def redrawn(release: Release, facts: Facts, file: Path, key: ReleaseKey, record_
     mechanism, engine, name = release.mechanism, LocalEngine(), release.data_path.name
     source = _confidential(file, release.codebook)
     content = engine.content(source, mechanism, key, record_key=record_key)
+    house = next((v.name for v in release.codebook.with_role("household")), None)
+    renumbers = facts.households_are_renumbered and house is not None
+    fresh = renumbering(source, house, key, mechanism.digest(), content.tag()) if renumbers and house else None
     with TemporaryDirectory(prefix="postrand-") as folder:
         suffix = release.data_path.suffix or next(release.data_path.iterdir()).suffix
         made = Path(folder) / f"data{suffix}"
@@ -78,9 +82,9 @@ def redrawn(release: Release, facts: Facts, file: Path, key: ReleaseKey, record_
             record_key=record_key,
             shuffle=facts.order_is_shuffled,
             content=content,
+            fresh=fresh,
         )
-        again = dataclasses.replace(release, path=Path(folder), manifest={"data": made.name})
-        if not again.frame().equals(release.frame()):
+        if not records_of(made, release.codebook).equals(release.frame()):
             what = "the key does not draw these records from this file, by this law with this origin"
             fix = "give the file, key and --record-key of the run; if they are the right ones, the release is not"
             raise ReleaseError(sentence(what, where=name, fix=fix))

@@ -83,15 +83,20 @@ class Release:
         DataError
             If the data does not fit the codebook.
         """
-        names = self.codebook.names
         check_digests(self.path, self.manifest)
-        with well_formed():
-            source = formats.read(self.data_path, self.codebook)
-            batches = [
-                pa.RecordBatch.from_arrays([_typed(batch.column(n), self.codebook[n]) for n in names], names=names)
-                for batch in source.batches(columns=names)
-            ]
-            return pa.Table.from_batches(batches).unify_dictionaries()
+        return records_of(self.data_path, self.codebook)
+
+
+def records_of(data: Path, codebook: Codebook) -> pa.Table:
+    """Return the records of released data as :meth:`Release.frame` does, whatever a manifest says of them."""
+    names = codebook.names
+    with well_formed():
+        source = formats.read(data, codebook)
+        batches = [
+            pa.RecordBatch.from_arrays([_typed(batch.column(n), codebook[n]) for n in names], names=names)
+            for batch in source.batches(columns=names)
+        ]
+        return pa.Table.from_batches(batches).unify_dictionaries()
 
 
 @contextmanager

@@ -254,6 +254,8 @@ def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
     codebook = mechanism.require_codebook()
     if released_codebook(codebook, facts) != codebook:
         raise ReleaseError(sentence("a variable is released that its role keeps back", where=CODEBOOK))
+    if facts.households_are_renumbered and not codebook.with_role("household"):
+        raise ReleaseError(sentence("households are said to be renumbered, and none is released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts)
     if place := canonical.first_difference(stated, canonical.plain(certificate.to_dict())):
         raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
