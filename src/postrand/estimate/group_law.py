@@ -195,7 +195,8 @@ class GroupLaw:
     def warnings(self) -> tuple[str, ...]:
         """One sentence each on groups without a finite interval, and on groups that few values decide."""
         unclear = self.unclear
-        return (*too_few(self.records, unclear), *few_values(self.records, ~unclear & (self.equation.degrees < FEW)))
+        few = ~unclear & (self.equation.degrees < FEW) & (self.variance("total") > 0)  # a constant needs no value
+        return (*too_few(self.records, unclear), *few_values(self.records, few))
 
     def variance(self, part: Part) -> Array:
         """Return the diagonal of a part of the covariance, shape (L,); inf for a group of unclear size."""
