@@ -326,7 +326,7 @@ def test_a_group_that_the_perturbation_hides_is_flagged_and_prints():
     few = frame.set_column(frame.column_names.index("y"), "y", pa.array([1.0] + [0.0] * 79))
     assert "A few values decide the estimate" in str(estimate.mean(few, "y", hidden))
     constant = few.set_column(few.column_names.index("y"), "y", pa.array(np.full(few.num_rows, 3.0)))
-    assert estimate.mean(constant, "y", hidden).warnings == ()  # no value decides a constant
+    assert "A few values decide" not in str(estimate.mean(constant, "y", hidden))  # none decides a constant
     assert str(estimate.mean(frame, "y", hidden)).startswith("estimate")
 
 
