@@ -126,7 +126,7 @@ def test_nothing_is_fetched(tmp_path):
     ["FROM persons ORDER BY sex", "FROM persons ORDER BY random()", "FROM persons ORDER BY 1",
      "FROM persons ORDER BY ALL",
      "SELECT *, 'order by id' AS x FROM persons", "SELECT * /* order by id */ FROM persons WHERE true", "FROM adults",
-     "FROM persons ORDER BY age, area", "FROM persons USING SAMPLE 50%", "FROM 'p*.parquet'",
+     "FROM persons ORDER BY age, area", "FROM persons USING SAMPLE 50 ROWS", "FROM 'p*.parquet'",
      "FROM persons a JOIN persons b USING (id)"],
 )  # fmt: skip
 def test_an_order_that_may_change_needs_a_record_key(database, tmp_path, monkeypatch, query):
