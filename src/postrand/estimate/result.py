@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import stats
 
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.axes import Array
@@ -276,12 +275,6 @@ def _plain(array: Array) -> Any:
     held = array.astype(object)
     held[~np.isfinite(array)] = None
     return held.tolist()
-
-
-def wald(value: Array, variance: Array, level: float) -> tuple[Array, Array]:
-    """Return ``value ± z sqrt(variance)``, z the normal quantile of the level."""
-    half = stats.norm.isf((1 - level) / 2) * np.sqrt(np.maximum(variance, 0.0)).reshape(value.shape)
-    return value - half, value + half
 
 
 def format_rows(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
