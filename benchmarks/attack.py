@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
 from postrand.estimate import candidates
-from postrand.matrix import randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.risk.attack import link
 from postrand.risk.cells import table
 from postrand.risk.law import KeyLaw, release

@@ -31,7 +31,7 @@ def seconds(function, runs=3):
 
 
 def dense_law(size):
-    from postrand.bistochastic import round_bistochastic
+    from postrand.designers.bistochastic import round_bistochastic
 
     array = np.random.default_rng(size).random((size, size))
     for _ in range(200):
@@ -41,7 +41,7 @@ def dense_law(size):
 
 
 def truthful_times():
-    from postrand.bistochastic import round_bistochastic, truthful
+    from postrand.designers.bistochastic import round_bistochastic, truthful
 
     rows = []
     for size in (10, 100, 1000):
@@ -84,7 +84,7 @@ def by_cones(prior, beta):
 
 
 def birkhoff_times():
-    from postrand.bistochastic import birkhoff
+    from postrand.designers.bistochastic import birkhoff
 
     rows = []
     birkhoff(dense_law(3))  # compiles
@@ -119,8 +119,8 @@ def by_assignments(law):
 
 def numerical(what):
     """Do one job in this fresh process and print its time and peak memory."""
-    from postrand.numerical import RankBand, RankBlocks, average, permutation_model, permute
-    from postrand.randomness import ReleaseKey
+    from postrand.ranks import RankBand, RankBlocks, average, permutation_model, permute
+    from postrand.support.randomness import ReleaseKey
 
     column = np.random.default_rng(1).normal(size=N)
     key = ReleaseKey.from_seed(1)
@@ -171,8 +171,8 @@ def numerical_times():
 
 
 def table_1():
-    from postrand.bistochastic import blocks, circulant, tridiagonal
-    from postrand.matrix import randomised_response
+    from postrand.designers.bistochastic import blocks, circulant, tridiagonal
+    from postrand.mechanism.matrix import randomised_response
 
     families = {
         "differential privacy, ε = 5, 3, 1": [randomised_response(12, e) for e in (5.0, 3.0, 1.0)],

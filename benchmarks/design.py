@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from postrand.design import DesignWarning, General, MutualInformation, UniformOffDiagonal, design
+from postrand.designers import DesignWarning, General, MutualInformation, UniformOffDiagonal, design
 from postrand.privacy import DifferentialPrivacy
 
 RESULTS = Path(__file__).parent / "results"

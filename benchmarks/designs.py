@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from postrand import formats, infer
+from postrand import formats
 from postrand.codebook import Codebook
-from postrand.design import (
+from postrand.designers import (
     Circulant,
     DesignWarning,
     EstimatorVariance,
@@ -28,8 +28,9 @@ from postrand.design import (
     UniformOffDiagonal,
     design,
 )
-from postrand.design.budget import Share, allocate, curve_of, floors
+from postrand.designers.budget import Share, allocate, curve_of, floors
 from postrand.engines import LocalEngine
+from postrand.plan import infer
 from postrand.privacy import DifferentialPrivacy
 
 KEYS = ("sex", "age", "race", "education", "marital_status", "employment")

@@ -17,8 +17,8 @@ from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.axes import apply
 from postrand.estimate.em import from_tally_ml
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 RESULTS = Path(__file__).parent / "results"
 REPLICATIONS, RECORDS = 2_000, 5_000

@@ -23,8 +23,8 @@ from postrand.estimate import group_law, groups
 from postrand.estimate.axes import Layout, single
 from postrand.estimate.group_data import Records, answered, measure
 from postrand.estimate.quantiles import solve
-from postrand.matrix import randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = np.array([0.4, 0.3, 0.2, 0.1])

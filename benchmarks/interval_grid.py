@@ -18,7 +18,7 @@ from postrand.estimate.axes import Axis, Layout, apply
 from postrand.estimate.em import from_tally_ml
 from postrand.estimate.intervals import binomial_bounds
 from postrand.estimate.tally import Tally
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)

@@ -39,9 +39,9 @@ def job(source_path, out):
     from postrand import formats
     from postrand.codebook import Codebook, Variable
     from postrand.engines import LocalEngine
-    from postrand.matrix import randomised_response
     from postrand.mechanism import Mechanism
-    from postrand.randomness import ReleaseKey
+    from postrand.mechanism.matrix import randomised_response
+    from postrand.support.randomness import ReleaseKey
 
     source = formats.read(source_path)
     first = next(source.batches(batch_size=1))

@@ -16,15 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from postrand import ReleaseKey, estimate, formats, infer, load_plan, read_release, run, verify
-from postrand.blocks import design_blocks
-from postrand.design import General, Product, design
-from postrand.design.joint import joint_gain
+from postrand import ReleaseKey, estimate, formats, load_plan, read_release, run, verify
+from postrand.codebook.rules import feasible_cells
+from postrand.designers import General, Product, design
+from postrand.designers.joint import joint_gain
 from postrand.engines import LocalEngine
 from postrand.objectives import MutualInformation
 from postrand.objectives.information import information, information_bound
+from postrand.plan import infer
 from postrand.privacy import DifferentialPrivacy
-from postrand.rules import feasible_cells
+from postrand.workflow.design_blocks import design_blocks
 
 FILE, RULES = "ny_like_population_953076.parquet", "ny_structural_zeros.csv"
 SIX = ("age", "marital_status", "education", "employment", "work_disability", "veteran")

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from postrand.matrix import TransitionMatrix, randomised_response
-from postrand.sampling import CHUNK, AliasTables, perturb_codes
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.sampling import CHUNK, AliasTables, perturb_codes
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -50,11 +50,11 @@ def work(name, source_folder, out):
 
     from postrand import formats
     from postrand.codebook import Codebook, Variable
+    from postrand.data.frames import TableSource
     from postrand.engines import FolderSink, LocalEngine
-    from postrand.frames import TableSource
-    from postrand.matrix import randomised_response
     from postrand.mechanism import Mechanism
-    from postrand.randomness import ReleaseKey
+    from postrand.mechanism.matrix import randomised_response
+    from postrand.support.randomness import ReleaseKey
 
     source = formats.read(source_folder)
     first = next(source.batches(batch_size=1))

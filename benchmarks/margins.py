@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from postrand.margins import Table, impossible
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.margins import Table, impossible
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 CASES = [
     (2, 1.0, None, (0.9, 0.1), "not perturbed"),

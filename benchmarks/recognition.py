@@ -23,9 +23,9 @@ import clarabel
 import numpy as np
 from scipy.sparse import csc_array, csc_matrix, diags_array, vstack
 
-from postrand.design import least_loss
-from postrand.design.l2_curvature import MoveLoss
-from postrand.design.l2_programme import Cells, Moves, diagonal_rows, recognition_rows, stack
+from postrand.designers import least_loss
+from postrand.designers.recognition.curvature import MoveLoss
+from postrand.designers.recognition.programme import Cells, Moves, diagonal_rows, recognition_rows, stack
 from postrand.objectives import L2Loss
 from postrand.privacy import SpontaneousRecognition
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import EstimationError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 RESULTS = Path(__file__).parent / "results"
 G = ("g0", "g1", "g2", "g3")

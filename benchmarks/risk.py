@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.risk import latent_class, loglinear, modelchoice, tau
 from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table

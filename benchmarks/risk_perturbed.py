@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.risk import loglinear, perturbed, tau
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.law import KeyLaw, release

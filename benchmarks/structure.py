@@ -13,14 +13,16 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import Delaunay
 
-from postrand import ReleaseKey, coding, formats, infer, load_plan, run
-from postrand.blocks import design_blocks
-from postrand.design import Exponential, Metric, design
-from postrand.design.joint import joint_gain
+from postrand import ReleaseKey, formats, load_plan, run
+from postrand.codebook import coding
+from postrand.codebook.rules import forbidden
+from postrand.designers import Exponential, Metric, design
+from postrand.designers.joint import joint_gain
 from postrand.engines import LocalEngine
 from postrand.objectives import ExpectedDistance, WholeRecord
+from postrand.plan import infer
 from postrand.privacy import DifferentialPrivacy, MetricPrivacy
-from postrand.rules import forbidden
+from postrand.workflow.design_blocks import design_blocks
 
 FILE, SAMPLE, RULES = "ny_like_population_953076.parquet", "ny_pums_2000_sample.csv", "ny_structural_zeros.csv"
 FEW = ("age", "sex", "race")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from postrand.randomness import ReleaseKey, content_keys
+from postrand.support.randomness import ReleaseKey, content_keys
 
 WORD = 1 << 64
 

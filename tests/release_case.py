@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand import coding, formats, release
-from postrand.certificate import Claim, Facts, claims_from_dict, recertify
-from postrand.codebook import Codebook, Variable
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand import formats, release
+from postrand.certification.certificate import Claim, Facts, claims_from_dict, recertify
+from postrand.codebook import Codebook, Variable, coding
+from postrand.engines.summary import summarise
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.metadata import Description
 from postrand.privacy import DifferentialPrivacy
-from postrand.release import canonical
+from postrand.release import canonical_json as canonical
 from postrand.release.bundle import derive
-from postrand.summary import summarise
 
 RECORDS = 400
 FILES = {"data.parquet", "codebook.json", "mechanism.json", "certificate.json", "report.html", "manifest.json"}

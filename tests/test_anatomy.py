@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from postrand.anatomy import CLASS_COLUMN, anatomise, classes_by_proximity, describe_tables
-from postrand.bistochastic import blocks
+from postrand.columns.anatomy import CLASS_COLUMN, anatomise, classes_by_proximity, describe_tables
+from postrand.columns.linkage import link_rates
+from postrand.designers.bistochastic import blocks
 from postrand.errors import DataError, UsageError
-from postrand.linkage import link_rates
-from postrand.randomness import ReleaseKey
+from postrand.support.randomness import ReleaseKey
 
 ALPHA = 1e-6
 KEY = ReleaseKey.from_seed(5)

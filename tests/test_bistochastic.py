@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2
 
-from postrand.bistochastic import (
+from postrand.designers.bistochastic import (
     allocate,
     birkhoff,
     blocks,
@@ -26,7 +26,7 @@ from postrand.bistochastic import (
     truthful,
 )
 from postrand.errors import DesignError, PrivacyError, SpecificationError
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import Bistochastic
 
 ALPHA = 1e-6

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array, hstack, kron, vstack
 
-from postrand.bistochastic import allocate, blocks, truthful
+from postrand.designers.bistochastic import allocate, blocks, truthful
 from postrand.errors import DesignError, PrivacyError
 from postrand.privacy import Bistochastic
 

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 
-from postrand.bistochastic import blocks, circulant, tridiagonal
-from postrand.matrix import randomised_response
+from postrand.designers.bistochastic import blocks, circulant, tridiagonal
+from postrand.mechanism.matrix import randomised_response
 from tests.conftest import ROOT
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.design import Parameterised, design
+from postrand.designers import Parameterised, design
 from postrand.errors import DesignError, PostrandError, PrivacyError
-from postrand.matrix import randomised_response
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import ExpectedChanges, MutualInformation
-from postrand.options import from_dict
 from postrand.privacy import Bistochastic, DifferentialPrivacy
+from postrand.support.options import from_dict
 
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
 

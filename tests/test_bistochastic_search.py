@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.special import xlogy
 
-from postrand.bistochastic.bounds import information_upper, squares_upper, variance_lower
-from postrand.bistochastic.columns import _Price, information_upper_by_columns
-from postrand.bistochastic.search import inside
-from postrand.design import design
-from postrand.design.bistochastic import BistochasticMatrix, _slope
+from postrand.designers import design
+from postrand.designers.bistochastic.bounds import information_upper, squares_upper, variance_lower
+from postrand.designers.bistochastic.columns import _Price, information_upper_by_columns
+from postrand.designers.bistochastic.matrix import BistochasticMatrix, _slope
+from postrand.designers.bistochastic.search import inside
 from postrand.errors import DesignError
-from postrand.matrix import randomised_response
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import CustomObjective, EstimatorVariance, ExpectedChanges, MutualInformation
 from postrand.privacy import Bistochastic, DifferentialPrivacy
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from postrand import load_plan
-from postrand.blocks import design_blocks
-from postrand.design import DesignWarning, General, UniformOffDiagonal
-from postrand.design.budget import Share, allocate, curve_of, floors, information_curve
+from postrand.designers import DesignWarning, General, UniformOffDiagonal
+from postrand.designers.budget import Share, allocate, curve_of, floors, information_curve
 from postrand.errors import DesignError
-from postrand.matrix import randomised_response
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, ExpectedChanges
+from postrand.workflow.design_blocks import design_blocks
 
 
 def concave(scale):

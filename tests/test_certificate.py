@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from postrand.certificate import Certificate, Claim, Facts, certify, claims_from_dict
+from postrand.certification.certificate import Certificate, Claim, Facts, certify, claims_from_dict
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PrivacyError, SpecificationError
-from postrand.exact import exp_lower
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import Bistochastic, DifferentialPrivacy
+from postrand.support.exact import exp_lower
 
 DP = DifferentialPrivacy
 

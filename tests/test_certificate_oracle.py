@@ -11,11 +11,11 @@ import mpmath
 import pytest
 
 from postrand import formats
-from postrand.certificate import certify
+from postrand.certification.certificate import certify
 from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
-from postrand.run import claims_of, design_blocks, mechanism_of
+from postrand.workflow.pipeline import claims_of, design_blocks, mechanism_of
 
 UNIT = 2**53
 PLANS = 60
@@ -199,7 +199,7 @@ def check_claim(claim, laws, domain, records):
     return options["model"] + " within" * claim.get("within", False)
 
 
-@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+@pytest.mark.filterwarnings("ignore::postrand.designers.DesignWarning")
 def test_no_certificate_claims_more_than_its_integers_give(tmp_path):
     """Every claim, the account and the rules of 60 random plans; ε is not only a bound, but what is attained."""
     rng, certified, seen = random.Random(20), 0, Counter[str]()

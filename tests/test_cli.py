@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import formats
-from postrand.cli import main
-from postrand.matrix import randomised_response
+from postrand.cli.commands import main
+from postrand.mechanism.matrix import randomised_response
 from tests.release_case import edit, rebuild
 
 
@@ -340,7 +340,7 @@ def test_labels_of_a_release_cannot_steer_the_terminal(tmp_path):
 
 @pytest.mark.filterwarnings("always::UserWarning")
 def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch):
-    from postrand.run import design_blocks
+    from postrand.workflow.pipeline import design_blocks
 
     def warned(plan, kept=design_blocks):
         warnings.warn("this matrix cannot be inverted", UserWarning, stacklevel=1)

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import estimate, formats, risk
-from postrand.cli import main
+from postrand.cli.commands import main
 from postrand.errors import UsageError
-from postrand.files import anatomise_file, average_columns, permute_columns
-from postrand.numerical import RankBand
+from postrand.ranks import RankBand
 from postrand.release import read
-from postrand.stopping import Stopped, stoppable
+from postrand.support.signals import Stopped, stoppable
+from postrand.workflow.whole_columns import anatomise_file, average_columns, permute_columns
 
 
 def call(*arguments):
@@ -244,7 +244,7 @@ def heard():
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
 def test_a_signal_in_the_middle_leaves_nothing(long_work, tmp_path, number):
-    script = "from postrand.cli import main; main()"
+    script = "from postrand.cli.commands import main; main()"
     plan = ["protect", "--plan", long_work / "plan.toml", "--out", tmp_path / "out", "--dossier", tmp_path / "inside"]
     command = [sys.executable, "-c", script, *map(str, plan)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -307,7 +307,7 @@ def test_an_exit_that_comes_wrapped_is_an_exit():
 
 @pytest.mark.usefixtures("heard")
 def test_a_swallowed_signal_can_be_sent_again(monkeypatch):
-    monkeypatch.setattr("postrand.stopping._PATIENCE", 0.0)
+    monkeypatch.setattr("postrand.support.signals._PATIENCE", 0.0)
 
     def swallowing():
         with contextlib.suppress(SystemExit):
@@ -321,7 +321,7 @@ def test_a_swallowed_signal_can_be_sent_again(monkeypatch):
 
 
 def test_a_full_disk_behind_standard_output_is_one_sentence(work):
-    script = "from postrand.cli import main; main()"
+    script = "from postrand.cli.commands import main; main()"
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-c", script, "assess", str(work / "survey.parquet"), "--keys", "sex"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -332,7 +332,7 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(work):
 
 
 def test_ctrl_c_ends_the_workbench_as_it_is_meant_to():
-    command = [sys.executable, "-c", "from postrand.cli import main; main()", "app", "--no-browser"]
+    command = [sys.executable, "-c", "from postrand.cli.commands import main; main()", "app", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout.readline().startswith("Workbench: http://127.0.0.1:")
         time.sleep(2)  # the address is said before the server takes signals over

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.codebook import Variable
-from postrand.coding import arrow_type, category_values, code_dtype, decode, encode
+from postrand.codebook.coding import arrow_type, category_values, code_dtype, decode, encode
 from postrand.errors import DataError, SpecificationError
 
 TEXTS = ("a", "A", "a ", "", "é", "e\u0301", "\n", '"', "007", "NaN", "None", "null")

@@ -16,15 +16,16 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import formats
-from postrand.cli import main
+from postrand.cli.commands import main
+from postrand.columns.audit import check_against
 from postrand.errors import DataError, ReleaseError, UsageError
-from postrand.files import anatomise_file, average_columns, column_distances, permute_columns
-from postrand.numerical import RankBand, RankBlocks, average, permutation_model
-from postrand.numerical.audit import check_against
-from postrand.numerical.column import RankedColumn
-from postrand.randomness import ReleaseKey
-from postrand.release import canonical, rebuild_report, verify
-from postrand.release.columns import page, released, write_table
+from postrand.ranks import RankBand, RankBlocks, average, permutation_model
+from postrand.ranks.column import RankedColumn
+from postrand.release import canonical_json as canonical
+from postrand.release import rebuild_report, verify
+from postrand.release.whole_columns import page, released, write_table
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.whole_columns import anatomise_file, average_columns, column_distances, permute_columns
 from tests.browser import browsing, opened, violations
 from tests.release_case import edit, rehash
 from tests.test_report import Page
@@ -191,7 +192,7 @@ def test_what_the_law_makes_is_never_refused_ties_included(seed):
 
 
 def pr_permuted(x, law, seed):
-    from postrand.numerical import permute
+    from postrand.ranks import permute
 
     return permute(x, law, ReleaseKey.from_seed(seed))
 

@@ -14,9 +14,9 @@ import postrand as pr
 from postrand.engines import LocalEngine
 from postrand.engines.content import Content
 from postrand.errors import DataError, PrivacyError, UsageError
-from postrand.ledger import Entry, Ledger
-from postrand.numerical import RankBand, RankBlocks
-from postrand.numerical.release import number_bits, permutation
+from postrand.ranks import RankBand, RankBlocks
+from postrand.ranks.apply import number_bits, permutation
+from postrand.release.ledger import Entry, Ledger
 from tests.stats import rejects
 from tests.test_cli import call
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, every_engine, mechanism, perturbed, survey
@@ -167,7 +167,7 @@ def test_ranked_columns_of_a_frame_are_released_by_their_law():
     book = pr.Codebook(
         (pr.Variable("sex", role="key", categories=("F", "M")), pr.Variable("pay", role="other", type="double"))
     )
-    from postrand.numerical.column import RankedColumn
+    from postrand.ranks.column import RankedColumn
 
     pay = np.arange(40.0)
     law = pr.Mechanism(

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from postrand.demo import KEYS, compare, run_demo, survey
 from postrand.errors import UsageError
 from postrand.release import read_release
 from postrand.risk import assess
+from postrand.workflow.demo import KEYS, compare, run_demo, survey
 
 
 @pytest.fixture(scope="module")

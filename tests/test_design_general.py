@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrand.design import Circulant, DesignWarning, General, UniformOffDiagonal, design
-from postrand.design.general import to_categories
-from postrand.design.pricing import Gain, price_all, price_exactly
-from postrand.design.staircase import best_staircase
+from postrand.designers import Circulant, DesignWarning, General, UniformOffDiagonal, design
+from postrand.designers.differential.general import to_categories
+from postrand.designers.differential.pricing import Gain, price_all, price_exactly
+from postrand.designers.differential.staircase import best_staircase
 from postrand.errors import DesignError
 from postrand.objectives import CustomObjective, EstimatorVariance, ExpectedChanges, MutualInformation
 from postrand.objectives.information import information_bound

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from postrand.design import (
+from postrand.designers import (
     STRUCTURES,
     BistochasticMatrix,
     Circulant,
@@ -22,7 +22,7 @@ from postrand.design import (
     UniformOffDiagonal,
     design,
 )
-from postrand.design.problem import OPTIMAL_GAP, Solution
+from postrand.designers.problem import OPTIMAL_GAP, Solution
 from postrand.errors import PostrandError
 from postrand.objectives import EstimatorVariance, ExpectedChanges, L2Loss, MutualInformation
 from postrand.objectives.distance import ExpectedDistance
@@ -56,7 +56,7 @@ def problems():
         yield COUNTS.ravel() / COUNTS.sum(), model, L2Loss(), LeastLoss(**options)
 
 
-@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+@pytest.mark.filterwarnings("ignore::postrand.designers.DesignWarning")
 def test_optimal_is_only_said_with_a_bound_that_is_attained():
     seen, optimal = set(), set()
     for p, privacy, objective, structure in problems():

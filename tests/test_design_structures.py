@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import options
-from postrand.design import (
+from postrand.designers import (
     OBJECTIVES,
     STRUCTURES,
     Circulant,
@@ -27,11 +26,12 @@ from postrand.design import (
     design,
     round_inside,
 )
-from postrand.design.curve import Comparison, Point
+from postrand.designers.curve import Comparison, Point
 from postrand.errors import DesignError
-from postrand.matrix import randomised_response
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy
+from postrand.support import options
 from tests import oracles
 
 OBJECTIVE_VALUES = [

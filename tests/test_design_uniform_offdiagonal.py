@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.design import DesignWarning, FeasibleSet, Prior, UniformOffDiagonal, design
-from postrand.design.sign_patterns import best_pattern
+from postrand.designers import DesignWarning, FeasibleSet, Prior, UniformOffDiagonal, design
+from postrand.designers.differential.sign_patterns import best_pattern
 from postrand.errors import DesignError, PrivacyError
-from postrand.matrix import UNIT, TransitionMatrix
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from postrand.objectives import CustomObjective, EstimatorVariance, ExpectedChanges
 from postrand.objectives.information import information_bound
 from postrand.privacy import DifferentialPrivacy

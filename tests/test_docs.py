@@ -5,8 +5,8 @@ import io
 import re
 from typing import Any
 
-from postrand.design import OBJECTIVES, STRUCTURES
-from postrand.design.budget import Share
+from postrand.designers import OBJECTIVES, STRUCTURES
+from postrand.designers.budget import Share
 from postrand.privacy import MODELS
 from tests.conftest import ROOT
 
@@ -25,7 +25,7 @@ def test_the_readme_example_prints_what_it_says():
 
 
 def test_every_command_of_the_readme_exists():
-    from postrand.cli import main
+    from postrand.cli.commands import main
 
     commands = set(re.findall(r"^postrand ([a-z]+) .* #", README, re.MULTILINE))
     assert commands

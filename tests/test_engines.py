@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 from postrand import formats
-from postrand.classes import join
 from postrand.codebook import Codebook, Variable
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.errors import DataError, SpecificationError, UsageError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.randomness import ReleaseKey, StreamKeys, derive, words
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix_classes import join
+from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
 from tests.content_reference import tag_of
 from tests.sampling_reference import draw_one
 

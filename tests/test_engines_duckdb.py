@@ -57,7 +57,7 @@ def test_counts_are_the_same_from_wherever_the_records_come(database, tmp_path, 
 
 
 def test_counts_beyond_the_dense_limit_are_sparse(monkeypatch):
-    monkeypatch.setattr("postrand.table.DENSE_CELLS", 20)
+    monkeypatch.setattr("postrand.data.table.DENSE_CELLS", 20)
     names = ["age", "area", "ill"]
     one, two = (engine.count(Memory(survey()), BOOK, names) for engine in (LocalEngine(), DuckDBEngine()))
     assert one.cells is not None

@@ -14,7 +14,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.journal import BATCHES_PER_FILE
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, ReleaseError, UsageError
-from postrand.randomness import ReleaseKey
+from postrand.support.randomness import ReleaseKey
 from tests.test_engines import BOOK, KEY, RELEASED, ROWS, Collector, Memory, mechanism, perturbed, survey
 
 CUTS = (0, 200, 201, ROWS)

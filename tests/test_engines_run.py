@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import release
-from postrand.cli import main
+from postrand.cli.commands import main
 from postrand.engines import LocalEngine, engine
 from postrand.errors import ReleaseError, UsageError
-from postrand.release import canonical
+from postrand.release import canonical_json as canonical
 from tests.test_engines import BOOK, ROWS, Memory, survey
 
 KEY = bytes(range(32))

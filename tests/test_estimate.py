@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, EstimationError, PostrandError, SpecificationError, UsageError
-from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 
 SEX = Variable("sex", role="key", categories=("F", "M"))
 AGE = Variable("age", role="key", categories=("young", "middle", "old"))

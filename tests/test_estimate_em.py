@@ -9,7 +9,7 @@ from scipy import optimize
 from postrand import estimate
 from postrand.errors import EstimationError, UsageError
 from postrand.estimate import em
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 
 def random_matrix(rng, size):

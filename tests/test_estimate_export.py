@@ -14,8 +14,9 @@ from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError
 from postrand.estimate.export import r_files
-from postrand.matrix import TransitionMatrix, randomised_response
-from postrand.mechanism import Block, Mechanism, weights_form
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.mechanism import weights_form
 from postrand.report.html import _r as r_code
 from postrand.report.html import _r_large
 

@@ -12,8 +12,8 @@ import pytest
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 
 class Case(NamedTuple):

@@ -15,10 +15,10 @@ from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, EstimationError, PostrandError, UsageError
 from postrand.estimate.inversion import degrees_of_freedom, fieller, limits
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.numerical import RankBlocks
-from postrand.numerical.column import RankedColumn
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.ranks import RankBlocks
+from postrand.ranks.column import RankedColumn
 from tests.stats import ALPHA
 
 SEX = Variable("sex", role="key", categories=("F", "M"))

@@ -14,8 +14,8 @@ from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import EstimationError, SpecificationError, UsageError
 from postrand.estimate import functionals
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 SEX = Variable("sex", role="key", categories=("F", "M"))
 AGE = Variable("age", role="key", categories=("young", "middle", "old"))

@@ -14,8 +14,8 @@ from postrand.estimate.axes import Axis, Layout, apply
 from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate
 from postrand.estimate.tally import Tally
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 SHARES = (0.005, 0.01, 0.0153, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 LAWS = [TransitionMatrix.identity(3), *(randomised_response(s, e) for s in (3, 10) for e in (0.5, 1, 2, 3, 5, 6, 8))]

@@ -8,11 +8,11 @@ import pytest
 
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
-from postrand.design import least_loss
+from postrand.designers import least_loss
 from postrand.errors import UsageError
 from postrand.estimate.recognition import candidates
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import SpontaneousRecognition
 from postrand.risk import target_posterior
 

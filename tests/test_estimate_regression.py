@@ -10,11 +10,11 @@ from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate.families import Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import State as LatentState
 from postrand.estimate.latent import efficient, expectation, naive, solve
-from postrand.estimate.regression import regression
 from postrand.estimate.regression_data import problem_of, read
 from postrand.estimate.regression_simex import mcsimex
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.estimate.regressions import regression
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 sm = pytest.importorskip("statsmodels.api")
 

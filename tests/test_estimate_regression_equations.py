@@ -15,15 +15,15 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import regression_moments
 from postrand.estimate.families import Poisson
-from postrand.estimate.regression import regression
 from postrand.estimate.regression_data import read
 from postrand.estimate.regression_design import Full
 from postrand.estimate.regression_equations import search, solve_equations
 from postrand.estimate.regression_grid import Grid
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_moments import Factor, Records
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.estimate.regressions import regression
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from tests.stats import ALPHA
 
 sm = pytest.importorskip("statsmodels.api")

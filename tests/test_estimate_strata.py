@@ -9,9 +9,9 @@ import pytest
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import EstimationError
-from postrand.estimate.regression import regression
-from postrand.matrix import TransitionMatrix
+from postrand.estimate.regressions import regression
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 
 SIZES = {"sex": 2, "age": 3, "region": 3}
 BOOK = Codebook(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.exact import exp_lower, exp_upper, format_upper, log_upper, within
+from postrand.support.exact import exp_lower, exp_upper, format_upper, log_upper, within
 
 epsilons = st.floats(1e-12, 36.0)
 ratios = st.fractions(Fraction(1), Fraction(2**53))

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from postrand.blocks import design_blocks
-from postrand.cli import main
+from postrand.cli.commands import main
 from postrand.codebook import Codebook, Variable
-from postrand.matrix import TransitionMatrix
+from postrand.engines.summary import Summary
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.plan import load_plan
 from postrand.report.values import expected_shares, values
-from postrand.summary import Summary
+from postrand.workflow.design_blocks import design_blocks
 
 A = Variable("a", role="key", categories=("p", "q"))
 B = Variable("b", role="key", categories=("x", "y", "z"))

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import formats
-from postrand.cli import main
+from postrand.cli.commands import main
 from postrand.errors import DataError, ReleaseError, UsageError
-from postrand.files import anatomise_file, average_columns, permute_columns
 from postrand.formats.csv import FormulaWarning, formula_columns, formula_warning
-from postrand.numerical import RankBand, RankBlocks, permutation_model
-from postrand.randomness import ReleaseKey
+from postrand.ranks import RankBand, RankBlocks, permutation_model
 from postrand.release import verify
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.whole_columns import anatomise_file, average_columns, permute_columns
 from tests.release_case import edit, rehash
 
 KEY = ReleaseKey.from_seed(9)

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import postrand as pr
 from postrand.app import documents, release_views, studies
 from postrand.app.bench import act, open_bench
-from postrand.cli import main
+from postrand.cli.commands import main
 from postrand.codebook import Codebook, Variable
+from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError
-from postrand.frames import TableSource
-from postrand.matrix import randomised_response
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.clear import ClearWarning
 from postrand.risk.findings import find

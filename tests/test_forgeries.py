@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
-from postrand.certificate import Facts
+from postrand.certification.certificate import Facts
 from postrand.errors import ReleaseError, SpecificationError, UncheckedError
-from postrand.matrix import UNIT, TransitionMatrix
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from tests.release_case import BOOK, CLAIMS, LAW, RECORDS, edit, make, rehash, released_table, writer_of
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")

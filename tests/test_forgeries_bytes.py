@@ -17,14 +17,14 @@ import pytest
 
 from postrand import formats, release
 from postrand.codebook import Codebook, Variable
+from postrand.data.frames import TableSource
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.errors import DataError, ReleaseError, SpecificationError, UncheckedError
-from postrand.frames import TableSource
-from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.randomness import ReleaseKey
-from postrand.release import canonical
+from postrand.mechanism.matrix import randomised_response
+from postrand.release import canonical_json as canonical
+from postrand.support.randomness import ReleaseKey
 from tests.release_case import BOOK, LAW, edit, make, rebuild, rehash, released_table, without_missing, writer_of
 
 SUFFIXES = (".parquet", ".csv", ".arrow", ".feather", ".sav", ".zsav", ".dta", ".xpt")

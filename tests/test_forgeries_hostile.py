@@ -16,9 +16,10 @@ import pytest
 import postrand as pr
 from postrand import estimate, release
 from postrand.errors import PostrandError, SpecificationError
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism import MAX_ENTRIES, Mechanism
-from postrand.release import canonical
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.mechanism import MAX_ENTRIES
+from postrand.release import canonical_json as canonical
 from tests.release_case import LAW, edit, make, rehash, released_table, without_missing
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
@@ -135,7 +136,7 @@ def test_many_laws_that_are_large_together_are_refused() -> None:
 
 
 def test_what_cannot_be_read_again_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("postrand.mechanism.MAX_ENTRIES", 12)
+    monkeypatch.setattr("postrand.mechanism.mechanism.MAX_ENTRIES", 12)
     pair = {"a": randomised_response(2, 1.0), "b": randomised_response(3, 1.0)}
     assert Mechanism({"b": pair["b"]}).variables == ("b",)
     with pytest.raises(SpecificationError, match=r"too many entries; got 13; wanted <= 12"):

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from postrand import release
-from postrand.codebook import MISSING_POLICIES, ROLES, Codebook, Variable
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.codebook import MISSING_POLICIES, ROLES
 from postrand.errors import ReleaseError, SpecificationError
-from postrand.mechanism import PROVENANCES, Block, Mechanism
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.mechanism import PROVENANCES
 from postrand.metadata import Description
-from postrand.release import canonical
-from postrand.release.audit import Verdict
+from postrand.release import canonical_json as canonical
 from postrand.release.bundle import file_digest
+from postrand.release.checks import Verdict
 from tests.release_case import BOOK, LAW, make, rebuild, rehash
 
 NAMES = ("codebook.json", "mechanism.json", "certificate.json", "description.json", "manifest.json")

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyreadstat
 import pytest
 
-from postrand import formats, infer, release, start
+from postrand import formats, release
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError
-from postrand.plan import load_plan
+from postrand.plan import infer, load_plan
 from postrand.risk.clear import ClearWarning
-from postrand.run import run
+from postrand.workflow import draft as start
+from postrand.workflow.pipeline import run
 
 LABELS: dict[str, Any] = {
     "sex": {1: "man", 2: "woman", 9: "no answer"},

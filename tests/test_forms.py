@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.bistochastic import round_bistochastic
-from postrand.classes import classes_of, moves, parts
-from postrand.entropy import beta_lower, entropy_rate_lower
+from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
-from postrand.forms import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism import Block, Mechanism, weights_form
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.matrix_classes import classes_of, moves, parts
+from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
+from postrand.mechanism.mechanism import weights_form
+from postrand.mechanism.sampling import AliasTables, StayOrMove, draw, sampler
 from postrand.objectives import MutualInformation
 from postrand.objectives.information import information
 from postrand.privacy import DifferentialPrivacy
-from postrand.sampling import AliasTables, StayOrMove, draw, sampler
+from postrand.support.entropy import beta_lower, entropy_rate_lower
 
 
 def constant(size, seed, zeros=0):

@@ -6,14 +6,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from postrand import formats, frames
+from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.data import frames
 from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
 from postrand.errors import DataError, SpecificationError, UsageError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.randomness import ReleaseKey
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.support.randomness import ReleaseKey
 
 KEY = ReleaseKey.from_seed(20)
 RNG = np.random.default_rng(3)

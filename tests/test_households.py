@@ -8,13 +8,13 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 import postrand as pr
-from postrand import households
 from postrand.codebook import Codebook, Variable
+from postrand.data import households
+from postrand.data.frames import TableSource
+from postrand.data.households import Renumbering, first_turn, fresh_numbers, identities, renumbered_book, renumbering
 from postrand.errors import DataError
-from postrand.frames import TableSource
-from postrand.households import Renumbering, first_turn, fresh_numbers, identities, renumbered_book, renumbering
-from postrand.randomness import ReleaseKey
-from postrand.start import initialise
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.draft import initialise
 
 KEY = ReleaseKey.from_seed(6)
 TYPES = {

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import formats, infer
+from postrand import formats
 from postrand.codebook import Codebook
-from postrand.coding import encode
+from postrand.codebook.coding import encode
 from postrand.errors import SpecificationError
+from postrand.plan import infer
 
 
 def draft_of(tmp_path, table, suffix=".arrow", cut=3, **options):

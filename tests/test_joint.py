@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from postrand.design.joint import joint_gain
-from postrand.matrix import randomised_response
+from postrand.designers.joint import joint_gain
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import MutualInformation
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from postrand.design import LeastLoss, Prior, by_stratum, design, least_loss
-from postrand.design.l2_curvature import MoveLoss
-from postrand.design.l2_linear import cheapest
-from postrand.design.l2_programme import Cells, Moves, diagonal_rows, recognition_rows
+from postrand.designers import LeastLoss, Prior, by_stratum, design, least_loss
+from postrand.designers.recognition.curvature import MoveLoss
+from postrand.designers.recognition.linear import cheapest
+from postrand.designers.recognition.programme import Cells, Moves, diagonal_rows, recognition_rows
 from postrand.errors import DesignError, PrivacyError
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import L2Loss, MutualInformation
 from postrand.privacy import DifferentialPrivacy, KeyTypes, SpontaneousRecognition, Together
 

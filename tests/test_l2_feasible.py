@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from postrand.design import LeastLoss, Prior, design, least_loss
-from postrand.design.l2_linear import Infeasible
-from postrand.design.l2_problem import Problem
-from postrand.design.l2_refusal import multipliers, proven, refusal
+from postrand.designers import LeastLoss, Prior, design, least_loss
+from postrand.designers.recognition.linear import Infeasible
+from postrand.designers.recognition.problem import Problem
+from postrand.designers.recognition.refusal import multipliers, proven, refusal
 from postrand.errors import DesignError
-from postrand.matrix import UNIT, TransitionMatrix
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from postrand.objectives import L2Loss
 from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition, Together
 

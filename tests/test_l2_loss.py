@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.errors import DesignError
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.sampling import AliasTables, draw
 from postrand.objectives import KullbackLeiblerLoss, L2Loss
-from postrand.randomness import words
-from postrand.sampling import AliasTables, draw
+from postrand.support.randomness import words
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from postrand import ReleaseKey, estimate, load_plan, read_release, run, verify
-from postrand.design import Circulant, DesignWarning, General, Symmetric, UniformOffDiagonal, design
-from postrand.design.fewer_symbols import downhill, merged, two_symbols
-from postrand.design.least_variance import Grouped, relaxed
-from postrand.design.variance_pricing import Multipliers, price_all, price_one
+from postrand.designers import Circulant, DesignWarning, General, Symmetric, UniformOffDiagonal, design
+from postrand.designers.differential.fewer_symbols import downhill, merged, two_symbols
+from postrand.designers.differential.least_variance import Grouped, relaxed
+from postrand.designers.differential.variance_pricing import Multipliers, price_all, price_one
 from postrand.errors import EstimationError
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation
 from postrand.privacy import DifferentialPrivacy
 
-pytestmark = pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::postrand.designers.DesignWarning")
 
 
 def two_symbol_variance(query, p, epsilon):

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy.levels import renyi, zcdp
 
 

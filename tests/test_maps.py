@@ -11,11 +11,11 @@ import pytest
 
 from postrand import Claim, ReleaseKey, certify, load_plan, run, verify
 from postrand.codebook import Codebook, Variable
-from postrand.design import Exponential, design
-from postrand.distances import edges_from, points_from, ranks, shortest_paths
+from postrand.codebook.category_distances import edges_from, points_from, ranks, shortest_paths
+from postrand.designers import Exponential, design
 from postrand.errors import PrivacyError, SpecificationError
-from postrand.matrix import UNIT, TransitionMatrix
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from postrand.objectives import ExpectedDistance
 from postrand.privacy import MetricPrivacy
 from postrand.report import maps, svg

@@ -11,8 +11,10 @@ from scipy.optimize import minimize
 
 from postrand import release
 from postrand.codebook import Codebook, Variable
+from postrand.engines.summary import _tested, check_margins, summarise
 from postrand.errors import DataError
-from postrand.margins import (
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.margins import (
     LEVEL,
     Table,
     _Axis,
@@ -24,10 +26,8 @@ from postrand.margins import (
     impossible,
     tables_of,
 )
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism import Block, Mechanism
-from postrand.release import canonical
-from postrand.summary import _tested, check_margins, summarise
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.release import canonical_json as canonical
 from tests.release_case import LAW, RECORDS, edit, make, rebuild, released_table, without_missing, writer_of
 
 # Every category with at least 21 %, from every true one.

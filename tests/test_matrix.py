@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from postrand.errors import EstimationError, PrivacyError, SpecificationError
-from postrand.exact import within
-from postrand.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
+from postrand.support.exact import within
 
 
 @st.composite

@@ -8,8 +8,8 @@ import pytest
 
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 BOOK = Codebook(
     (

@@ -8,13 +8,14 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pytest
 
-from postrand import formats, infer, metadata, release
-from postrand.certificate import Facts, certify
+from postrand import formats, metadata, release
+from postrand.certification.certificate import Facts, certify
+from postrand.engines.summary import summarise
 from postrand.errors import SpecificationError
 from postrand.metadata import Description, ddi, read_ddi
-from postrand.plan import plan_from_dict
+from postrand.plan import infer
+from postrand.plan.plan import plan_from_dict
 from postrand.release.bundle import file_digest, released_codebook
-from postrand.summary import summarise
 from tests.release_case import BOOK, CLAIMS, LAW, RECORDS, make
 
 TOLD = Description(

@@ -10,16 +10,23 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from postrand.codebook import Variable
-from postrand.design import DesignWarning, design
-from postrand.design.metric import Exponential, Geometric, Metric
-from postrand.distances import coordinates, edge_problems, edges_from, from_matrix, ranks, shortest_paths
+from postrand.codebook.category_distances import (
+    coordinates,
+    edge_problems,
+    edges_from,
+    from_matrix,
+    ranks,
+    shortest_paths,
+)
+from postrand.designers import DesignWarning, design
+from postrand.designers.metric.metric import Exponential, Geometric, Metric
 from postrand.errors import DesignError, PostrandError, PrivacyError, SpecificationError
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.objectives import ExpectedChanges
 from postrand.objectives.distance import ExpectedDistance
 from postrand.privacy import DifferentialPrivacy, MetricPrivacy
 
-may_be_singular = pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+may_be_singular = pytest.mark.filterwarnings("ignore::postrand.designers.DesignWarning")
 RING = ((0, 1, 1.0), (1, 2, 0.5), (2, 3, 1.5), (0, 3, 2.0), (3, 4, 1.0))
 REGION = Variable("region", role="key", categories=("N", "E", "S"))
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from postrand.errors import DataError, UsageError
-from postrand.numerical import RankBand, RankBlocks, average, permutation_model, permute, reverse_map
-from postrand.numerical.laws import beta_lower
-from postrand.randomness import ReleaseKey
+from postrand.ranks import RankBand, RankBlocks, average, permutation_model, permute, reverse_map
+from postrand.ranks.laws import beta_lower
+from postrand.support.randomness import ReleaseKey
 
 ALPHA = 1e-6
 KEY = ReleaseKey.from_seed(11)

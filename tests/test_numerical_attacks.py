@@ -11,10 +11,9 @@ from scipy.optimize import linprog
 
 import postrand as pr
 from postrand.errors import DataError, SpecificationError, UsageError
-from postrand.files import average_columns, permute_columns
-from postrand.numerical import RankBand, RankBlocks, average, permutation_model, permute
-from postrand.numerical.column import RankedColumn, RankWarning
-from postrand.numerical.values import (
+from postrand.ranks import RankBand, RankBlocks, average, permutation_model, permute
+from postrand.ranks.column import RankedColumn, RankWarning
+from postrand.ranks.values import (
     NOTHING_LEFT,
     ValueLevel,
     order_keys,
@@ -23,7 +22,8 @@ from postrand.numerical.values import (
     value_level,
     value_problem,
 )
-from postrand.randomness import ReleaseKey
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.whole_columns import average_columns, permute_columns
 from tests.test_numerical import dense
 
 KEY = ReleaseKey.from_seed(21)

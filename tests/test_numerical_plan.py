@@ -13,17 +13,17 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import formats
-from postrand.cli import main
+from postrand.cli.commands import main
+from postrand.columns.source import check_released
 from postrand.engines import LocalEngine
 from postrand.errors import DataError, EstimationError, ReleaseError, SpecificationError
 from postrand.formats.csv import FormulaWarning
-from postrand.numerical import RankBlocks, permutation_model
-from postrand.numerical.column import RankedColumn, RankWarning
-from postrand.numerical.released import check_released
-from postrand.numerical.values import ValueLevel
 from postrand.plan import load_plan
-from postrand.randomness import ReleaseKey
-from postrand.run import run
+from postrand.ranks import RankBlocks, permutation_model
+from postrand.ranks.column import RankedColumn, RankWarning
+from postrand.ranks.values import ValueLevel
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.pipeline import run
 from tests.release_case import edit, rebuild, rehash
 
 KEY = ReleaseKey.from_seed(11)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from postrand.errors import PrivacyError
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy.accounting import compose
 from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon

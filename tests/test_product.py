@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import ReleaseKey, blocks, load_plan, run, verify
-from postrand.design import DesignWarning, Product, design
-from postrand.design.product import _Mended, corrected, epsilon_of
+from postrand import ReleaseKey, load_plan, run, verify
+from postrand.designers import DesignWarning, Product, design
+from postrand.designers.differential.product import _Mended, corrected, epsilon_of
 from postrand.errors import DesignError
-from postrand.matrix import randomised_response
+from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, MutualInformation
 from postrand.objectives.information import information_bound
 from postrand.privacy import DifferentialPrivacy, MetricPrivacy
+from postrand.workflow import design_blocks as blocks
 
 SIZES = (3, 4, 2)
 EVERY = list(itertools.product(*map(range, SIZES)))
@@ -118,7 +119,7 @@ def divided(cells, epsilon, p, steps, floor):
 @pytest.mark.parametrize("floor", [0.0, 0.5])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.filterwarnings("ignore::postrand.design.DesignWarning")
+@pytest.mark.filterwarnings("ignore::postrand.designers.DesignWarning")
 def test_no_division_on_a_grid_keeps_more_and_no_uniform_matrix(seed, epsilon, floor):
     cells = some(seed)
     p = np.random.default_rng(seed + 10).dirichlet(np.ones(len(cells)))

@@ -38,8 +38,8 @@ HEAVY = {
 }
 # An analyst or auditor must be able to trust the left column without reading the right one.
 NEVER_REACHES = [
-    ("postrand.certificate", "postrand.design"),
-    ("postrand.estimate", "postrand.design"),
+    ("postrand.certification.certificate", "postrand.designers"),
+    ("postrand.estimate", "postrand.designers"),
     ("postrand.estimate", "postrand.risk"),
     ("postrand.estimate", "postrand.engines"),
 ]
@@ -178,7 +178,7 @@ def test_the_checks_find_planted_violations(tmp_path: Path) -> None:
     planted = {
         "__init__": "",
         "certificate": "from .matrix import M\nif TYPE_CHECKING:\n    import duckdb",
-        "matrix": "def f():\n    from postrand.design import solve\n",
+        "matrix": "def f():\n    from postrand.designers import solve\n",
         "design/__init__": "",
         "design/solve": "import clarabel\nfrom postrand import certificate, table",
         "table": "import pandas.api\nfrom .design.solve import x",
@@ -187,8 +187,8 @@ def test_the_checks_find_planted_violations(tmp_path: Path) -> None:
         path = tmp_path / "postrand" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    chain = route(import_graph(tmp_path), "postrand.certificate", "postrand.design")
-    assert chain == ["postrand.certificate", "postrand.matrix", "postrand.design.solve"]
+    chain = route(import_graph(tmp_path), "postrand.certification.certificate", "postrand.designers")
+    assert chain == ["postrand.certification.certificate", "postrand.mechanism.matrix", "postrand.designers.solve"]
     assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == ["postrand/table.py:1 imports pandas"]
     with pytest.raises(ValueError, match=r"postrand\.table"):
         TopologicalSorter(import_graph(tmp_path, module_level_only=True)).prepare()
@@ -242,5 +242,5 @@ def test_no_machine_paths_or_registry_addresses() -> None:
 
 
 def test_the_function_design_is_not_hidden_by_its_package():
-    code = "import postrand.design.curve, postrand as pr; pr.load_plan; assert callable(pr.design)"
+    code = "import postrand.designers.curve, postrand as pr; pr.load_plan; assert callable(pr.design)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

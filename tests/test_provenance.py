@@ -10,29 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from postrand import (
-    Block,
-    DifferentialPrivacy,
-    Mechanism,
-    blocks,
-    certify,
-    estimate,
-    load_plan,
-    read_release,
-    run,
-    verify,
-)
-from postrand.cli import main
-from postrand.design import MutualInformation, UniformOffDiagonal
-from postrand.design.budget import Share
-from postrand.design.shaped import Weights
+from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
+from postrand.cli.commands import main
+from postrand.codebook.rules import reachable
+from postrand.designers import MutualInformation, UniformOffDiagonal
+from postrand.designers.budget import Share
+from postrand.designers.by_class import Weights
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
-from postrand.matrix import randomised_response
-from postrand.plan import BlockPlan
+from postrand.mechanism.matrix import randomised_response
+from postrand.plan.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
-from postrand.randomness import ReleaseKey
 from postrand.risk.clear import ClearWarning
-from postrand.rules import reachable
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow import design_blocks as blocks
 from tests.release_case import edit, rebuild, rehash
 
 CODEBOOK = """

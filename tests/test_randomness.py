@@ -9,7 +9,15 @@ import pyarrow as pa
 import pytest
 
 from postrand.errors import DataError, UsageError
-from postrand.randomness import ReleaseKey, WordStream, as_release_key, derive, duplicate_keys, record_keys, words
+from postrand.support.randomness import (
+    ReleaseKey,
+    WordStream,
+    as_release_key,
+    derive,
+    duplicate_keys,
+    record_keys,
+    words,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "words.json"
 VECTORS = json.loads(GOLDEN.read_text())

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import options
-from postrand.certificate import Claim, certify
-from postrand.design.l2_programme import Cells
+from postrand.certification.certificate import Claim, certify
+from postrand.data.table import ContingencyTable
+from postrand.designers.recognition.programme import Cells
 from postrand.errors import PrivacyError
-from postrand.matrix import UNIT, TransitionMatrix
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, Together
-from postrand.table import ContingencyTable
+from postrand.support import options
 
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.sampled_from([(2, 3), (2, 2, 2), (3, 1, 2), (4,), (2, 2, 3)])

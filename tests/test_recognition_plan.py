@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import formats, release
-from postrand.certificate import claims_from_dict, recertify
-from postrand.cli import main
+from postrand.certification.certificate import claims_from_dict, recertify
+from postrand.certification.file_claims import tie
+from postrand.cli.commands import main
 from postrand.engines import LocalEngine
+from postrand.engines.summary import summarise
 from postrand.metadata import Description
 from postrand.plan import load_plan
 from postrand.release.bundle import derive
-from postrand.run import claims_of, design_blocks, mechanism_of
-from postrand.summary import summarise
-from postrand.tie import tie
+from postrand.workflow.pipeline import claims_of, design_blocks, mechanism_of
 from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 from tests.test_l2_design import SHAPE, paper_file

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import release
-from postrand.certificate import Claim, Facts
+from postrand.certification.certificate import Claim, Facts
 from postrand.errors import DataError, PrivacyError, ReleaseError
 from postrand.privacy import DifferentialPrivacy
-from postrand.release import canonical
+from postrand.release import canonical_json as canonical
 from tests.release_case import FILES, RECORDS, make, released_table, writer_of
 
 

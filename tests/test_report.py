@@ -14,19 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import estimate, options, release, report
-from postrand.account import record_account
-from postrand.certificate import Certificate, Claim, Facts, certify
+from postrand import estimate, release, report
+from postrand.certification.account import record_account
+from postrand.certification.certificate import Certificate, Claim, Facts, certify
 from postrand.codebook import Codebook, Variable
-from postrand.distances import coordinates, ranks, shortest_paths
-from postrand.exact import format_upper
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.codebook.category_distances import coordinates, ranks, shortest_paths
+from postrand.engines.summary import Summary, summarise
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import MetricPrivacy
 from postrand.report import svg, text
 from postrand.report.distances import MAX_BANDS, moves
 from postrand.report.values import values
-from postrand.summary import Summary, summarise
+from postrand.support import options
+from postrand.support.exact import format_upper
 from tests.release_case import CLAIMS, LAW, RECORDS, make, writer_of
 
 STYLE = Path(report.__file__).parent / "templates" / "style.css"

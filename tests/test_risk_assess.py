@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from postrand.codebook import Codebook, Variable
+from postrand.data.table import tally
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
 from postrand.risk.groups import by_group
 from postrand.risk.tau import Tau
-from postrand.table import tally
 
 
 def columns(n=3000, seed=0):

@@ -6,16 +6,16 @@ import pytest
 from scipy import stats
 
 from postrand.codebook import Codebook, Variable
-from postrand.dossier_risk import exposure_rows
 from postrand.errors import UsageError
-from postrand.matrix import randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.exposure import TrueFile
 from postrand.risk.informed import Matches, Spread, informed
 from postrand.risk.law import KeyLaw, release
 from postrand.risk.weights import household_risk, individual_risk, risk_after, whole_household_risk
+from postrand.workflow.dossier_risk import exposure_rows
 
 NAMES, SHAPE = tuple("abcd"), (6, 5, 4, 4)
 

@@ -9,8 +9,8 @@ import pytest
 
 from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, perturbed
 from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.cells import CellTable, KeyCodes, table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from postrand.errors import UsageError
-from postrand.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import misclassification as mc
 from postrand.risk import sampling
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from postrand.errors import DesignError, UsageError
-from postrand.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, tune
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches

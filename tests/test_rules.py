@@ -8,11 +8,11 @@ import pytest
 
 from postrand import Block, Mechanism, ReleaseKey, certify
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.rules import Rule, check_records, feasible_cells, forbidden, linked, reachable, read_rules
+from postrand.designers.linked_cells import Part, advice, shapes_of
 from postrand.engines.frame import perturb
 from postrand.errors import DataError, PrivacyError, SpecificationError
-from postrand.matrix import TransitionMatrix, randomised_response
-from postrand.rules import Rule, check_records, feasible_cells, forbidden, linked, reachable, read_rules
-from postrand.shapes import Part, advice, shapes_of
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from tests.conftest import ROOT
 
 AGES, JOBS, DEGREES = ("child", "teen", "adult", "old"), ("none", "worker", "lawyer"), ("none", "school", "law")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand import _kernels
 from postrand.errors import DataError
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.randomness import words
-from postrand.sampling import CHUNK, AliasTables, draw, perturb_codes
+from postrand.mechanism import sampling_kernels as _kernels
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.sampling import CHUNK, AliasTables, draw, perturb_codes
+from postrand.support.randomness import words
 from tests import sampling_reference as reference
 from tests.stats import dependent, power, rejects
 

@@ -5,11 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand.errors import UsageError
-from postrand.infer import load_codebook
 from postrand.plan import load_plan
+from postrand.plan.infer import load_codebook
 from postrand.privacy import DifferentialPrivacy
-from postrand.run import run
-from postrand.start import assign_roles, initialise, start
+from postrand.workflow.draft import assign_roles, initialise, start
+from postrand.workflow.pipeline import run
 
 
 def test_what_is_written_is_a_valid_plan_for_any_column_name(tmp_path):

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from postrand import Block, Claim, DifferentialPrivacy, Mechanism, ReleaseKey, TransitionMatrix, certify, estimate
-from postrand.account import record_account
-from postrand.classes import classes_of, join, parts
+from postrand.certification.account import record_account
 from postrand.codebook import Codebook, Variable
+from postrand.designers.linked_cells import Part, select, shapes_of
 from postrand.engines.frame import perturb
 from postrand.errors import PrivacyError, SpecificationError
-from postrand.matrix import randomised_response
-from postrand.shapes import Part, select, shapes_of
+from postrand.mechanism.matrix import randomised_response
+from postrand.mechanism.matrix_classes import classes_of, join, parts
 
 BOOK = Codebook(
     (

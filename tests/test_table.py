@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import postrand.table as module
+import postrand.data.table as module
+from postrand.data.table import ContingencyTable, tally
 from postrand.errors import SpecificationError, UsageError
-from postrand.table import ContingencyTable, tally
 
 NAMES = ("a", "b", "c")
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand import start
 from postrand.errors import UsageError
 from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
-from postrand.tuning import scaled, tune_plan
+from postrand.workflow import draft as start
+from postrand.workflow.tuning import scaled, tune_plan
 from tests.test_cli import answer, call
 
 

@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from postrand import ReleaseKey, blocks, load_plan, run, verify, whole
-from postrand.design import Circulant, DesignWarning, FeasibleSet, General, Symmetric, UniformOffDiagonal, design
-from postrand.design import whole_record as algorithm
+from postrand import ReleaseKey, load_plan, run, verify
+from postrand.designers import Circulant, DesignWarning, FeasibleSet, General, Symmetric, UniformOffDiagonal, design
+from postrand.designers.differential import whole_record as algorithm
 from postrand.errors import DesignError, SpecificationError
 from postrand.objectives import MutualInformation, WholeRecord
 from postrand.privacy import DifferentialPrivacy
 from postrand.risk.clear import ClearWarning
+from postrand.workflow import design_blocks as blocks
+from postrand.workflow import whole_record_counts as whole
 from tests import oracles
 
 SKEWED = np.array([[0.6, 0.0], [0.0, 0.2], [0.0, 0.1], [0.0, 0.06], [0.0, 0.04]])

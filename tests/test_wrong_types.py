@@ -16,27 +16,30 @@ import tomlkit
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from postrand import estimate, options
-from postrand.bistochastic.rounding import round_bistochastic
+from postrand import estimate
 from postrand.codebook import Codebook, Variable
-from postrand.coding import category_values
-from postrand.design import OBJECTIVES, STRUCTURES, Prior, design
-from postrand.design.budget import Share
-from postrand.distances import coordinates, from_matrix
+from postrand.codebook.category_distances import coordinates, from_matrix
+from postrand.codebook.coding import category_values
+from postrand.designers import OBJECTIVES, STRUCTURES, Prior, design
+from postrand.designers.bistochastic.rounding import round_bistochastic
+from postrand.designers.budget import Share
 from postrand.errors import PostrandError
-from postrand.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism import Block, Mechanism
-from postrand.numerical.column import RankedColumn
-from postrand.numerical.laws import RANK_LAWS, RankBlocks
-from postrand.plan import load_plan, plan_from_dict
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.plan import load_plan
+from postrand.plan.plan import plan_from_dict
 from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, Together
 from postrand.privacy.accounting import compose
 from postrand.privacy.histogram import noisy_counts
 from postrand.privacy.levels import delta, renyi
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
-from postrand.randomness import ReleaseKey, as_release_key
-from postrand.release import canonical, read, verify
-from postrand.run import run
+from postrand.ranks.column import RankedColumn
+from postrand.ranks.laws import RANK_LAWS, RankBlocks
+from postrand.release import canonical_json as canonical
+from postrand.release import read, verify
+from postrand.support import options
+from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.workflow.pipeline import run
 from tests.release_case import make, rehash
 
 ODD = [

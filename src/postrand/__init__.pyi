@@ -1,7 +1,7 @@
 from . import estimate, risk
-from .certificate import Certificate, Claim, certify
+from .certification.certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
-from .design import (
+from .designers import (
     BistochasticMatrix,
     Circulant,
     CustomObjective,
@@ -19,15 +19,15 @@ from .design import (
 from .engines.content import Content
 from .engines.frame import content_of, perturb
 from .errors import PostrandError
-from .matrix import TransitionMatrix, randomised_response
 from .mechanism import Block, Mechanism
+from .mechanism.matrix import TransitionMatrix, randomised_response
 from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
 from .plan import Plan, load_plan
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
-from .randomness import ReleaseKey
 from .release import Release, read_release, verify
 from .risk import tune
-from .run import findings, run
+from .support.randomness import ReleaseKey
+from .workflow.pipeline import findings, run
 
 __version__: str
 

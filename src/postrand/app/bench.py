@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from postrand.app import forms
-from postrand.codebook import ROLES
+from postrand.codebook.codebook import ROLES
 from postrand.errors import PostrandError
-from postrand.plan import PRIOR_SOURCES
+from postrand.plan.plan import PRIOR_SOURCES
 
 PAGE = 50
 FORMATS = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")

@@ -9,11 +9,11 @@ from typing import Any
 
 import tomlkit
 
-from postrand import infer
 from postrand.app import forms
 from postrand.app.bench import Bench
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
+from postrand.plan import infer
 
 MAX_NAMED = 5
 

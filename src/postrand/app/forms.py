@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from postrand import options
-from postrand.design import OBJECTIVES, STRUCTURES, design
+from postrand.designers import OBJECTIVES, STRUCTURES, design
 from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
 from postrand.privacy import MODELS
+from postrand.support import options
 
 Kind = Literal["number", "whole", "text", "choice", "toggle", "toml"]
 Values = Mapping[str, str]

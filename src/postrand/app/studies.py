@@ -16,20 +16,21 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from postrand import demo, dossier, estimate, formats, infer, release, risk
+from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
 from postrand.app.bench import Bench, Opened
 from postrand.codebook import Codebook
-from postrand.design import Design, Prior, design
+from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.plan import load_plan
-from postrand.progress import Progress
+from postrand.plan import infer, load_plan
 from postrand.risk.clear import ClearWarning
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.findings import Findings
-from postrand.run import findings as measured
-from postrand.run import run
+from postrand.support.progress import Progress
+from postrand.workflow import demo, dossier
+from postrand.workflow.pipeline import findings as measured
+from postrand.workflow.pipeline import run
 
 Array = NDArray[np.float64]
 MAX_SHOWN = 25

@@ -13,12 +13,12 @@ from postrand.app.bench import PAGE, Bench, listed
 from postrand.app.charts import cut, scroll
 from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
-from postrand.codebook import ROLES
-from postrand.dossier_risk import MEASURES
+from postrand.codebook.codebook import ROLES
 from postrand.errors import PostrandError
-from postrand.exact import format_upper
 from postrand.report import text
 from postrand.risk import RiskReport
+from postrand.support.exact import format_upper
+from postrand.workflow.dossier_risk import MEASURES
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.data.households import Renumbering
+from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
-from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
-from postrand.progress import Progress
-from postrand.randomness import ReleaseKey
-from postrand.table import ContingencyTable
+from postrand.support.progress import Progress
+from postrand.support.randomness import ReleaseKey
 
 Sink = Callable[[pa.Schema], AbstractContextManager[Writer]]
 """Opens what takes the released records, for example ``functools.partial(formats.open_writer, path)``."""

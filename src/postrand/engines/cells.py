@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand import coding
-from postrand.codebook import Codebook, Variable
+from postrand.codebook import Codebook, Variable, coding
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Block
 

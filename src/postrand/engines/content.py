@@ -26,14 +26,14 @@ import pyarrow.compute as pc
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from postrand import coding
+from postrand.codebook import coding
+from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
-from postrand.numerical.release import number_bits
-from postrand.numerical.released import numbers
-from postrand.randomness import ContentKeys, ReleaseKey, content_keys, words
-from postrand.sampling import CHUNK
+from postrand.mechanism.sampling import CHUNK
+from postrand.ranks.apply import number_bits
+from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
 
 _RANKED_SLOT = 1 << 32
 """Slots of the words of ranked values; those of groups are their places."""
@@ -136,7 +136,7 @@ class ContentReader:
 
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
-        from postrand._kernels import append_digit  # compiled
+        from postrand.mechanism.sampling_kernels import append_digit  # compiled
 
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in positions]

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from postrand.codebook import Codebook
+from postrand.data.households import Renumbering
+from postrand.data.table import ContingencyTable
 from postrand.engines.base import Sink
 from postrand.engines.content import Content
 from postrand.engines.grouped import (
@@ -33,11 +35,9 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, senten
 from postrand.formats import PartsSource, Source
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.formats.parquet import ParquetSource
-from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
-from postrand.progress import Progress
-from postrand.randomness import ReleaseKey
-from postrand.table import ContingencyTable
+from postrand.support.progress import Progress
+from postrand.support.randomness import ReleaseKey
 
 _VIEW = "postrand_records"
 _PLAIN = re.compile(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand import frames
+from postrand.columns.source import released
+from postrand.data import frames
 from postrand.engines.content import Content
 from postrand.engines.local import LocalEngine
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.numerical.released import released
-from postrand.randomness import ReleaseKey, as_release_key, duplicate_keys, record_keys
+from postrand.support.randomness import ReleaseKey, as_release_key, duplicate_keys, record_keys
 
 
 def perturb(

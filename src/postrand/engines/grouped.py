@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from postrand import coding
-from postrand.codebook import Codebook, Variable
+from postrand.codebook import Codebook, Variable, coding
+from postrand.data.table import ContingencyTable, tally
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats.base import cast
-from postrand.table import ContingencyTable, tally
 
 TOTAL, WRONG = "\0total", "\0wrong"
 """Columns of the groups: their records or the sum of their weights, and the weights that are none."""

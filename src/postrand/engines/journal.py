@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.coding import from_numpy, to_numpy
+from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.engines.order import WORDS
 from postrand.errors import ReleaseError, UsageError, sentence
 from postrand.formats import Source

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand import coding
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding
+from postrand.data.households import Renumbering
+from postrand.data.table import ContingencyTable, tally
 from postrand.engines.base import Sink, check_columns, check_inputs, released_schema
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
@@ -25,11 +26,9 @@ from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
-from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
-from postrand.progress import Progress, silent
-from postrand.randomness import ReleaseKey, duplicate_keys, record_keys
-from postrand.table import ContingencyTable, tally
+from postrand.support.progress import Progress, silent
+from postrand.support.randomness import ReleaseKey, duplicate_keys, record_keys
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")

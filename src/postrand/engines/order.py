@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.coding import from_numpy, to_numpy
+from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.errors import ReleaseError, sentence
 
 PART_BITS = 8

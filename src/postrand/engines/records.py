@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand import coding
-from postrand.carried import carried
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding
+from postrand.codebook.clear_columns import carried
+from postrand.data.households import Renumbering
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
-from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
-from postrand.randomness import ReleaseKey, StreamKeys, derive, words
-from postrand.sampling import Sampler, perturb_codes, sampler
+from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
+from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
 
 
 @dataclass(frozen=True, slots=True)

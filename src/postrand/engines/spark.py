@@ -25,6 +25,8 @@ import pyarrow.parquet as pq
 
 from postrand import formats
 from postrand.codebook import Codebook
+from postrand.data.households import Renumbering
+from postrand.data.table import ContingencyTable
 from postrand.engines import spark_tasks as tasks
 from postrand.engines.base import FolderSink, Sink, check_columns, check_inputs, released_schema
 from postrand.engines.content import Content, ContentReader
@@ -34,11 +36,9 @@ from postrand.errors import DataError, ReleaseError, UsageError, sentence
 from postrand.formats import PartsSource, Source
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.formats.parquet import ParquetSource
-from postrand.households import Renumbering
 from postrand.mechanism import Mechanism
-from postrand.progress import Progress, silent
-from postrand.randomness import ReleaseKey, duplicate_keys
-from postrand.table import ContingencyTable
+from postrand.support.progress import Progress, silent
+from postrand.support.randomness import ReleaseKey, duplicate_keys
 
 PART_ROWS = 1 << 21
 """Records of one part, about: a task holds one part in memory."""

@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from postrand import coding, errors, formats
+from postrand import errors, formats
+from postrand.codebook import coding
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.order import WORDS, in_order
 from postrand.engines.records import Perturber
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
-from postrand.randomness import record_keys
+from postrand.support.randomness import record_keys
 
 _FOUND = [("content", pa.binary()), ("problem", pa.string())]
 """What was drawn for, of all records of a batch of rows in the first of them; or what the task met."""

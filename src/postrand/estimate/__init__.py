@@ -10,9 +10,9 @@ from postrand.estimate.hypotheses import independence_test as test_independence
 from postrand.estimate.planning import Precision, expected_precision
 from postrand.estimate.quantiles import quantile
 from postrand.estimate.recognition import Candidates, candidates
-from postrand.estimate.regression import regression
 from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_simex import Simex, mcsimex
+from postrand.estimate.regressions import regression
 from postrand.estimate.result import Estimate
 from postrand.estimate.tally import from_counts
 from postrand.estimate.unbiased import from_tally, proportions, table

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import EstimationError, SpecificationError, sentence
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
 
 Array = NDArray[np.float64]
 Operator = Array | None

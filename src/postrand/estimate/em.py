@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg, stats
 
-from postrand.classes import moves
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import (
     Array,
@@ -29,6 +28,7 @@ from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix_classes import moves
 
 MAX_INFORMATION = 1500
 """Tables of more cells take their standard errors from the unbiased estimator instead of the information matrix."""

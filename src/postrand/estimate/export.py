@@ -48,7 +48,7 @@ def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:
 
     Examples
     --------
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> print(matrix_csv(Block(("sex",), TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])), (2,)), end="")
     sex,p1,p2
     0,0.75,0.25

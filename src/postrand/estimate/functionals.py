@@ -17,8 +17,8 @@ from postrand.estimate.intervals import Moments
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
-from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from postrand import frames
 from postrand.codebook import Codebook, Variable
-from postrand.coding import encode
+from postrand.codebook.coding import encode
+from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse

@@ -58,7 +58,7 @@ def mean(
     --------
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> sex = Variable("sex", role="key", categories=("F", "M"))
     >>> pay = Variable("pay", role="other", type="double")
     >>> law = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])

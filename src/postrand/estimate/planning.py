@@ -67,7 +67,7 @@ def expected_precision(
     Examples
     --------
     >>> from postrand.codebook import Codebook, Variable
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> sex = Codebook((Variable("sex", role="key", categories=("F", "M")),))
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=sex)
     >>> found = expected_precision(mech, ["sex"], 100)

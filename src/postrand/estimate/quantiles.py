@@ -22,7 +22,7 @@ from postrand.estimate.groups import estimate_of
 from postrand.estimate.inversion import degrees_of_freedom, limits
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.mechanism import Mechanism
-from postrand.plain import finite, listed
+from postrand.support.inputs import finite, listed
 
 _ROUNDING = 1e-9
 """A distribution function this close below q has reached it: sums of weights are rounded."""
@@ -57,7 +57,7 @@ def quantile(
     --------
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> sex = Variable("sex", role="key", categories=("F", "M"))
     >>> pay = Variable("pay", role="other", type="double")
     >>> law = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])

@@ -82,7 +82,7 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
     --------
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=book)
     >>> found = candidates(pa.table({"sex": ["F"] * 60 + ["M"] * 40}), ["sex"], {"sex": "F"}, mech)

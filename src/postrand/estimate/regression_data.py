@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand import frames
 from postrand.codebook import Codebook, Variable
-from postrand.coding import encode
+from postrand.codebook.coding import encode
+from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled

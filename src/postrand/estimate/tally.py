@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from postrand import frames
 from postrand.codebook import Codebook
-from postrand.coding import encode
+from postrand.codebook.coding import encode
+from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
-from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 
 _LARGEST_WEIGHT = 1e60
 MAX_CELLS = 1 << 25

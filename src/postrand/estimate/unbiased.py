@@ -55,7 +55,7 @@ def proportions(
     --------
     >>> import pyarrow as pa
     >>> from postrand.codebook import Codebook, Variable
-    >>> from postrand.matrix import TransitionMatrix
+    >>> from postrand.mechanism.matrix import TransitionMatrix
     >>> sex = Codebook((Variable("sex", role="key", categories=("F", "M")),))
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=sex)
     >>> found = proportions(pa.table({"sex": ["F"] * 60 + ["M"] * 40}), "sex", mech)

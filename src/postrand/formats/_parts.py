@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from postrand.coding import is_text, value_type
+from postrand.codebook.coding import is_text, value_type
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, Source, Writer, first, select
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook
-from postrand.coding import arrow_type, is_text, value_type
+from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 

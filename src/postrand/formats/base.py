@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.coding import check_type, is_text
+from postrand.codebook.coding import check_type, is_text
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 
 BATCH_ROWS = 1 << 17

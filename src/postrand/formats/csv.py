@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from postrand.codebook import Codebook
-from postrand.coding import arrow_type, is_text
+from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, Format, Opening, Source, bounded, conform, first, select
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from postrand.codebook import Codebook
-from postrand.coding import is_text
+from postrand.codebook.coding import is_text
 from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, reading, select
 
 ROW_GROUP_ROWS = 1 << 18

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from postrand.certificate import Certificate
+from postrand.certification.certificate import Certificate
+from postrand.engines.summary import Summary
 from postrand.mechanism import Mechanism
-from postrand.metadata.croissant import croissant
-from postrand.metadata.ddi import ddi, read_ddi
+from postrand.metadata.croissant_json import croissant
+from postrand.metadata.ddi_xml import ddi, read_ddi
 from postrand.metadata.description import Described, Description, described
-from postrand.summary import Summary
 
 DDI, CROISSANT = "ddi.xml", "croissant.json"
 

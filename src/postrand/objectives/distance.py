@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.distances import Edges, as_edges, ranks, shortest_paths
+from postrand.codebook.category_distances import Edges, as_edges, ranks, shortest_paths
 
 
 @dataclass(frozen=True, slots=True)

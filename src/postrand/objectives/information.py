@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.forms import UNIT, Constant
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.matrix_storage import UNIT, Constant
 
 _SERIES = np.array([(-1.0) ** k / (k * (k - 1)) for k in range(2, 15)])[::-1]
 _SMALL = 0.05  # the 13 terms of the series then leave out less than 1e-17, relative
@@ -49,7 +49,7 @@ class MutualInformation:
 def information(matrix: TransitionMatrix, prior: NDArray[np.float64]) -> float:
     """Return ``I(X;Z)`` of an exact law in nats; of one constant off the diagonal in time O(S) for each constant.
 
-    >>> from postrand.matrix import randomised_response
+    >>> from postrand.mechanism.matrix import randomised_response
     >>> law, p = randomised_response(99, 3.0), np.full(99, 1 / 99)
     >>> bool(abs(information(law, p) / MutualInformation().value(law.array, p) - 1) < 1e-12)
     True

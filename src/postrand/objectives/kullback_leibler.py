@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence, shown
-from postrand.plain import is_whole
+from postrand.support.inputs import is_whole
 
 
 @dataclass(frozen=True, slots=True)

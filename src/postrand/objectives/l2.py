@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence, shown
-from postrand.matrix import MAX_CONDITION
-from postrand.plain import finite
+from postrand.mechanism.matrix import MAX_CONDITION
+from postrand.support.inputs import finite
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence
-from postrand.matrix import MAX_CONDITION
-from postrand.plain import real_array
+from postrand.mechanism.matrix import MAX_CONDITION
+from postrand.support.inputs import real_array
 
 IDENTIFIED = 1e-8
 """A query c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DesignError, SpecificationError, sentence
 from postrand.objectives.information import MutualInformation
-from postrand.plain import is_names
+from postrand.support.inputs import is_names
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.matrix import UNIT, TransitionMatrix
-from postrand.plain import finite, is_whole
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
+from postrand.support.inputs import finite, is_whole
 
 MAX_COMBINATIONS = 2_000
 MAX_TIMES = 1_000_000

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
-from postrand.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.matrix import TransitionMatrix
-from postrand.plain import finite
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
+from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
+from postrand.support.inputs import finite
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.exact import exp_float, format_upper, log_upper, within
-from postrand.matrix import TransitionMatrix
-from postrand.plain import finite
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
+from postrand.support.exact import exp_float, format_upper, log_upper, within
+from postrand.support.inputs import finite
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, UsageError, sentence, shown
-from postrand.plain import finite
+from postrand.support.inputs import finite
 
 _WIDEST = 2.0**52
 """Noise of this scale and more is not told from one count to the next in float64."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, nearest, raise_all, sentence, shown
-from postrand.plain import is_names, real_array
-from postrand.table import ContingencyTable
+from postrand.support.inputs import is_names, real_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

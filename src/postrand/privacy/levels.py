@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.exact import exp_lower
-from postrand.matrix import UNIT, TransitionMatrix
-from postrand.plain import finite
+from postrand.mechanism.matrix import UNIT, TransitionMatrix
+from postrand.support.exact import exp_lower
+from postrand.support.inputs import finite
 
 _ULP = 2.0**-52
 _LARGEST_EXPONENT = 600.0

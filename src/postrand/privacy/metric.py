@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.distances import Edges, Points, as_edges, as_points, shortest_paths
+from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, shortest_paths
 from postrand.errors import PrivacyError, raise_all, sentence, shown
-from postrand.exact import exp_float, exp_lower, format_upper, log_upper
-from postrand.matrix import TransitionMatrix
-from postrand.plain import finite
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
+from postrand.support.exact import exp_float, exp_lower, format_upper, log_upper
+from postrand.support.inputs import finite
 
 _SMALLEST, _LARGEST = 1e-100, 1e6
 """Budgets of an edge outside tell nothing, or exclude nothing, far beyond what weights of 2^-53 can hold."""

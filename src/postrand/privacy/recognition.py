@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, kron, vstack
 
+from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, raise_all, sentence, shown
-from postrand.exact import format_upper
-from postrand.matrix import TransitionMatrix
-from postrand.plain import finite, is_names, is_whole
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
 from postrand.privacy.key_types import KeyTypes, key_sets
-from postrand.table import ContingencyTable
+from postrand.support.exact import format_upper
+from postrand.support.inputs import finite, is_names, is_whole
 
 _HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.plain import finite, is_whole
+from postrand.support.inputs import finite, is_whole
 
 _MOST = 10**12
 _GRID = 1024

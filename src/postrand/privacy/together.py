@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from postrand.errors import PrivacyError, raise_all, sentence, shown
-from postrand.matrix import TransitionMatrix
-from postrand.plain import listed
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel, needs_file
+from postrand.support.inputs import listed
 
 
 def models_of(privacy: Any) -> tuple[Any, ...]:

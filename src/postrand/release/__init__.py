@@ -1,7 +1,7 @@
 """The public bundle: written whole or not at all, read, and verified from its bytes alone."""
 
-from postrand.release.audit import Check, Verification
 from postrand.release.bundle import Inspect, Release, check_digests, check_targets, released_codebook, write
+from postrand.release.checks import Check, Verification
 from postrand.release.verification import read, rebuild_report, verify
 
 read_release = read

@@ -9,19 +9,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from postrand import coding, formats
-from postrand.certificate import Certificate, Facts, certify
-from postrand.codebook import Codebook, Variable
+from postrand import formats
+from postrand.certification.certificate import Certificate, Facts, certify
+from postrand.certification.file_claims import tie
+from postrand.codebook import Codebook, Variable, coding
+from postrand.columns.audit import check_against
+from postrand.columns.source import released, whole_column
+from postrand.data.households import renumbering
 from postrand.engines import LocalEngine
+from postrand.engines.summary import Summary
 from postrand.errors import ReleaseError, sentence
-from postrand.households import renumbering
 from postrand.mechanism import Mechanism
-from postrand.numerical.audit import check_against
-from postrand.numerical.released import released, whole_column
-from postrand.randomness import ReleaseKey
 from postrand.release.bundle import Release, records_of
-from postrand.summary import Summary
-from postrand.tie import tie
+from postrand.support.randomness import ReleaseKey
 
 
 def with_file(file: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:

@@ -14,16 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from postrand import __version__, coding, estimate, formats, metadata, report
-from postrand.certificate import Certificate, Claim, Facts, certify
-from postrand.codebook import Codebook, Variable
+from postrand import __version__, estimate, formats, metadata, report
+from postrand.certification.certificate import Certificate, Claim, Facts, certify
+from postrand.codebook import Codebook, Variable, coding
+from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
-from postrand.release import atomic, canonical
-from postrand.summary import Summary, check_bytes, check_margins, summarise
+from postrand.release import atomic
+from postrand.release import canonical_json as canonical
 
 SCHEMA = "postrand/release/2"
 CODEBOOK_SCHEMA = "postrand/codebook/1"

@@ -7,27 +7,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, formats, options
-from postrand.certificate import Certificate, Claim, claims_from_dict, recertify
+from postrand import __version__, formats
+from postrand.certification.certificate import Certificate, Claim, claims_from_dict, recertify
 from postrand.codebook import Codebook
+from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file
-from postrand.randomness import ReleaseKey, as_release_key
-from postrand.release import canonical, columns
-from postrand.release.audit import (
-    Audit,
-    Verification,
-    check_schema,
-    check_writer,
-    load,
-    no_release,
-    plain_files,
-    published,
-    same_files,
-    settled,
-)
+from postrand.release import canonical_json as canonical
+from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
     CERTIFICATE,
@@ -50,7 +39,20 @@ from postrand.release.bundle import (
     released_codebook,
     well_formed,
 )
-from postrand.summary import Summary, check_bytes, check_margins, summarise
+from postrand.release.checks import (
+    Audit,
+    Verification,
+    check_schema,
+    check_writer,
+    load,
+    no_release,
+    plain_files,
+    published,
+    same_files,
+    settled,
+)
+from postrand.support import options
+from postrand.support.randomness import ReleaseKey, as_release_key
 
 FORGED = "it is not the file that the other files of the release give"
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from postrand.entropy import format_lower
 from postrand.report.html import environment
+from postrand.support.entropy import format_lower
 
 _READERS = {
     ".csv": ("pd.read_csv({})", "read.csv({}, check.names = FALSE)"),

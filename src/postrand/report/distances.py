@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.certificate import Certificate
-from postrand.distances import Edge, shortest_paths
+from postrand.certification.certificate import Certificate
+from postrand.codebook.category_distances import Edge, shortest_paths
 from postrand.mechanism import Block
 from postrand.privacy import MetricPrivacy
 
@@ -45,7 +45,7 @@ def moves(matrix: NDArray[np.float64], edges: Sequence[Edge]) -> Moves:
     Bands end at 0, at the median distance to the nearest other value, and at its doubles; the last takes what
     lies beyond.
 
-    >>> from postrand.distances import ranks
+    >>> from postrand.codebook.category_distances import ranks
     >>> found = moves(np.full((4, 4), 0.25), ranks(4))
     >>> found.ends, found.shares[0].tolist(), found.expected.tolist(), found.reach.tolist()
     ((0.0, 1.0, 2.0, 3.0), [0.25, 0.25, 0.25, 0.25], [1.5, 1.0, 1.0, 1.5], [3.0, 2.0, 2.0, 3.0])

@@ -14,19 +14,20 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from postrand import options
-from postrand.certificate import Certificate
-from postrand.entropy import format_lower
+from postrand.certification.certificate import Certificate
+from postrand.engines.summary import Summary
 from postrand.estimate.export import fits_r
-from postrand.exact import format_upper
-from postrand.matrix import UNIT
-from postrand.mechanism import Block, Mechanism, weights_form
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import UNIT
+from postrand.mechanism.mechanism import weights_form
 from postrand.privacy import Bistochastic, MetricPrivacy
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
-from postrand.summary import Summary
+from postrand.support import options
+from postrand.support.entropy import format_lower
+from postrand.support.exact import format_upper
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000

@@ -11,8 +11,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from postrand.distances import ranks, shortest_paths
-from postrand.matrix import UNIT
+from postrand.codebook.category_distances import ranks, shortest_paths
+from postrand.mechanism.matrix import UNIT
 from postrand.privacy import MetricPrivacy
 from postrand.report import svg, text
 

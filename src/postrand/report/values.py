@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
+from postrand.engines.summary import Summary
 from postrand.errors import EstimationError
 from postrand.estimate import Estimate, from_counts, from_tally
 from postrand.estimate.axes import Axis, Layout
 from postrand.estimate.tally import Tally
-from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
-from postrand.summary import Summary
+from postrand.mechanism.matrix import TransitionMatrix
 
 MAX_HEAT = 25
 """A matrix of more categories is summarised, not drawn."""

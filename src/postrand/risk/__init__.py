@@ -5,11 +5,11 @@
 1
 """
 
-from postrand.risk.assess import assess
+from postrand.risk.assessment import assess
 from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.findings import Finding, Findings
 from postrand.risk.report import RiskReport
-from postrand.risk.tune import Tuning, tune
+from postrand.risk.tuning import Tuning, tune
 
 __all__ = [
     "Finding",

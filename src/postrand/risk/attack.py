@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from postrand.errors import UsageError, sentence
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
 from postrand.risk.others import Others, others

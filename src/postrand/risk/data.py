@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.coding import encode
+from postrand.codebook.coding import encode
+from postrand.data.frames import to_arrow
+from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
-from postrand.frames import to_arrow
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
-from postrand.table import ContingencyTable
 
 MissingRule = Literal["category", "wildcard"]
 MAX_KEY_CATEGORIES = 100_000

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from postrand.errors import UsageError, raise_all, sentence
-from postrand.matrix import TransitionMatrix
 from postrand.mechanism import Block, Mechanism
-from postrand.randomness import ReleaseKey, derive
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.sampling import perturb_codes, sampler
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
-from postrand.sampling import perturb_codes, sampler
+from postrand.support.randomness import ReleaseKey, derive
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, sparse
 
-from postrand.design.rounding import round_inside
+from postrand.designers.rounding import round_inside
 from postrand.errors import DesignError, UsageError, sentence
-from postrand.matrix import TransitionMatrix, check_epsilon
+from postrand.mechanism.matrix import TransitionMatrix, check_epsilon
 from postrand.privacy import DifferentialPrivacy
 from postrand.risk.cells import FloatArray
 

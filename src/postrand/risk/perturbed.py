@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from postrand.errors import UsageError, sentence
-from postrand.matrix import TransitionMatrix
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
 from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import LogLinearFit, Model, fit_margins, margins_of

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from postrand import coding
+from postrand.codebook import coding
+from postrand.data.households import identities
 from postrand.errors import PostrandError
 from postrand.formats import Source
-from postrand.households import identities
 
 MAX_RECORDS = 100_000
 """So many records are compared with each other; of a larger file a sample, the same one at every call."""

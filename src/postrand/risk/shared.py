@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand import coding
+from postrand.codebook import coding
+from postrand.data.households import identities
 from postrand.errors import PostrandError
-from postrand.households import identities
 from postrand.mechanism import Mechanism
 from postrand.risk.sample import Sampled
 

@@ -1,0 +1,144 @@
+"""The account of one record: what every block, every stratum and every prior spends of its privacy budget.
+
+Blocks are independent given the true record, so their ratios multiply. A block with several classes (strata, say)
+spends what the law of the record's class spends; blocks that read the same variables are summed class by class, and the
+worst class counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from postrand.mechanism import Block
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.matrix_classes import classes_of, part
+from postrand.support.exact import log_upper
+
+MAX_STRATA = 100_000
+"""Beyond this many combinations of strata, each block's worst counts, which can only overstate the sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Hold what a record spends; every figure is rounded up, ``total`` is theirs for the worst record.
+
+    ``blocks[b]`` is the ε of block b in its worst class; ``total <= sum(blocks) + sum(priors)``, with equality up to
+    rounding where no block has several classes.
+    """
+
+    blocks: tuple[float, ...]
+    priors: tuple[float, ...]
+    total: float
+
+
+def record_account(blocks: Sequence[Block]) -> Account:
+    """Add up what the blocks and their priors spend.
+
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> M = randomised_response(2, 1.0)
+    >>> record_account([Block(("a",), M), Block(("b",), M)]).total
+    2.0
+    """
+    worst = worst_laws(blocks)
+    ratios = [law.ratio for law in worst]
+    known = [ratio for ratio in ratios if ratio is not None]
+    spent = log_upper(math.prod(known, start=Fraction(1))) if len(known) == len(ratios) else math.inf
+    priors, each = tuple(block.prior_epsilon for block in blocks), tuple(block.epsilon for block in blocks)
+    # A block that changes nothing has no ratio to multiply, and tells everything.
+    spent = math.inf if math.inf in each else spent
+    return Account(each, priors, add_upper(spent, *priors))
+
+
+def add_upper(*terms: float) -> float:
+    """Return the sum of floats, rounded up.
+
+    >>> add_upper(0.1, 0.2) >= 0.1 + 0.2, add_upper(1.0, 2.0)
+    (True, 3.0)
+    """
+    if not all(map(math.isfinite, terms)):
+        return math.inf
+    exact = sum((Fraction(t) for t in terms), Fraction(0))
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
+def worst_laws(blocks: Sequence[Block]) -> list[TransitionMatrix]:
+    """Return one law for each block: those of the combination of classes whose ratios multiply to the most."""
+    chosen: dict[int, TransitionMatrix] = {}
+    for group in _sharing(blocks):
+        candidates = [_by_class(blocks[b]) for b in group]
+        names = tuple(dict.fromkeys(n for b in group for n in blocks[b].given))
+        best, laws = Fraction(-1), [_worst([law for law, _ in found]) for found in candidates]
+        domains = [_domain(n, candidates) for n in names]
+        if math.prod(map(len, domains)) <= MAX_STRATA:
+            for codes in itertools.product(*domains):
+                at = dict(zip(names, codes, strict=True))
+                met = [_worst([law for law, held in found if _consistent(held, at)]) for found in candidates]
+                total = _product(met)
+                if total is None or total > best:
+                    best, laws = total if total is not None else best, met
+                if total is None:
+                    break
+        chosen |= dict(zip(group, laws, strict=True))
+    return [chosen[b] for b in range(len(blocks))]
+
+
+_Held = dict[str, frozenset[int]]
+
+
+def _by_class(block: Block) -> list[tuple[TransitionMatrix, _Held]]:
+    """Return the law of each class, and the codes of each variable that occur in it."""
+    labels = classes_of(block.matrix)
+    if block.cells is None and len(block.variables) > 1:
+        codes = np.zeros((block.matrix.size, 0), dtype=np.int32)  # no given variables to tell apart
+    else:
+        codes = block.cell_table((block.matrix.size,))
+    found = []
+    for c in range(labels.max() + 1):
+        inside = np.flatnonzero(labels == c)
+        held = {n: frozenset(column.tolist()) for n, column in zip(block.variables, codes[inside].T, strict=False)}
+        found.append((part(block.matrix, inside), held))
+    return found
+
+
+def _sharing(blocks: Sequence[Block]) -> list[list[int]]:
+    """Return the blocks in groups that read a common variable."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for b, block in enumerate(blocks):
+        names, members = set(block.variables), [b]
+        for group in [g for g in groups if not g[0].isdisjoint(names)]:
+            names |= group[0]
+            members = group[1] + members
+            groups.remove(group)
+        groups.append((names, sorted(members)))
+    return [members for _, members in groups]
+
+
+def _domain(name: str, candidates: Sequence[Sequence[tuple[TransitionMatrix, _Held]]]) -> list[int]:
+    return sorted({code for found in candidates for _, held in found for code in held.get(name, ())})
+
+
+def _consistent(held: _Held, at: dict[str, int]) -> bool:
+    return all(code in held[name] for name, code in at.items() if name in held)
+
+
+def _worst(laws: Sequence[TransitionMatrix]) -> TransitionMatrix:
+    """Return the law with the largest ratio; a combination that no cell has spends nothing."""
+    infinite = [law for law in laws if law.ratio is None]
+    return infinite[0] if infinite else max(laws, key=_ratio, default=TransitionMatrix.identity(1))
+
+
+def _ratio(law: TransitionMatrix) -> Fraction:
+    return law.ratio or Fraction(0)
+
+
+def _product(laws: Sequence[TransitionMatrix]) -> Fraction | None:
+    ratios = [law.ratio for law in laws]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return math.prod(known, start=Fraction(1)) if len(known) == len(ratios) else None

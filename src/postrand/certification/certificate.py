@@ -1,0 +1,408 @@
+"""The certificate: what the exact law guarantees, what it does not, recomputed from the mechanism alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from postrand.certification.account import Account, add_upper, record_account, worst_laws
+from postrand.codebook import Codebook, rules
+from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix_classes import classes_of
+from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file
+from postrand.ranks.column import RankedColumn
+from postrand.support import options
+from postrand.support.exact import format_upper, within
+
+SCHEMA = "postrand/certificate/2"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Claim that the blocks of these variables (default: all perturbed ones) jointly meet a privacy model.
+
+    ``within`` weakens the claim to true values of the same class: those that the matrices may exchange. Which class a
+    record is in is then disclosed.
+    """
+
+    privacy: PrivacyModel
+    variables: tuple[str, ...] = ()
+    within: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the certificate cannot recompute from the law, and takes from the run that made the release."""
+
+    key_is_private: bool = True
+    order_is_shuffled: bool = True
+    ids_are_released: bool = False
+    households_are_renumbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Hold the findings of a mechanism's claims, and the limits of what they cover.
+
+    ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up. A finding that is not
+    ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file. The digests
+    bind it to the law with its origin, and to the codebook with roles, labels and the order of variables.
+    """
+
+    mechanism_digest: str
+    claims: tuple[Claim, ...]
+    findings: tuple[Finding, ...]
+    blocks: tuple[dict[str, Any], ...]
+    not_covered: tuple[str, ...]
+    facts: Facts = field(default_factory=Facts)
+    account: Account = field(default_factory=lambda: Account((), (), 0.0))
+    numerical: tuple[RankedColumn, ...] = ()
+    codebook_digest: str = ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence for each claim and each numerical variable, naming its variables."""
+        claims = [
+            f"{', '.join(claim.variables)}: {finding.sentence}."
+            for claim, finding in zip(self.claims, self.findings, strict=True)
+        ]
+        return (*claims, *(f"{column.variable}: {column.sentence}." for column in self.numerical))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        claims = [
+            {
+                "privacy": options.to_dict(c.privacy),
+                "variables": list(c.variables),
+                **({"within": True} if c.within else {}),
+                "level": f.level,
+                **({} if f.recomputable else {"recomputable": False}),
+                "sentence": f.sentence,
+            }
+            for c, f in zip(self.claims, self.findings, strict=True)
+        ]
+        return {
+            "schema": SCHEMA,
+            "mechanism_sha256": self.mechanism_digest,
+            **({"codebook_sha256": self.codebook_digest} if self.codebook_digest else {}),
+            "claims": claims,
+            **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
+            "blocks": list(self.blocks),
+            "account": {
+                "blocks": [_finite(e) for e in self.account.blocks],
+                "priors": list(self.account.priors),
+                "total": _finite(self.account.total),
+            },
+            "not_covered": list(self.not_covered),
+            "facts": {name: getattr(self.facts, name) for name in Facts.__slots__},
+        }
+
+
+def certify(
+    mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel] = (), facts: Facts | None = None
+) -> Certificate:
+    """Recompute every claim from the exact law, and refuse the mechanism where one fails.
+
+    With no claims, the record-level ε that the law attains is certified. Levels are rounded up; whether a claim holds
+    is decided in exact arithmetic. This module never sees a designer.
+
+    Claims that rest on the file's confidential frequencies must be tied to them (:func:`postrand.certification.file_claims.tie`). They are
+    checked exactly here; the certificate states them, and says that the release does not suffice to recompute them.
+
+    Raises
+    ------
+    PrivacyError
+        Naming each claim that fails, with the block, column and pair of rows that exceed it most; each rule of the
+        codebook that the mechanism could contradict; or a claim that needs the file and is not tied to it.
+
+    Examples
+    --------
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> certificate = certify(Mechanism({"sex": randomised_response(2, 1.0)}), [DifferentialPrivacy(1.0)])
+    >>> certificate.findings[0].holds, certificate.findings[0].level <= 1.0
+    (True, True)
+    """
+    return _certify(mechanism, claims, facts or Facts(), _find)
+
+
+def recertify(mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts) -> Certificate:
+    """Certify again as far as the released law allows: claims that need the file are stated, and not recomputed.
+
+    The result is that of :func:`certify`, byte for byte, where those claims do hold. Their findings are marked:
+    ``recomputable`` is false.
+
+    Raises
+    ------
+    PrivacyError
+        As :func:`certify`, for all other claims; or if a claim that needs the file cannot be about these variables.
+    """
+    return _certify(mechanism, claims, facts, _restate)
+
+
+def _certify(
+    mechanism: Mechanism,
+    claims: Iterable[Claim | PrivacyModel],
+    facts: Facts,
+    find: Callable[[Claim, Sequence[Block]], Finding],
+) -> Certificate:
+    stated = [_complete(claim, mechanism) for claim in claims] or [_attained(mechanism)]
+    tested = [(claim, blocks_of(claim, mechanism)) for claim in stated]
+    findings = [find(claim, blocks) for claim, blocks in tested]
+    failures = (
+        _failure(claim, blocks, finding)
+        for (claim, blocks), finding in zip(tested, findings, strict=True)
+        if not finding.holds
+    )
+    raise_all(PrivacyError, [*failures, *_rule_problems(mechanism)])
+    return Certificate(
+        mechanism_digest=mechanism.digest(),
+        claims=tuple(stated),
+        findings=tuple(findings),
+        blocks=tuple(_describe(block) for block in mechanism.blocks),
+        not_covered=tuple(_limits(mechanism, facts, stated)),
+        facts=facts,
+        account=record_account(mechanism.blocks),
+        numerical=mechanism.numerical,
+        codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
+    )
+
+
+def claims_from_dict(data: Mapping[str, Any]) -> tuple[tuple[Claim, ...], Facts]:
+    """Read the claims and facts of a certificate's plain data, to certify them again.
+
+    Raises
+    ------
+    SpecificationError
+        If the schema, a model or an option is unknown.
+    """
+    if data.get("schema") != SCHEMA:
+        raise SpecificationError(sentence("unknown certificate schema", got=data.get("schema"), wanted=SCHEMA))
+    claims = tuple(
+        Claim(options.from_dict(MODELS, c["privacy"], "certificate"), tuple(c["variables"]), bool(c.get("within")))
+        for c in data["claims"]
+    )
+    return claims, options.build(Facts, data["facts"], "certificate facts")
+
+
+def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:
+    if not isinstance(claim, Claim):
+        claim = Claim(claim)
+    return claim if claim.variables else dataclasses.replace(claim, variables=mechanism.variables)
+
+
+def _attained(mechanism: Mechanism) -> Claim:
+    """Return the claim of the smallest ε that the whole law attains, within its classes where it has several."""
+    spent = record_account(mechanism.blocks)
+    for block, epsilon in zip(mechanism.blocks, spent.blocks, strict=True):
+        if epsilon == math.inf:
+            raise PrivacyError(
+                sentence(
+                    "a matrix with zeros has no finite epsilon",
+                    where=f"block {block.name!r}",
+                    fix="state the claim it should meet, certify(mechanism, [claim])",
+                )
+            )
+    within_classes = any(classes_of(block.matrix).any() for block in mechanism.blocks)
+    return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
+
+
+def _restate(claim: Claim, blocks: Sequence[Block]) -> Finding:
+    if not needs_file(claim.privacy):
+        return _find(claim, blocks)
+    if claim.within:
+        raise _not_within(claim)
+    names = [name for block in blocks for name in block.variables]
+    return claim.privacy.stated(names, [name for block in blocks for name in block.given])
+
+
+def _not_within(claim: Claim) -> SpecificationError:
+    what = f"{claim.privacy.name!r} is not defined within classes"
+    return SpecificationError(sentence(what, where=", ".join(claim.variables), wanted="'differential'"))
+
+
+def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
+    """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
+    if claim.within and not isinstance(claim.privacy, DifferentialPrivacy):
+        raise _not_within(claim)
+    idle = [b for b, block in enumerate(blocks) if math.isinf(block.epsilon)] if claim.within else []
+    if idle:  # alone in its class, every value is released as it is: a claim within classes would be empty
+        return Finding(False, math.inf, "a block changes no value: no finite ε holds", idle[0], "every column")
+    laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
+    finding = claim.privacy.check(laws)
+    priors = [block.prior_epsilon for block in blocks]
+    text = finding.sentence + " among true values of the same class" * claim.within
+    if isinstance(claim.privacy, DifferentialPrivacy) and any(priors) and math.isfinite(finding.level):
+        left = Fraction(claim.privacy.epsilon) - sum(map(Fraction, priors))
+        ratio = math.prod((law.ratio or Fraction(1) for law in laws), start=Fraction(1))
+        level = add_upper(finding.level, *priors)
+        text += f", and ε <= {format_upper(level)} with what the priors spent"
+        return dataclasses.replace(finding, holds=left > 0 and within(ratio, left), level=level, sentence=text)
+    if any(priors):  # what another model promises of the values is beside what the choice of the matrix tells
+        text += f"; the priors spent ε <= {format_upper(add_upper(*priors))} beside that"
+    return dataclasses.replace(finding, sentence=text)
+
+
+def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
+    if mechanism.codebook is None or not mechanism.codebook.rules:
+        return
+    found = rules.reachable(mechanism)
+    for rule in found[:10]:
+        fix = "perturb these variables in one block on its feasible cells, or plan treatment = 'closed'"
+        yield sentence("a combination that cannot occur could be released", where=str(rule), fix=fix)
+    if len(found) > 10:
+        yield f"... and {len(found) - 10} more rules that a release could contradict."
+
+
+def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
+    """Return the blocks that the claim's variables touch; a claim covers whole blocks only."""
+    blocks = []
+    for block in mechanism.blocks:
+        touched = [name in claim.variables for name in block.perturbed]
+        if any(touched) and not all(touched):
+            raise SpecificationError(
+                sentence(
+                    "a claim covers part of a joint block",
+                    where=f"block {block.name!r}",
+                    fix="name all its variables",
+                )
+            )
+        blocks += [block] * any(touched)
+    for name in claim.variables:
+        mechanism[name]  # raises, naming the nearest, for a variable that is not perturbed
+    return blocks
+
+
+def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
+    return sentence(
+        f"the exact law does not meet {options.describe(claim.privacy)}",
+        where=", ".join(claim.variables),
+        got=f"level {format_upper(finding.level)}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
+        fix="protect its blocks more (in a claim on several, ε adds up and so do bits), or claim less",
+    )
+
+
+def _describe(block: Block) -> dict[str, Any]:
+    classes = int(classes_of(block.matrix).max()) + 1
+    return {
+        "variables": list(block.variables),
+        **({"given": list(block.given)} if block.given else {}),
+        **({"classes": classes} if classes > 1 else {}),
+        "matrix_sha256": block.matrix.digest(),
+        "epsilon": _finite(block.epsilon),
+        "prior": block.provenance,
+        **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
+        "budget": block.budget,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iterable[str]:
+    """Say what the guarantee does not cover, most serious first."""
+    claimed = {name for claim in claims for name in claim.variables}
+    covered = [name for name in mechanism.variables if name in claimed]
+    if not facts.key_is_private:
+        yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
+    yield "The guarantee is per record and covers only the values of: " + ", ".join(covered) + "."
+    if len(covered) < len(mechanism.variables):
+        rest = [name for name in mechanism.variables if name not in claimed]
+        yield "Perturbed, but no claim covers: " + ", ".join(rest) + "."
+    ranked = [column.variable for column in mechanism.numerical]
+    if mechanism.codebook is not None:
+        yield from _class_limits(mechanism)
+        released = mechanism.codebook.with_role("key", "sensitive", "other", "weight", "household")
+        treated = (*mechanism.variables, *ranked)
+        fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
+        clear = [v.name for v in released if v.name not in treated and v.name not in fresh]
+        if clear:
+            yield "Released unchanged, with no guarantee: " + ", ".join(clear) + "."
+        if fresh:
+            yield f"Numbers drawn anew, which tell the records of one household and nothing else: {', '.join(fresh)}."
+        kept = [v.name for v in released if v.missing == "keep" and v.name in treated]
+        if kept:
+            yield "Which records have a missing value is disclosed for: " + ", ".join(kept) + "."
+    if mechanism.numerical:
+        yield "No ε holds for " + ", ".join(ranked) + ": each was moved alone, and only among neighbours in rank."
+    yield from (column.limit for column in mechanism.numerical)
+    yield from dict.fromkeys(claim.privacy.not_covered for claim in claims if needs_file(claim.privacy))
+    yield from _provenance_limits(mechanism)
+    if not facts.order_is_shuffled:
+        yield "Records stand in their original order."
+    if facts.ids_are_released:
+        yield "Record ids are released."
+    yield "Not covered: that a person is in the file, and what several records of one person or household say together."
+
+
+def _provenance_limits(mechanism: Mechanism) -> Iterable[str]:
+    texts = {
+        "confidential": "The guarantee does not cover the choice of the matrix, tuned on confidential frequencies: ",
+        "unstated": "The guarantee does not cover the choice of the matrix, whose origin was not stated: ",
+    }
+    for provenance, text in texts.items():
+        names = [block.name for block in mechanism.blocks if block.provenance == provenance]
+        if names:
+            yield text + ", ".join(names) + "."
+    tuned = {"dp": "differentially private", "confidential": "confidential", "unstated": "unstated"}
+    for provenance, said in tuned.items():
+        names = [block.name for block in mechanism.blocks if block.budget == provenance]
+        if names:
+            text = f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted"
+            yield f"{text} when the budget was divided: {', '.join(names)}."
+    silent = [b.name for b in mechanism.blocks if b.provenance == "dp" and not b.prior_epsilon]
+    if silent:
+        yield "What a differentially private prior spent was not stated, and is not counted: " + ", ".join(silent) + "."
+
+
+def _class_limits(mechanism: Mechanism) -> Iterable[str]:
+    """Say where the guarantee is restricted: to feasible combinations, and to values that are exchanged at all."""
+    book = mechanism.require_codebook()
+    for block in mechanism.blocks:
+        size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
+        if size < whole:
+            yield f"Block {block.name}: the guarantee is stated on the {size:,} feasible of {whole:,} combinations."
+        labels = classes_of(block.matrix)
+        if not labels.any():
+            continue
+        if block.given:
+            yield f"Block {block.name}: a separate law for each value of {', '.join(block.given)}, read as it is."
+        counts = np.bincount(labels)
+        yield (
+            f"Block {block.name}: values are exchanged within {counts.size:,} classes only; which one a record is in "
+            f"is disclosed{_listing(block, labels, book)}."
+        )
+        alone = int((counts == 1).sum())
+        if alone:
+            yield (
+                f"Block {block.name}: {alone:,} of {size:,} values are released unchanged, and only by records that "
+                "have them; these records are not protected by this block, and who sees such a value knows it is true."
+            )
+            if block.provenance == "confidential" and not block.given and not _tied_by_rules(block, book):
+                yield (
+                    f"Block {block.name}: which values are perturbed was decided on the file's own counts; the matrix "
+                    "tells everyone which combinations few records have, and a record released with one of these has "
+                    "one of them."
+                )
+
+
+def _tied_by_rules(block: Block, book: Codebook) -> bool:
+    """Tell whether rules tie the block to other variables, which then decide what is exchanged."""
+    names = set(block.variables)
+    return any(not names.isdisjoint(rule.variables) and not names.issuperset(rule.variables) for rule in book.rules)
+
+
+def _listing(block: Block, labels: Any, book: Codebook) -> str:
+    """Return the classes of a block of one variable, where they are few."""
+    if len(block.variables) > 1 or labels.max() >= 12:
+        return ""
+    codes = block.cell_table((block.matrix.size,))[:, 0]
+    texts = np.array(book[block.variables[0]].code_labels, dtype=object)[codes]
+    return ": " + "; ".join("{" + ", ".join(texts[labels == c]) + "}" for c in range(labels.max() + 1))

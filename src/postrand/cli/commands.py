@@ -1,0 +1,288 @@
+"""The command line: one sub-command a step; each parses, makes one library call, and prints.
+
+Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand.cli import columns as cli_columns
+from postrand.cli.estimate import answer, estimate_options
+from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, names, release_key
+from postrand.cli.frame import main as main
+from postrand.errors import ReleaseError, UsageError, sentence
+
+
+@command
+@click.argument("file", type=SOURCE)
+@click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
+@click.option("--key", "key", metavar="A,B", help="Identifying variables.")
+@click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
+@click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all not named.")
+@click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all not named.")
+@click.option("--record-key", metavar="ID", help="Unique record id (else the row number serves).")
+@click.option("--weight", metavar="W", help="Sampling weight.")
+@click.option("--household", metavar="H", help="Household id.")
+@click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
+def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result:
+    """Write a codebook and a plan for FILE, to edit.
+
+    Roles that you do not give stay empty, and must be filled in before anything is protected.
+    """
+    from postrand.workflow import draft as start
+
+    given = {role: names(value) for role, value in roles.items() if value}
+    made = start.start(file, out, given, ddi=ddi)
+    lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    if made.without_role:
+        lines.append(f"Next: set the role of {', '.join(made.without_role)}")
+    if made.undecided:
+        lines.append(
+            f"Next: decide on {', '.join(made.undecided)}: unperturbed, each singles out more than 1% of the records. "
+            "The notes in plan.toml say how"
+        )
+    if len(lines) == 2:
+        lines.append("Next: read both, then run 'postrand design'")
+    lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
+    return {"codebook": str(made.codebook), "plan": str(made.plan), **lists}, "\n".join(lines)
+
+
+@command
+@click.argument("file", type=SOURCE)
+@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
+@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
+@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
+@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
+@click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
+def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Result:
+    """Measure how identifiable FILE is, as it is.
+
+    Sample uniques, k-anonymity and the expected number of correct matches; nothing is written.
+    """
+    from postrand.workflow import draft as start
+
+    report = start.assess(file, names(keys), codebook, **choices)
+    return report.to_dict(), str(report)
+
+
+@command
+@click.option("--plan", "plan", type=FILE, required=True, help="plan.toml")
+def design(plan: Path) -> Result:
+    """Show the matrices of a plan, their claims, and what leaves in clear.
+
+    What each keeps, how far it is from the best possible, and the privacy it guarantees; which records the unperturbed
+    columns of the file single out, and what they say of perturbed ones. Nothing is written.
+    """
+    from postrand.certification.certificate import certify
+    from postrand.plan import load_plan
+    from postrand.workflow.pipeline import claims_of, design_blocks, findings, mechanism_of
+    from postrand.workflow.worth import expected
+
+    loaded = load_plan(plan)
+    blocks = design_blocks(loaded)
+    mechanism = mechanism_of(loaded, blocks)
+    certificate = certify(mechanism, claims_of(loaded, mechanism))
+    worth = [expected(block, loaded.codebook) for block in blocks]
+    told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
+    data = {"blocks": told, "claims": list(certificate.sentences)}
+    data["advice"] = list(loaded.advice)
+    lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
+    found = findings(loaded, mechanism)
+    data["findings"] = found.to_dict()
+    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *_in_clear(found)])
+
+
+@command
+@click.option("--prior", required=True, metavar="P,Q", help="Category probabilities, or 'uniform:S' for S categories.")
+@click.option("--epsilons", default="0.25,0.5,1,2,4", show_default=True, metavar="E,F", help="Privacy budgets.")
+@click.option("--plot", type=FOLDER, help="Write the curves to this new SVG file.")
+def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
+    """Show the privacy-utility curve of every structure.
+
+    Information kept and variance of the analyst's estimates, at each epsilon, with proven bounds.
+    """
+    from postrand.designers import compare as compared
+
+    curve = compared(_prior(prior), _numbers(epsilons, "--epsilons"))
+    if plot is not None:
+        _write_new(plot, curve.svg())
+    return curve.to_dict(), curve.text()
+
+
+@command
+@click.argument("file", type=FILE, required=False)
+@click.option("--keys", metavar="A,B", help="Identifying variables of FILE.")
+@click.option("--plan", type=FILE, help="plan.toml, in place of FILE: its budgets are scaled together.")
+@click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
+@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
+@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
+@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
+@click.option("--draws", type=int, default=10, show_default=True, help="Releases that the risk is averaged over.")
+@click.option("--codebook", type=FILE, help="codebook.toml of FILE; inferred where it is not given.")
+def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, **choices: Any) -> Result:
+    """Search for the largest epsilon that surely meets a risk limit.
+
+    Of FILE and --keys: one epsilon, shared equally. Of --plan: its budgets in their ratios, its structures and blocks.
+    The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the
+    risk-utility map.
+    """
+    from postrand.workflow import draft as start
+
+    found = start.tune(file, names(keys), codebook, plan=plan, **choices)
+    return found.to_dict(), str(found)
+
+
+def _prior(text: str) -> Any:
+    from postrand.designers import Prior
+
+    kind, _, size = text.partition(":")
+    if kind == "uniform" and size.isdecimal():
+        return Prior.uniform(int(size))
+    return _numbers(text, "--prior")
+
+
+def _numbers(text: str, where: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(sentence("not a list of numbers", where=where, fix="separate them by commas")) from None
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(sentence("the file cannot be written", where=str(path), got=error.strerror)) from None
+
+
+@command
+@click.option("--plan", type=FILE, required=True, help="plan.toml")
+@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+@click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
+@click.option(
+    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+)
+@click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
+@click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
+@click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
+@click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
+@click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
+def protect(
+    plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
+) -> Result:
+    """Write the release of a plan, whole or not at all.
+
+    What a --key-file releases is noted beside it, in KEY.ledger. Another content, or another mechanism, under the same
+    key is refused without --again: a record that is in both releases is protected at the sum of their epsilons.
+    """
+    from postrand.plan import load_plan
+    from postrand.release.ledger import Ledger
+    from postrand.workflow.pipeline import run
+
+    key = release_key(key_file, seed)
+    ledger = None if key_file is None else Ledger.beside(key_file)
+    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
+    claims = list(release.certificate_sentences)
+    found = release.findings
+    data = {"release": str(release.path), "claims": claims, "findings": found.to_dict()}
+    return data, "\n".join([f"release: {release.path}", *claims, *_in_clear(found)])
+
+
+def _in_clear(found: Any) -> list[str]:
+    """Return the findings as lines; the decisions that are still wanted come last."""
+    lines = [f"- {text}" for text in found.sentences]
+    return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
+
+
+@command
+@click.argument("directory", type=FOLDER)
+@click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
+@click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
+@click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
+def verify(directory: Path, file: Path | None, key_file: Path | None, record_key: str | None) -> Result:
+    """Re-check a release from its bytes alone.
+
+    Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
+    tested against the law. Claims that rest on the confidential frequencies are said, unless --file recomputes them.
+
+    \b
+    Exit codes:
+      0  every check that this release admits ran and passed; what is only said changes nothing
+      7  a check failed: this is not the release that it claims to be
+      9  consistent, but a check could not run here, since another version wrote these bytes
+    """  # noqa: D301 -- as above
+    from postrand.release import verify as check
+
+    key = release_key(key_file, None)
+    verification = check(directory, file=file, release_key=key, record_key=record_key, raise_if_failed=False)
+    if verification.verdict == "failed":
+        raise ReleaseError(verification.problems)
+    return verification.to_dict(), str(verification), verification.exit_code
+
+
+@command
+@click.argument("directory", type=FOLDER)
+@click.option("--out", type=FOLDER, help="Write the page to this new file, and leave the release as it is.")
+def report(directory: Path, out: Path | None) -> Result:
+    """Make the report of a release anew.
+
+    The page is a function of the release's other files; without --out it takes its place there again.
+    """
+    from postrand.release import check_digests, rebuild_report
+    from postrand.release.bundle import REPORT
+
+    check_digests(directory, leave_out=[REPORT])
+    path = rebuild_report(directory, out)
+    return {"report": str(path)}, f"report: {path}"
+
+
+@command
+@click.argument("directory", type=FOLDER)
+@estimate_options
+@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
+def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
+    """Answer one question about the true records from a release.
+
+    Name one of --table, --mean, --total, --ratio, --quantile and --regression. Everything is corrected for the
+    perturbation, and standard errors include it.
+    """
+    return answer(directory, excel, choices)
+
+
+@command
+@click.argument("file", type=FILE, required=False)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one."
+)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
+def app(file: Path | None, port: int, browser: bool) -> Result:
+    """Open the workbench in a browser, on this machine only.
+
+    See risk and utility, decide, release; without FILE it begins with a demonstration survey.
+    """
+    try:
+        from postrand.app.launch import serve
+    except ImportError:
+        fix = "pip install 'postrand[app]'"
+        raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
+    serve(file, port, browser=browser, say=functools.partial(print, flush=True))
+    return {"served": True}, "The workbench has ended; its working files are removed."
+
+
+@command
+@click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
+def demo(out: Path) -> Result:
+    """Protect and analyse real survey microdata.
+
+    17,137 respondents of the General Social Survey; ends with a corrected table beside the true one.
+    """
+    from postrand.workflow.demo import run_demo
+
+    return run_demo(out)

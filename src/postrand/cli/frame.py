@@ -1,0 +1,139 @@
+"""What every sub-command is made of: paths, names and keys as they are typed, answers, errors and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand import __version__
+from postrand.address import hidden
+from postrand.cli.output import as_json_text, write_anything
+from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
+from postrand.support.signals import Stopped, stoppable
+
+# Arrow's own allocator keeps tens of megabytes that a short run never gives back.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+Result = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, int]
+"""What a command gives: plain data for ``--json``, a text for people, and an exit code where it is not 0."""
+
+
+class _Path(click.Path):
+    """A path that has a name: an empty one would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and (not value or "\0" in value):
+            self.fail("an empty name, or one that no file can have", param, ctx)
+        if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
+            self.fail("this looks like an address, not like the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = _Path(path_type=Path)
+SOURCE = FOLDER
+"""A file, a folder of files, or a pattern in quotes."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="postrand")
+def main() -> None:
+    """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can re-check.
+
+    \b
+    The usual order of work:
+      postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
+      postrand assess survey.parquet ...  how identifiable are the records now?
+      postrand design --plan plan.toml    the matrices, and what they keep and protect
+      postrand protect --plan plan.toml --out release
+      postrand verify release             anyone can; needs the release only
+      postrand estimate release --table sex,region
+
+    Exit codes: 0 done (verify: every check ran and passed); 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design;
+    7 release (verify: a check failed); 8 estimation; 9 verify: consistent, but a check could not run here; 128 and
+    the number of the signal that stopped it, nothing half done being left.
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+
+
+def command(function: Callable[..., Result]) -> Callable[..., None]:
+    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
+
+    A signal that ends it is one too; what was half done is removed.
+    """
+
+    @main.command(function.__name__.rstrip("_"))
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+    @functools.wraps(function)
+    def wrapped(as_json: bool, **arguments: Any) -> None:
+        try:
+            write_anything()
+            with stoppable(), warnings.catch_warnings():
+                warnings.showwarning = _warn
+                raise_all(UsageError, _empty(arguments))
+                data, text, *code = function(**arguments)
+        except PostrandError as error:
+            kind = type(error).__name__
+            if as_json:
+                _say(as_json_text({"error": kind, "problems": list(error.problems)}))
+            else:
+                print(f"postrand: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
+        except Stopped as stopped:
+            print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
+            raise SystemExit(stopped.code) from None
+        _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
+        if code and code[0]:
+            raise SystemExit(code[0])
+
+    return wrapped
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as any other line: where in the code it was given tells a curator nothing."""
+    print(f"postrand: warning: {printable(str(message))}", file=sys.stderr)
+
+
+def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Name each text that is given and says nothing: an empty list of names would stand for none, and protect none."""
+    for name, value in arguments.items():
+        if isinstance(value, str) and not value.strip(", \t"):
+            yield sentence("nothing is named", where=f"--{name.replace('_', '-')}", got=repr(value))
+
+
+def _say(text: str) -> None:
+    """Print the answer; a full disk behind standard output is an error like any other."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader has seen enough; click ends quietly
+        raise
+    except OSError as error:
+        print(f"postrand: the answer cannot be written; got {error.strerror}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- what is buffered fails again when the process ends
+        raise SystemExit(1) from None
+
+
+def names(value: str | None) -> tuple[str, ...]:
+    """Split ``a,b,c``.
+
+    >>> names("sex, region")
+    ('sex', 'region')
+    """
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+def release_key(key_file: Path | None, seed: int | None) -> Any:
+    """Return the release key of a file or a seed, None where neither is given; raises UsageError where both are."""
+    from postrand.support.randomness import ReleaseKey
+
+    if key_file is not None and seed is not None:
+        raise UsageError(sentence("both --key-file and --seed are given", fix="give one of them, or none"))
+    if seed is not None:
+        return ReleaseKey.from_seed(seed)
+    return None if key_file is None else ReleaseKey.from_file(key_file)

@@ -1,0 +1,5 @@
+"""What each variable is: the codebook, its rules and codes, distances between categories."""
+
+from postrand.codebook.codebook import Codebook, Variable
+
+__all__ = ["Codebook", "Variable"]

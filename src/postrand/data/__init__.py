@@ -1,0 +1,1 @@
+"""Records and tables of counts in memory: contingency tables, data frames, households."""

@@ -1,0 +1,233 @@
+"""Between dataframes (pandas, polars, pyarrow and what narwhals knows besides) and Arrow; the same kind comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from narwhals.exceptions import NarwhalsError
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import value_type
+from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
+from postrand.formats.base import BATCH_ROWS, bounded, cast, repeated
+from postrand.mechanism import Mechanism
+
+_GROWING = b"_PL_CATEGORICAL"  # prefix of the mark that polars leaves on columns whose categories are those that occur
+
+
+def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the columns (by default all) as an Arrow table; a pandas index is left out, NaN in pandas becomes null.
+
+    Raises
+    ------
+    UsageError
+        If ``frame`` is no dataframe that is held in memory.
+    DataError
+        If a column is not there, or mixes values of several types.
+    """
+    if isinstance(frame, pa.Table):
+        return frame if columns is None else frame.select(_known(frame.column_names, columns))
+    held = _narwhals(frame)
+    names = _known(held.columns, columns)
+    arrays = {}
+    for name in names:
+        try:
+            arrays[name] = held.select(name).to_arrow().select([name])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, NarwhalsError):
+            what = "the column cannot be converted; it may mix values of several types"
+            raise DataError(sentence(what, where=f"column {name!r}", fix="convert it to one type")) from None
+    fields = [table.schema.field(0) for table in arrays.values()]
+    return pa.Table.from_arrays([t.column(0) for t in arrays.values()], schema=pa.schema(fields))
+
+
+def like(frame: Any, table: pa.Table) -> Any:
+    """Return ``frame`` with the columns of ``table`` in place of its own of the same names.
+
+    Each keeps the column's dtype with its category order; all other columns, the order and a pandas index stay.
+
+    Raises
+    ------
+    DataError
+        If a dtype cannot hold a value of the table, for example a missing one in a pandas ``int64``.
+    """
+    if isinstance(frame, pa.Table):
+        for name in table.column_names:
+            position = frame.column_names.index(name)
+            field = frame.schema.field(position)
+            frame = frame.set_column(position, field, _arrow_column(frame.column(name), table.column(name), field))
+        return frame
+    held = _narwhals(frame)
+    new = [_series(held[name], table.column(name)) for name in table.column_names]
+    return held.with_columns(*new).to_native()
+
+
+def codebook_of(frame: Any, names: Sequence[str], sizes: Mapping[str, int] | None = None) -> Codebook:
+    """Return the codebook that categorical (pandas), Enum (polars), dictionary (Arrow) and boolean types imply.
+
+    Roles are ``other``. Missing is a category where a value is missing, or where ``sizes``, the number of codes of a
+    variable, is one more than its categories.
+
+    Raises
+    ------
+    SpecificationError
+        With every column whose type does not list its categories.
+    """
+    table = to_arrow(frame, names)
+    found: list[Variable] = []
+    problems = []
+    for name in names:
+        column, of = table.column(name), table.schema.field(name).type
+        marks = table.schema.field(name).metadata or {}
+        categories = None if any(m.startswith(_GROWING) for m in marks) else _categories(column)
+        if categories is None:
+            fix = "pass a codebook, or convert it to a pandas categorical, polars Enum or Arrow dictionary"
+            problems.append(sentence(f"column {name!r} does not list its categories", got=of, fix=fix))
+            continue
+        one_more = (sizes or {}).get(name) == len(categories) + 1
+        found.append(
+            Variable(
+                name,
+                role="other",
+                categories=tuple(categories),
+                type=str(of),
+                ordered=bool(getattr(of, "ordered", False)),
+                missing="category" if one_more or column.null_count else "error",
+            )
+        )
+    raise_all(SpecificationError, problems)
+    return Codebook(tuple(found))
+
+
+def bind(frame: Any, mechanism: Mechanism) -> Mechanism:
+    """Return the mechanism with its codebook, or with the one that the frame's types imply where it has none.
+
+    Raises
+    ------
+    SpecificationError
+        If a type does not list its categories, or a matrix does not fit them.
+    """
+    if mechanism.codebook is not None:
+        return mechanism
+    single = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}
+    names = list(dict.fromkeys((*mechanism.variables, *mechanism.given)))
+    return mechanism.bind(codebook_of(frame, names, single))
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """An Arrow table as a :class:`postrand.formats.Source`."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+        return self.table.schema
+
+    @property
+    def num_rows(self) -> int:
+        """The number of records."""
+        return int(self.table.num_rows)
+
+    def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the records; see :class:`postrand.formats.Source`."""
+        for batch in self.table.select(_known(self.table.column_names, columns)).to_batches():
+            yield from bounded(batch, batch_size)
+
+
+def _narwhals(frame: Any) -> nw.DataFrame[Any]:
+    try:
+        held: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)
+        held.columns  # noqa: B018 names that occur twice are refused here
+    except TypeError:
+        wanted = "a pandas or polars DataFrame, or a pyarrow Table"
+        fix = "collect a lazy frame first"
+        raise UsageError(
+            sentence("not a dataframe in memory", got=type(frame).__name__, wanted=wanted, fix=fix)
+        ) from None
+    except NarwhalsError:
+        raise DataError(sentence("a column is named twice", where="the dataframe")) from None
+    return held
+
+
+def _known(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
+    if wanted is None:
+        return list(names)
+    raise_all(UsageError, [sentence(f"column {n!r} is asked for twice") for n in repeated(wanted)])
+    raise_all(
+        DataError, [sentence(f"no column {n!r} in the data{nearest(n, names)}") for n in wanted if n not in names]
+    )
+    return list(wanted)
+
+
+def _categories(column: pa.ChunkedArray) -> list[Any] | None:
+    if pa.types.is_boolean(column.type):
+        return [False, True]
+    if not pa.types.is_dictionary(column.type):
+        return None
+    values = _dictionary(column)
+    plain = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+    )
+    return (values if any(test(values.type) for test in plain) else values.cast(pa.string())).to_pylist()  # type: ignore[no-any-return]
+
+
+def _dictionary(column: pa.ChunkedArray) -> pa.Array:
+    """Return the dictionary of all chunks together."""
+    column = column.unify_dictionaries()
+    return column.chunk(0).dictionary if column.num_chunks else pa.array([], value_type(column.type))
+
+
+def _levels(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the distinct values of a column, and the position of each record's value (one past the end: missing)."""
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    column = column.unify_dictionaries()
+    values = _dictionary(column)
+    if not column.num_chunks:
+        return values, np.zeros(0, dtype=np.int64)
+    indices = pa.concat_arrays([chunk.indices.cast(pa.int64()) for chunk in column.chunks])
+    return values, indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
+
+
+def _series(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
+    """Return the column as a series of the old one's dtype: a series of the distinct values, then one gather."""
+    values, positions = _levels(column)
+    levels = values.to_pylist() + [None] * bool(column.null_count)
+    native = old.to_native()
+    try:
+        made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
+        held = made.to_arrow().to_pylist()
+    except Exception:  # each library has its own kinds, and their messages show values
+        held = None
+    # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
+    if held != levels:
+        what = "the column's dtype cannot hold what is released"
+        fix = "convert it to a dtype that has every category of the codebook, and missing if that is one"
+        raise DataError(sentence(what, where=f"column {old.name!r}", got=native.dtype, fix=fix))
+    return made[positions].alias(old.name)
+
+
+def _arrow_column(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    values, positions = _levels(column)
+    missing = positions == len(values)
+    if not pa.types.is_dictionary(field.type):
+        return pa.chunked_array([cast(values, field.type).take(pa.array(positions, mask=missing))], type=field.type)
+    known = _dictionary(old).to_pylist()
+    levels = values.to_pylist()
+    order = [*known, *(v for v in levels if v not in known)]
+    place = np.array([order.index(v) for v in levels] + [0], dtype=np.int64)
+    try:
+        indices = pa.array(place[positions], mask=missing).cast(field.type.index_type)
+    except pa.ArrowInvalid:
+        raise DataError(sentence("the column's dictionary is full", where=f"column {field.name!r}")) from None
+    dictionary = pa.array(order, value_type(field.type))
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, dictionary, ordered=field.type.ordered)])

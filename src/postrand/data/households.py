@@ -1,0 +1,147 @@
+"""Household numbers of a release: fresh ones, which tell who belongs together and nothing else.
+
+The number of household h, under an AES-256 key that is derived from release key, mechanism and content, is::
+
+    AES-256(key, h ‖ t) mod 2^53
+
+with h the 64-bit identity of the file's number and t the first turn at which no two households share a number. It is a
+function of h alone, so any engine numbers any batch, with no state. Below 2^53, so that every format and program that
+holds numbers as floating-point ones holds it exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable, coding
+from postrand.errors import DataError, sentence
+from postrand.formats import Source
+from postrand.support.randomness import ReleaseKey, derive, record_keys, words
+
+BITS = 53
+MAX_TURNS = 64
+_WIDE = ("int64", "uint64", "double")
+_LABEL = b"label"
+
+
+def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the 64-bit identity of each household number, shape (n,), 0 where none is, and where one is.
+
+    >>> identities(pa.array([7.0, None, 8.0]), "hh")[0].tolist()
+    [7, 0, 8]
+
+    Raises
+    ------
+    DataError
+        If the numbers are neither whole numbers nor text.
+    """
+    there = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    held = column.drop_null()
+    held = held if pa.types.is_dictionary(held.type) else held.dictionary_encode()
+    values = held.dictionary
+    if pa.types.is_floating(values.type):
+        there_too = np.isfinite(values.to_numpy(zero_copy_only=False))
+        try:
+            values = values.cast(pa.int64()) if there_too.all() else None
+        except pa.ArrowInvalid:
+            values = None
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if values is None or not (coding.is_text(values.type) or pa.types.is_integer(values.type)):
+        what = "household numbers are neither whole numbers nor text"
+        raise DataError(sentence(what, where=f"variable {name!r}", fix="convert the column in the file"))
+    found = np.zeros(len(column), dtype=np.uint64)
+    found[there] = record_keys(values)[coding.to_numpy(held.indices)] if len(held) else 0
+    return found, there
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """Give the households of one variable fresh numbers; whoever has ``key`` can tell which is which."""
+
+    name: str
+    turn: int
+    key: bytes = field(repr=False)
+
+    def numbers(self, column: pa.Array) -> pa.Array:
+        """Return the fresh numbers of a column, in the type of the released codebook; missing ones stay missing."""
+        found, there = identities(column, self.name)
+        fresh = fresh_numbers(self.key, found, self.turn).astype(np.int64)
+        made = coding.from_numpy(fresh, None if there.all() else ~there)
+        return made.cast(coding.arrow_type(released_type(str(coding.value_type(column.type)))))
+
+    def field(self, of: pa.Field, label: str = "") -> pa.Field:
+        """Return the released field: of what the file says of its own numbers, such as labels of them, nothing."""
+        kind = coding.arrow_type(released_type(str(coding.value_type(of.type))))
+        return pa.field(of.name, kind, metadata={_LABEL: label} if label else None)
+
+
+def fresh_numbers(key: bytes, found: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+    """Return ``AES-256(key, found ‖ turn) mod 2^53``, shape (n,)."""
+    return words(key, found, turn)[:, 0] & np.uint64((1 << BITS) - 1)
+
+
+def renumbering(source: Source, name: str, key: ReleaseKey, digest: str, content: bytes) -> Renumbering:
+    """Return the fresh numbers of a variable under a release key, a mechanism's digest and a content's tag.
+
+    One pass over the column, and 8 bytes of memory for each household: no two of them share a number.
+
+    >>> from postrand.data.frames import TableSource
+    >>> source = TableSource(pa.table({"hh": [1, 1, 2]}))
+    >>> fresh = renumbering(source, "hh", ReleaseKey.from_seed(1), "aa", b"").numbers(pa.array([1, 2, 1])).to_pylist()
+    >>> fresh[0] == fresh[2], fresh[0] == fresh[1], max(fresh) < 2**53
+    (True, False, True)
+    """
+    secret = derive(key, f"households {digest} {name}", content).order
+    held = np.zeros(0, dtype=np.uint64)
+    waiting: list[NDArray[np.uint64]] = []
+    for batch in source.batches([name]):
+        found, there = identities(batch.column(0), name)
+        waiting.append(np.unique(found[there]))
+        if sum(part.size for part in waiting) > max(held.size, 1 << 20):
+            held, waiting = np.unique(np.concatenate([held, *waiting])), []
+    held = np.unique(np.concatenate([held, *waiting]))
+    turn = first_turn(secret, held)
+    return Renumbering(name, turn, secret)
+
+
+def first_turn(secret: bytes, households: NDArray[np.uint64], turns: Iterable[int] = range(MAX_TURNS)) -> int:
+    """Return the first turn at which distinct households have distinct numbers; raises DataError if none has."""
+    for turn in turns:
+        if np.unique(fresh_numbers(secret, households, turn)).size == households.size:
+            return turn
+    raise DataError(
+        sentence("there are too many households for fresh numbers", fix="household_numbers = 'as they are'")
+    )
+
+
+def released_type(of: str) -> str:
+    """Return the type of fresh numbers: that of the file's where it holds them.
+
+    >>> released_type("int16"), released_type("double"), released_type("string")
+    ('int64', 'double', 'string')
+    """
+    if of in _WIDE or coding.is_text(coding.arrow_type(of)):
+        return of
+    return "double" if of in ("float", "halffloat") else "int64"
+
+
+def renumbered_book(codebook: Codebook) -> Codebook:
+    """Return the codebook of a release with fresh household numbers: no category of the old ones stays in it."""
+    return dataclasses.replace(codebook, variables=tuple(_fresh(v) for v in codebook.variables))
+
+
+def _fresh(variable: Variable) -> Variable:
+    if variable.role != "household":
+        return variable
+    of: Any = coding.value_type(coding.arrow_type(variable.type))
+    missing: Literal["error", "keep"] = "error" if variable.missing == "error" else "keep"
+    return Variable(variable.name, "household", type=released_type(str(of)), missing=missing, label=variable.label)

@@ -1,0 +1,71 @@
+"""Design: the matrix that keeps most, or costs least, under a privacy model, with a bound that proves it."""
+
+from postrand.designers.bistochastic.families import Parameterised
+from postrand.designers.bistochastic.matrix import BistochasticMatrix
+from postrand.designers.curve import Comparison, compare
+from postrand.designers.differential.circulant import Circulant
+from postrand.designers.differential.general import General
+from postrand.designers.differential.product import Product
+from postrand.designers.differential.symmetric import Symmetric
+from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
+from postrand.designers.feasible import FeasibleSet
+from postrand.designers.metric.metric import Exponential, Geometric, Metric
+from postrand.designers.problem import Design, DesignWarning, Prior, Structure
+from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
+from postrand.designers.rounding import round_inside
+from postrand.designers.solve import design
+from postrand.objectives import (
+    OBJECTIVES,
+    CustomObjective,
+    EstimatorVariance,
+    ExpectedChanges,
+    MutualInformation,
+    Objective,
+)
+
+STRUCTURES: tuple[type, ...] = (
+    UniformOffDiagonal,
+    Symmetric,
+    Circulant,
+    General,
+    BistochasticMatrix,
+    Parameterised,
+    LeastLoss,
+    Metric,
+    Exponential,
+    Geometric,
+    Product,
+)
+"""Every structure that a plan may name, by its ``name``."""
+
+__all__ = [
+    "OBJECTIVES",
+    "STRUCTURES",
+    "BistochasticMatrix",
+    "Circulant",
+    "Comparison",
+    "CustomObjective",
+    "Design",
+    "DesignWarning",
+    "EstimatorVariance",
+    "ExpectedChanges",
+    "Exponential",
+    "FeasibleSet",
+    "General",
+    "Geometric",
+    "LeastLoss",
+    "Metric",
+    "MutualInformation",
+    "Objective",
+    "Parameterised",
+    "Prior",
+    "Product",
+    "Structure",
+    "Symmetric",
+    "UniformOffDiagonal",
+    "by_stratum",
+    "compare",
+    "design",
+    "least_loss",
+    "round_inside",
+]

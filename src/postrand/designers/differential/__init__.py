@@ -1,0 +1,1 @@
+"""Designs under differential privacy, one file each."""

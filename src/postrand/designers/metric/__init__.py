@@ -1,0 +1,1 @@
+"""Designs under metric privacy."""

@@ -1,0 +1,166 @@
+"""The design problem and its answer: a matrix with a proof of how good it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from postrand.errors import DesignError, nearest, raise_all, sentence, shown
+from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
+from postrand.mechanism.mechanism import PROVENANCES, Provenance
+from postrand.objectives import Objective
+from postrand.privacy import PrivacyModel
+from postrand.support.inputs import is_whole, real_array
+
+SUM_TOLERANCE = 1e-9
+OPTIMAL_GAP = 1e-9
+"""A relative gap at or below this is called optimal: a definition, the precision asked of the exact methods. What is
+proven is always ``bound`` itself; rounding to units of 2^-53 alone moves the last digits of every value."""
+
+Status = Literal["optimal", "bounded", "local"]
+"""``optimal``: proven, relative gap <= 1e-9. ``bounded``: proven up to ``gap``. ``local``: nothing is proven."""
+
+
+class DesignWarning(UserWarning):
+    """A matrix that is optimal for its objective but a poor choice for what comes after."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Hold the category probabilities ``p`` that a design is tuned to, and where they came from.
+
+    ``p`` has shape (S,), S >= 2, is not negative and sums to 1 within 1e-9 (then scaled to sum to 1).
+
+    Raises
+    ------
+    DesignError
+        With every problem at once.
+
+    Examples
+    --------
+    >>> Prior([0.25, 0.75], provenance="public").size
+    2
+    """
+
+    p: NDArray[np.float64]
+    provenance: Provenance = "unstated"
+
+    def __post_init__(self) -> None:
+        p = real_array(self.p, "the prior", DesignError).copy()
+        raise_all(DesignError, _prior_problems(p, self.provenance))
+        p /= p.sum()
+        p.setflags(write=False)
+        object.__setattr__(self, "p", p)
+
+    @classmethod
+    def uniform(cls, size: int) -> Prior:
+        """Return the uniform prior: public, since it says nothing about the data; raises DesignError if S < 2."""
+        if not (is_whole(size, 2) and size <= MAX_SIZE):
+            raise DesignError(sentence("no number of categories", got=shown(size, repr), wanted=f"2..{MAX_SIZE}"))
+        return cls(np.full(size, 1 / size), provenance="public")
+
+    @property
+    def size(self) -> int:
+        """The number S of categories."""
+        return int(self.p.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What an algorithm returns before rounding: a float matrix (S, S), or an exact law, and what is proven.
+
+    ``bound``: no matrix of the structure has a better objective (infinite where nothing is proven).
+    """
+
+    array: NDArray[np.float64] | TransitionMatrix
+    bound: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Hold a designed exact law, the objective it attains, and how far that is from the best possible.
+
+    ``value`` is the objective of the *exact rounded law*. No matrix of the structure that meets the privacy model
+    is better than ``bound``: ``bound >= value`` where the objective is maximised, ``bound <= value`` where it is
+    minimised. ``gap = |bound - value|`` (inf where nothing is proven).
+    """
+
+    matrix: TransitionMatrix
+    value: float
+    bound: float
+    status: Status
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = "unstated"
+
+    @property
+    def gap(self) -> float:
+        """``|bound - value|``, in the objective's unit."""
+        return abs(self.bound - self.value)
+
+    @property
+    def relative_gap(self) -> float:
+        """``gap / |value|`` (0 where both are 0)."""
+        if self.gap == 0:
+            return 0.0
+        return self.gap / abs(self.value) if self.value else math.inf
+
+
+@runtime_checkable
+class Structure(Protocol):
+    """A family of transition matrices, with the algorithm that finds its best member.
+
+    Implementations are frozen dataclasses; their fields are the options of plans, command line and forms.
+    """
+
+    name: ClassVar[str]
+
+    def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
+        """Return the best member found; raises DesignError for an objective or privacy model it cannot treat."""
+        ...
+
+
+def as_prior(prior: Prior | ArrayLike) -> Prior:
+    """Return ``prior`` itself, or a Prior of unstated provenance from its probabilities."""
+    return prior if isinstance(prior, Prior) else Prior(real_array(prior, "the prior", DesignError))
+
+
+def refuse(structure: Structure, part: object, fix: str) -> DesignError:
+    """Return the error for a combination that no algorithm here solves."""
+    name = getattr(part, "name", type(part).__name__)
+    return DesignError(sentence(f"structure {structure.name!r} has no algorithm for {name!r}", fix=fix))
+
+
+def _prior_problems(p: NDArray[np.float64], provenance: str) -> list[str]:
+    problems = []
+    if p.ndim != 1 or p.size < 2:
+        problems.append(
+            sentence(
+                "the prior is not a list of at least two probabilities",
+                got=f"shape {p.shape}",
+                fix="a variable with one category needs no perturbation: leave it out",
+            )
+        )
+    elif not np.isfinite(p).all():
+        problems.append(
+            sentence("the prior has entries that are not finite", where=f"category {_first(~np.isfinite(p))}")
+        )
+    else:
+        if (p < 0).any():
+            problems.append(sentence("the prior is negative", where=f"category {_first(p < 0)}", wanted=">= 0"))
+        if abs(p.sum() - 1) > SUM_TOLERANCE:
+            problems.append(sentence("the prior does not sum to 1", got=repr(float(p.sum())), fix="divide by its sum"))
+    if not isinstance(provenance, str) or provenance not in PROVENANCES:
+        hint = nearest(shown(provenance), PROVENANCES)
+        problems.append(sentence(f"unknown provenance {shown(provenance, repr)}{hint}", wanted=", ".join(PROVENANCES)))
+    return problems
+
+
+def _first(mask: NDArray[np.bool_]) -> int:
+    return int(np.flatnonzero(mask)[0])

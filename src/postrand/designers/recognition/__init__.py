@@ -1,0 +1,1 @@
+"""Designs against spontaneous recognition with the least squared loss."""

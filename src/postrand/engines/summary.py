@@ -1,0 +1,238 @@
+"""One pass over released data: does it fit the codebook and the law, and how often does each value occur."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand import formats
+from postrand.codebook import Codebook, coding
+from postrand.codebook.clear_columns import carried, released_values
+from postrand.codebook.rules import forbidden
+from postrand.columns.source import check_released
+from postrand.engines.base import released_schema
+from postrand.errors import DataError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.margins import impossible, tables_of
+
+MAX_PAIR_CELLS = 60
+MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
+"""Pairs of blocks whose tables are held against the law, and cells of each: one pass over the records counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Hold what a report needs of released data: the number of records, and counts of *released* values.
+
+    ``blocks[b]`` has shape (K,): records in each cell of block b. ``variables[name]`` has shape (S,): records in each
+    code. ``pair`` names two variables, ``pair_counts`` their table; both are empty where no small table exists.
+    Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
+    """
+
+    records: int
+    blocks: tuple[NDArray[np.int64], ...]
+    variables: Mapping[str, NDArray[np.int64]]
+    pair: tuple[str, ...]
+    pair_counts: NDArray[np.int64]
+    block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
+
+
+def summarise(path: Path, mechanism: Mechanism) -> Summary:
+    """Read the data file once, check every value against the mechanism's codebook and law, and count.
+
+    Raises
+    ------
+    DataError
+        If columns or types are not the codebook's, a value is no category, or a combination is released that the
+        matrices give probability zero.
+    """
+    codebook = mechanism.require_codebook()
+    source = formats.read(path, codebook)
+    raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
+    counter = _Counter(codebook, mechanism)
+    for batch in source.batches():
+        counter.add(batch)
+    raise_all(DataError, _law_problems(counter.blocks, mechanism))
+    check_released(source, mechanism.numerical)
+    pair_counts = counter.pair_counts.reshape(counter.pair_shape)
+    tested = tuple((a, b, counts) for (a, b), counts in counter.tested.items())
+    return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts, tested)
+
+
+def check_margins(summary: Summary, mechanism: Mechanism) -> int:
+    """Check that the law could have given these counts, whatever the true records; return how many tables were tested.
+
+    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`.
+
+    Raises
+    ------
+    DataError
+        Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
+    """
+    tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
+    what = "the law as good as never gives such counts, whatever the true records were"
+    fix = "do not use this release: its records were not drawn by its law"
+    raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
+    return len(tables)
+
+
+def check_bytes(path: Path, mechanism: Mechanism) -> None:
+    """Check that the data files are, byte for byte, those that a release of their records gives.
+
+    Nothing can then be in them beside the records: the values of a codebook's categories, and columns as they are.
+
+    Raises
+    ------
+    DataError
+        If a file is another one, or a record does not fit the codebook.
+    """
+    codebook = mechanism.require_codebook()
+    for part in _files(formats.read(path, codebook)):
+        with formats.open_comparison(part.path, released_schema(part, codebook.names, codebook)) as writer:
+            for batch in part.batches(codebook.names):
+                writer.write(released_values(batch, codebook))
+
+
+def _files(source: Any) -> tuple[Any, ...]:
+    """Return the sources of the single files that a source reads."""
+    return tuple(getattr(source, "parts", (source,)))
+
+
+class _Counter:
+    """Add up batches; local to :func:`summarise`."""
+
+    def __init__(self, codebook: Codebook, mechanism: Mechanism) -> None:
+        self.codebook, self.mechanism = codebook, mechanism
+        self.records = 0
+        self.blocks = [np.zeros(block.matrix.size, dtype=np.int64) for block in mechanism.blocks]
+        self.variables = {v.name: np.zeros(v.size, dtype=np.int64) for v in codebook.variables if v.is_categorical}
+        self.known = {n: set(coding.category_values(codebook[n]).to_pylist()) for n in self.variables}
+        self.pair = small_pair(codebook, mechanism)
+        self.pair_shape = tuple(codebook[name].size for name in self.pair)
+        self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
+        self.cells = [_Cells(block, tuple(codebook[n].size for n in block.variables)) for block in mechanism.blocks]
+        sizes = [block.matrix.size for block in mechanism.blocks]
+        self.tested = {(a, b): np.zeros((sizes[a], sizes[b]), np.int64) for a, b in _tested(mechanism.blocks)}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        codes: dict[str, NDArray[Any]] = {}
+        for variable in self.codebook.variables:
+            column = batch.column(batch.schema.get_field_index(variable.name))
+            if variable.is_categorical:
+                codes[variable.name] = coding.encode(column, variable)
+                self.check_dictionary(column, variable.name)
+                self.variables[variable.name] += _count(codes[variable.name], variable.size)
+            else:
+                carried(column, variable)  # refuses missing values where none may be
+        if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
+            what = "a combination is released that a rule of the codebook forbids"
+            raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
+        positions = [cells.positions([codes[n] for n in cells.names]) for cells in self.cells]
+        for counts, position in zip(self.blocks, positions, strict=True):
+            counts += _count(position, counts.size)
+        for (a, b), table in self.tested.items():
+            table += _count(_ravel([positions[a], positions[b]], table.shape), table.size).reshape(table.shape)
+        if self.pair:
+            index = _ravel([codes[n] for n in self.pair], self.pair_shape)
+            self.pair_counts += _count(index, self.pair_counts.size)
+        self.records += batch.num_rows
+
+    def check_dictionary(self, column: pa.Array, name: str) -> None:
+        """Refuse a dictionary with an entry that no codebook lists, whether or not a record has it."""
+        if pa.types.is_dictionary(column.type) and not self.known[name].issuperset(column.dictionary.to_pylist()):
+            what = "a value that no record has is listed, and is not in the codebook"
+            raise DataError(sentence(what, where=f"variable {name!r}"))
+
+
+class _Cells:
+    """Map codes of a block's variables to the positions of its cells."""
+
+    def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
+        self.name, self.names, self.shape = block.name, block.variables, shape
+        self.listed: NDArray[np.int64] | None = None
+        if block.cells is not None:
+            listed = _ravel(list(block.cell_table(shape).T), shape)
+            self.order = np.argsort(listed)
+            self.listed = listed[self.order]
+
+    def positions(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return the cell of each record; raises DataError where a combination is not feasible."""
+        if len(codes) == 1 and self.listed is None:
+            return np.asarray(codes[0])
+        index = _ravel(codes, self.shape)
+        if self.listed is None:
+            return index
+        place = np.searchsorted(self.listed, index).clip(max=self.listed.size - 1)
+        if (self.listed[place] != index).any():
+            raise DataError(
+                sentence("a combination is released that is not a cell of the block", where=f"block {self.name!r}")
+            )
+        return np.asarray(self.order[place])
+
+
+def _tested(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """Return the first pairs of blocks whose joint table is small; blocks that share a variable are not independent."""
+    pairs = [
+        (a, b)
+        for a, one in enumerate(blocks)
+        for b, other in enumerate(blocks[a + 1 :], a + 1)
+        if one.matrix.size * other.matrix.size <= MAX_TESTED_CELLS and set(one.variables).isdisjoint(other.variables)
+    ]
+    return pairs[:MAX_TESTED]
+
+
+def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
+    """Return the first two perturbed variables whose table has at most 60 cells, or nothing.
+
+    They come from two blocks of one variable each, so that the table is corrected one axis at a time.
+    """
+    single = [b.variables[0] for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None]
+    sizes = {name: codebook[name].size for name in single}
+    pairs = ((a, b) for i, a in enumerate(single) for b in single[i + 1 :])
+    return next(((a, b) for a, b in pairs if sizes[a] * sizes[b] <= MAX_PAIR_CELLS), ())
+
+
+def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the C-order index of each combination, -1 where any code is negative."""
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    kept = np.zeros(len(codes[0]), dtype=bool)
+    for part, size in zip(codes, shape, strict=True):
+        index = index * size + part
+        kept |= part < 0
+    return np.where(kept, -1, index)
+
+
+def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
+    # Codes start at -1 (kept missing): one place more in front, then dropped.
+    return np.bincount(codes.astype(np.int64) + 1, minlength=size + 1)[1:]
+
+
+def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
+    where, schema = file.path.name, file.schema
+    if tuple(schema.names) != codebook.names:
+        yield sentence("the data's columns are not in the codebook's order", where=where)
+    if schema.metadata:
+        # Dataframe libraries note there the columns and index of the file that a frame was read from.
+        yield sentence("the data file carries metadata of its own", where=where, got=", ".join(_names(schema.metadata)))
+    for public in released_schema(file, codebook.names, codebook):
+        found, may = (field.metadata or {} for field in (schema.field(public.name), public))
+        if foreign := {key for key, text in found.items() if may.get(key) != text}:
+            what = f"column {public.name!r} carries metadata that the codebook does not give"
+            yield sentence(what, where=where, got=", ".join(_names(foreign)))
+
+
+def _names(metadata: Iterable[bytes]) -> list[str]:
+    return sorted(key.decode(errors="replace") for key in metadata)
+
+
+def _law_problems(counts: Iterable[NDArray[np.int64]], mechanism: Mechanism) -> Iterable[str]:
+    for block, counted in zip(mechanism.blocks, counts, strict=True):
+        if counted[block.matrix.form.columns()[0] == 0].any():
+            yield sentence("a value is released that the matrix gives probability zero", where=f"block {block.name!r}")

@@ -1,0 +1,5 @@
+"""The exact law that is sampled: matrices in units of 2^-53, blocks of variables, the mechanism, the sampler."""
+
+from postrand.mechanism.mechanism import Block, Mechanism
+
+__all__ = ["Block", "Mechanism"]

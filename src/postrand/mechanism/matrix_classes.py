@@ -1,0 +1,74 @@
+"""The classes of a law: sets of categories that it never leaves, so that a released value discloses its class.
+
+A matrix with one class can satisfy ε-differential privacy. One with several can do so within each class: a block that
+leaves a stratum unchanged, perturbs high-risk records only, or moves among interchangeable categories.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.matrix_storage import Constant
+
+
+def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
+    """Return the class 0..C-1 of each category, shape (S,): the connected components of ``M[i,j] > 0``.
+
+    >>> classes_of(TransitionMatrix.from_array([[0.5, 0, 0.5], [0, 1, 0], [0.25, 0, 0.75]])).tolist()
+    [0, 1, 0]
+    """
+    form = matrix.form
+    if isinstance(form, Constant) and not form.off.any():
+        return np.arange(matrix.size, dtype=np.int32)
+    if isinstance(form, Constant) or form.columns()[1].any():  # one column that every row reaches ties them together
+        return np.zeros(matrix.size, dtype=np.int32)
+    # Not at the top: only laws with classes need it, and it takes 25 MB and 60 ms of every run.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    labels: NDArray[np.int32] = connected_components(csr_array(form.weights > 0), directed=False)[1].astype(np.int32)
+    return labels
+
+
+def moves(matrix: TransitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return pairs (i, j) with ``M[i,j] > 0``: all of them, or those of one row that reaches every category.
+
+    >>> moves(TransitionMatrix.from_array([[0.5, 0.5], [0, 1]]))
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    form = matrix.form
+    if not isinstance(form, Constant):
+        i, j = np.nonzero(form.weights)
+        return i, j
+    everything = np.arange(matrix.size)
+    return (np.full_like(everything, form.off.argmax()), everything) if form.off.any() else (everything, everything)
+
+
+def part(matrix: TransitionMatrix, inside: NDArray[np.intp]) -> TransitionMatrix:
+    """Return the law among these categories, which must be whole classes: rows then still sum to 1."""
+    if isinstance(matrix.form, Constant):  # one class, or each category its own
+        return matrix if len(inside) == matrix.size else TransitionMatrix.identity(len(inside))
+    return TransitionMatrix(matrix.weights[np.ix_(inside, inside)])
+
+
+def parts(matrix: TransitionMatrix) -> tuple[TransitionMatrix, ...]:
+    """Return the law within each class; the matrix itself where there is one class."""
+    labels = classes_of(matrix)
+    if not labels.any():
+        return (matrix,)
+    return tuple(part(matrix, np.flatnonzero(labels == c)) for c in range(labels.max() + 1))
+
+
+def join(laws: list[TransitionMatrix]) -> TransitionMatrix:
+    """Return the block-diagonal law of several, one after the other.
+
+    >>> join([TransitionMatrix.identity(1), TransitionMatrix.from_array([[0.5, 0.5], [0.25, 0.75]])]).array.tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.25, 0.75]]
+    """
+    ends = np.cumsum([law.size for law in laws])
+    weights = np.zeros((ends[-1], ends[-1]), dtype=np.int64)
+    for law, end in zip(laws, ends, strict=True):
+        weights[end - law.size : end, end - law.size : end] = law.weights
+    return TransitionMatrix(weights)

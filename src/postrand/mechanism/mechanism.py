@@ -1,0 +1,436 @@
+"""The mechanism: independent blocks of variables, each with its transition matrix."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.mechanism import reading as strata
+from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
+from postrand.mechanism.matrix_classes import parts
+from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
+from postrand.ranks.column import RankedColumn, column_problems
+from postrand.support.exact import log_upper
+from postrand.support.inputs import finite, is_names, listed
+
+Provenance = Literal["public", "dp", "confidential", "unstated"]
+"""Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
+
+PROVENANCES: tuple[str, ...] = get_args(Provenance)
+SCHEMA_VERSION = 2
+MAX_ENTRIES = 1 << 28
+"""Entries of all matrices of a mechanism: 2 GiB, which a compact form may ask for in a file of a few thousand bytes.
+Laws that are constant off the diagonal are not counted: they are held as they are written, two numbers a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Perturb one variable, or several jointly, with one transition matrix.
+
+    The cells of a joint block are the combinations of the variables' codes in C order (the last variable varies
+    fastest), or the rows of ``cells``, shape (K, J), where only some combinations are feasible.
+
+    ``given`` are those of the variables that the block reads and never changes: strata, each with its own law, or
+    variables that decide what is feasible. The matrix is then zero between cells that differ in them.
+
+    ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
+
+    ``budget`` is where the block's share of a divided budget came from: what the other blocks keep of their information
+    decides it too, so that a prior of theirs that was tuned on the file steers this block's ε. ``public`` where
+    no such prior did.
+
+    Raises
+    ------
+    SpecificationError
+        If a variable is named twice, ``cells`` does not have one distinct row for each category of the matrix, or the
+        matrix changes a given variable.
+    """
+
+    variables: tuple[str, ...]
+    matrix: TransitionMatrix
+    cells: tuple[tuple[int, ...], ...] | None = None
+    provenance: Provenance = "unstated"
+    given: tuple[str, ...] = ()
+    prior_epsilon: float = 0.0
+    budget: Provenance = "public"
+
+    def __post_init__(self) -> None:
+        names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
+        given = listed(self.given)
+        if not (is_names(names) and is_names(given)):
+            got = shown((self.variables, self.given), repr)
+            raise SpecificationError(sentence("the variables of a block are not a list of names", got=got))
+        object.__setattr__(self, "variables", names)
+        object.__setattr__(self, "given", given)
+        if self.cells is not None:
+            object.__setattr__(self, "cells", _codes(self.cells, f"block {self.name!r}"))
+        raise_all(SpecificationError, _block_problems(self))
+        object.__setattr__(self, "prior_epsilon", finite(self.prior_epsilon))
+
+    @property
+    def name(self) -> str:
+        """The variables, joined by ``×``."""
+        return " × ".join(self.variables)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The variables that the block changes: all but the given ones."""
+        return tuple(name for name in self.variables if name not in self.given)
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest ε that the law attains within each of its classes, rounded up; inf where it changes nothing."""
+        laws = parts(self.matrix)
+        known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
+        perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
+        return log_upper(max(known)) if perturbs and len(known) == len(laws) else math.inf
+
+    def cell_table(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
+        """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
+        if self.cells is not None:
+            return np.array(self.cells, dtype=np.int32)
+        return np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Mechanism:
+    """A product of independent blocks, bound to a codebook or to the categories of the frames it meets.
+
+    Parameters
+    ----------
+    blocks
+        ``{"sex": M, ("age", "race"): M2}``, or a sequence of :class:`Block`.
+    codebook
+        Describes the variables; optional for frames with categorical types, which describe themselves.
+    numerical
+        Numerical variables that are released under a law on their ranks, each a column of its own.
+
+    Raises
+    ------
+    SpecificationError
+        If a variable is in two blocks or not in the codebook, or a matrix does not fit its variables.
+
+    Examples
+    --------
+    >>> from postrand.codebook import Variable
+    >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> mech = Mechanism({"sex": M}, codebook=Codebook((Variable("sex", role="key", categories=("F", "M")),)))
+    >>> mech.variables, mech["sex"].matrix.size
+    (('sex',), 2)
+    """
+
+    blocks: tuple[Block, ...]
+    codebook: Codebook | None
+    numerical: tuple[RankedColumn, ...]
+
+    def __init__(
+        self,
+        blocks: Mapping[Any, TransitionMatrix] | Iterable[Block],  # Any: a mapping type is invariant in its keys
+        codebook: Codebook | None = None,
+        numerical: Iterable[RankedColumn] = (),
+    ) -> None:
+        if isinstance(blocks, Mapping):
+            # A bare string is one variable; Block makes the tuple.
+            blocks = [Block(names, matrix) for names, matrix in blocks.items()]
+        for name, kind, value in (("blocks", Block, blocks), ("numerical", RankedColumn, numerical)):
+            held = listed(value)
+            if held is None or not all(isinstance(one, kind) for one in held):
+                got = shown(value, repr)
+                raise SpecificationError(sentence(f"a mechanism's {name} are not a list of {kind.__name__}", got=got))
+            object.__setattr__(self, name, held)
+        if not isinstance(codebook, Codebook | None):
+            raise SpecificationError(
+                sentence("not a Codebook", got=shown(codebook, repr), fix="use Codebook.from_dict")
+            )
+        object.__setattr__(self, "codebook", codebook)
+        raise_all(SpecificationError, _mechanism_problems(self))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The perturbed variables, block by block."""
+        return tuple(name for block in self.blocks for name in block.perturbed)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The variables that blocks read, and that may or may not be perturbed by another block."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.given))
+
+    def __getitem__(self, variable: str) -> Block:
+        for block in self.blocks:
+            if variable in block.perturbed:
+                return block
+        raise SpecificationError(
+            sentence(
+                f"no block perturbs {variable!r}{nearest(variable, self.variables)}",
+                wanted=", ".join(self.variables),
+            )
+        )
+
+    def bind(self, codebook: Codebook) -> Mechanism:
+        """Return this mechanism with the codebook; raises SpecificationError where they do not fit."""
+        return Mechanism(self.blocks, codebook, self.numerical)
+
+    def require_codebook(self) -> Codebook:
+        """Return the codebook; raises SpecificationError where the mechanism is not bound to one."""
+        if self.codebook is None:
+            raise SpecificationError(
+                sentence(
+                    "the mechanism has no codebook",
+                    fix="pass codebook=..., or use a frame with categorical types",
+                )
+            )
+        return self.codebook
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: blocks with integer weights, and the categories that they act on.
+
+        Each law has one form, and :meth:`from_dict` refuses any other. Weights are rows, except for blocks of 64
+        categories or more whose rows are constant off the diagonal: ``{"diagonal": [...], "off": [...]}``; and else for
+        those on listed cells where at most half of the entries differ from the row's most frequent one (the smallest of
+        several): ``{"usual": [...], "columns": [[...], ...], "weights": [[...], ...]}``.
+        """
+        data: dict[str, Any] = {
+            "schema": f"postrand/mechanism/{SCHEMA_VERSION}",
+            "unit": "2^-53",
+            "orientation": "rows true, columns released",
+            "blocks": [_block_to_dict(block) for block in self.blocks],
+        }
+        if self.codebook is not None:
+            names = dict.fromkeys((*self.variables, *self.given))
+            data["variables"] = [_law_of_variable(self.codebook, name) for name in names]
+        if self.numerical:
+            data["numerical"] = [column.to_dict() for column in self.numerical]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], codebook: Codebook | None = None) -> Mechanism:
+        """Build a mechanism from plain data (the inverse of :meth:`to_dict`, the codebook travelling apart).
+
+        Raises
+        ------
+        SpecificationError
+            If the schema is unknown, a field is missing, or the categories differ from the codebook's.
+        """
+        wanted = f"postrand/mechanism/{SCHEMA_VERSION}"
+        if data.get("schema") != wanted:
+            raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
+        try:
+            raise_all(SpecificationError, _size_problems(_declared_size(entry["weights"]) for entry in data["blocks"]))
+            blocks = [_block_from_dict(entry) for entry in data["blocks"]]
+            numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            raise SpecificationError(sentence("a block of the mechanism is not well formed", got=repr(error))) from None
+        mechanism = cls(blocks, codebook, numerical)
+        if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
+            raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
+        return mechanism
+
+    def digest(self) -> str:
+        """Return the SHA-256 of :meth:`to_dict` as hexadecimal: of the law, and of what it was made from.
+
+        Draws follow the digest: one law that is said to have two origins gives two releases, with independent words.
+        """
+        data = self.to_dict()
+        return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
+    """Return rows of whole numbers as plain ones; raises SpecificationError where they are anything else."""
+    try:
+        array = np.asarray(cells)
+    except (ValueError, TypeError, OverflowError):
+        array = np.array(None)  # rows of several lengths
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise SpecificationError(sentence("the cells are not rows of codes", where=where, wanted="shape (K, J)"))
+    return tuple(map(tuple, array.tolist()))
+
+
+def _block_problems(block: Block) -> Iterable[str]:
+    where = f"block {block.name!r}"
+    if not block.variables or not all(isinstance(n, str) and n for n in block.variables):
+        yield sentence("a block names no variable", where=where)
+    if len(set(block.variables)) != len(block.variables):
+        yield sentence("a variable is named twice", where=where)
+    if not isinstance(block.matrix, TransitionMatrix):
+        yield sentence("not a TransitionMatrix", where=where, got=type(block.matrix).__name__, fix="use from_array")
+        return
+    for what, origin in (("provenance", block.provenance), ("origin of the budget", block.budget)):
+        if not isinstance(origin, str) or origin not in PROVENANCES:
+            yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
+    if block.cells is not None:
+        rows = block.cells
+        if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
+            yield sentence("cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
+        elif len(set(rows)) != len(rows):
+            yield sentence("a cell is listed twice", where=where)
+        else:
+            yield from strata.given_problems(block)
+    elif block.given:
+        yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
+    spent = block.prior_epsilon
+    if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
+        what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
+        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
+
+
+def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
+    if not mechanism.blocks:
+        yield sentence("a mechanism has no blocks", fix="name at least one variable to perturb")
+    matrices = [block.matrix for block in mechanism.blocks if isinstance(block.matrix, TransitionMatrix)]
+    yield from _size_problems(m.size for m in matrices if not isinstance(m.form, Constant))
+    names = mechanism.variables
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        yield sentence(f"variable {name!r} is in two blocks")
+    yield from strata.reading_problems(mechanism.blocks)
+    yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
+    if mechanism.codebook is not None:
+        for block in mechanism.blocks:
+            yield from _fit_problems(block, mechanism.codebook)
+
+
+def _size_problems(sizes: Iterable[int]) -> Iterable[str]:
+    entries = sum(size * size for size in sizes)
+    if entries > MAX_ENTRIES:
+        fix = "merge categories, or perturb fewer variables jointly"
+        yield sentence("the matrices have too many entries", got=f"{entries:,}", wanted=f"<= {MAX_ENTRIES:,}", fix=fix)
+
+
+def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
+    where = f"block {block.name!r}"
+    unknown = [n for n in block.variables if n not in codebook]
+    for name in unknown:
+        yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+    if unknown:
+        return
+    variables = [codebook[n] for n in block.variables]
+    for name in block.given:
+        if codebook[name].role not in ("key", "sensitive", "other", "household"):
+            what = f"given variable {name!r} is not released, so nobody could tell which law was used"
+            yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="release it")
+    for v in variables:
+        if not v.is_categorical:
+            yield sentence(f"variable {v.name!r} has no categories", where=where, fix="list them in the codebook")
+        elif v.missing == "keep" and (len(variables) > 1 or block.cells is not None):
+            # A missing value is in no cell, and no law says what the other variables of such a record become.
+            yield _missing_problem(v.name, block)
+    shape = tuple(v.size for v in variables)
+    if block.cells is not None:
+        if any(not 0 <= c < s for row in block.cells for c, s in zip(row, shape, strict=True)):
+            yield sentence("a cell has a code outside its variable's range", where=where, wanted=f"codes below {shape}")
+    elif block.matrix.size != math.prod(shape):
+        yield sentence(
+            "the matrix does not fit the categories",
+            where=where,
+            got=block.matrix.size,
+            wanted=math.prod(shape),
+            fix="count 'missing' too where a variable's missing values are a category",
+        )
+
+
+def _missing_problem(name: str, block: Block) -> str:
+    """Say what a block does with a variable whose missing values it has no law for, and what would be one."""
+    fix = "set missing = 'category', which makes it one category more, or complete the records and set 'error'"
+    if name in block.given:
+        how = f"read by the block that perturbs {', '.join(block.perturbed)} (rules or strata link them)"
+    elif block.given:
+        how = f"perturbed by a law that depends on {', '.join(block.given)}"
+    elif len(block.variables) > 1:
+        how, fix = "perturbed jointly", f"{fix}, or perturb it in a block of its own where no rule links it"
+    else:
+        how = "perturbed within classes only"
+    return sentence(f"variable {name!r} keeps missing values, and is {how}", where=f"block {block.name!r}", fix=fix)
+
+
+def _block_to_dict(block: Block) -> dict[str, Any]:
+    data: dict[str, Any] = {"variables": list(block.variables), "provenance": block.provenance}
+    data["weights"] = _weights_to_data(block)
+    if block.cells is not None:
+        data["cells"] = [list(row) for row in block.cells]
+    if block.given:
+        data["given"] = list(block.given)
+    if block.prior_epsilon:
+        data["prior_epsilon"] = block.prior_epsilon
+    return data | ({"budget": block.budget} if block.budget != "public" else {})
+
+
+def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
+    """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
+    if isinstance(block.matrix.form, Constant):
+        return "diagonal"
+    data = _weights_to_data(block)
+    return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
+
+
+def _weights_to_data(block: Block) -> Any:
+    """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
+    form = block.matrix.form
+    if isinstance(form, Constant):
+        return {"diagonal": form.diagonal.tolist(), "off": form.off.tolist()}
+    weights = form.weights
+    if len(weights) < CONSTANT_SIZE or block.cells is None:
+        return weights.tolist()
+    usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
+    columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
+    if 2 * sum(map(len, columns)) > weights.size:
+        return weights.tolist()
+    return {
+        "usual": usual,
+        "columns": [at.tolist() for at in columns],
+        "weights": [row[at].tolist() for row, at in zip(weights, columns, strict=True)],
+    }
+
+
+def _declared_size(data: Any) -> int:
+    """Return the size of the dense matrix that the data ask for, 0 where they ask for none."""
+    if not isinstance(data, Mapping) or "usual" in data:
+        return len(data if not isinstance(data, Mapping) else data["usual"])
+    return len(data["off"]) if len(data["off"]) > MAX_SIZE else 0
+
+
+def _matrix_from_data(data: Any) -> TransitionMatrix:
+    if not isinstance(data, Mapping):
+        return TransitionMatrix(_integers(data))
+    if "off" in data:
+        return TransitionMatrix.constant(_integers([data["diagonal"]])[0], _integers([data["off"]])[0])
+    weights = np.repeat(_integers([data["usual"]]).T, len(data["usual"]), axis=1)
+    for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
+        row[np.array(columns, dtype=np.int64)] = values
+    return TransitionMatrix(weights)
+
+
+def _integers(rows: Any) -> NDArray[np.int64]:
+    """Return rows of integers; of a long text among them numpy would make a matrix of texts of its length."""
+    if not all(type(value) is int for row in rows for value in row):
+        raise TypeError("weights are not integers")
+    return np.array(rows, dtype=np.int64)
+
+
+def _block_from_dict(entry: Mapping[str, Any]) -> Block:
+    cells = entry.get("cells")
+    block = Block(
+        variables=tuple(entry["variables"]),
+        matrix=_matrix_from_data(entry["weights"]),
+        cells=None if cells is None else tuple(tuple(row) for row in cells),
+        provenance=entry["provenance"],
+        given=tuple(entry.get("given", ())),
+        prior_epsilon=entry.get("prior_epsilon", 0.0),
+        budget=entry.get("budget", "public"),
+    )
+    if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
+        raise ValueError("the weights are not in the one form that their law is written in")
+    return block
+
+
+def _law_of_variable(codebook: Codebook, name: str) -> dict[str, Any]:
+    variable = codebook[name]
+    law = {"name": name, "categories": list(variable.categories), "missing": variable.missing}
+    return law

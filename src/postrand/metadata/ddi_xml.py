@@ -1,0 +1,181 @@
+"""DDI-Codebook 2.5 (DDI Alliance): variables, categories and labels as XML, out and in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+from xml.parsers import expat
+
+import pyarrow as pa
+
+from postrand.certification.certificate import Certificate
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import arrow_type, value_type
+from postrand.errors import SpecificationError, sentence
+from postrand.mechanism import Mechanism
+from postrand.metadata.description import Described, Description, packed
+
+NAMESPACE = "ddi:codebook:2_5"
+
+
+def ddi(description: Description, data_name: str, mechanism: Mechanism, certificate: Certificate, records: int) -> str:
+    """Return the DDI-Codebook 2.5 document of a release; it holds no count but the number of released records."""
+    root = ET.Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5"})
+    _study(ET.SubElement(root, "stdyDscr"), description, data_name, certificate)
+    text = ET.SubElement(ET.SubElement(root, "fileDscr", {"ID": "F1"}), "fileTxt")
+    _put(text, "fileName", data_name)
+    size = ET.SubElement(text, "dimensns")
+    book = mechanism.require_codebook()
+    _put(size, "caseQnty", str(records))
+    _put(size, "varQnty", str(len(book.variables)))
+    data = ET.SubElement(root, "dataDscr")
+    for number, variable in enumerate(book.variables, 1):
+        _variable(ET.SubElement(data, "var", _attributes(variable, number, book)), variable, mechanism)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def read_ddi(path: str | Path) -> Described:
+    """Return what a DDI-Codebook document (1.2 to 2.5) says of its variables: labels, value labels, missing codes.
+
+    Raises
+    ------
+    SpecificationError
+        If the file cannot be read, is not well-formed XML, declares a document type, or describes no variable.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        _refuse_doctype(data, path.name)
+        root = ET.fromstring(data)
+    except OSError as error:
+        raise SpecificationError(sentence("the file cannot be read", where=str(path), got=error.strerror)) from None
+    except (ET.ParseError, expat.ExpatError, ValueError, LookupError) as error:
+        raise SpecificationError(sentence("not well-formed XML", where=path.name, got=str(error))) from None
+    found = {name: _described(var) for var in _all(root, "var") if (name := (var.get("name") or "").strip())}
+    if not found:
+        fix = "export the codebook as DDI-Codebook (DDI 2), not DDI-Lifecycle"
+        raise SpecificationError(sentence("the document describes no variable", where=path.name, fix=fix))
+    return found
+
+
+def _study(study: ET.Element, description: Description, data_name: str, certificate: Certificate) -> None:
+    citation = ET.SubElement(study, "citation")
+    _put(ET.SubElement(citation, "titlStmt"), "titl", description.title or data_name)
+    if description.creator:
+        _put(ET.SubElement(citation, "rspStmt"), "AuthEnty", description.creator)
+    if description.publisher:
+        _put(ET.SubElement(citation, "prodStmt"), "producer", description.publisher)
+    if description.date_published:
+        ET.SubElement(ET.SubElement(citation, "distStmt"), "distDate", {"date": description.date_published})
+    if description.version:
+        _put(ET.SubElement(citation, "verStmt"), "version", description.version)
+    if description.citation:
+        _put(citation, "biblCit", description.citation)
+    if description.description:
+        _put(ET.SubElement(study, "stdyInfo"), "abstract", description.description)
+    method = ET.SubElement(study, "method")
+    for text in (PROCESSING, *certificate.sentences):
+        _put(method, "notes", text, {"type": "disclosure control"})
+    use = ET.SubElement(ET.SubElement(study, "dataAccs"), "useStmt")
+    if description.license:
+        _put(use, "conditions", description.license)
+    _put(use, "disclaimer", " ".join(("Not covered by the privacy guarantee:", *certificate.not_covered)))
+
+
+PROCESSING = (
+    "Post-randomisation (PRAM): the values of the perturbed variables were drawn anew at random, with the transition "
+    "matrices in mechanism.json (rows true, columns released). Correct for them in every analysis."
+)
+
+
+def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:
+    weight = {"wgt": "wgt"} if variable.role == "weight" else {}
+    weights = book.with_role("weight")
+    uses = {"wgt-var": f"V{book.names.index(weights[0].name) + 1}"} if weights and not weight else {}
+    kind = "discrete" if variable.is_categorical else "contin"
+    return {"ID": f"V{number}", "name": _clean(variable.name), "files": "F1", **weight, **uses, "intrvl": kind}
+
+
+def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism) -> None:
+    """Add the parts of one variable, in the order of the schema."""
+    if variable.label:
+        _put(var, "labl", variable.label)
+    missing = set(variable.missing_codes)
+    texts = variable.labels or ("",) * len(variable.categories)
+    for value, label in zip(variable.categories, texts, strict=True):
+        category = ET.SubElement(var, "catgry", {"missing": "Y"} if value in missing else {})
+        _put(category, "catValu", _text(value))
+        if label:
+            _put(category, "labl", label)
+    if variable.name in mechanism.variables:
+        block = mechanism[variable.name]
+        joint = f", jointly with {', '.join(n for n in block.variables if n != variable.name)}"
+        said = "Perturbed by post-randomisation" + (joint if len(block.variables) > 1 else "")
+        _put(ET.SubElement(var, "derivation"), "drvdesc", f"{said}; see mechanism.json.")
+    for column in mechanism.numerical:
+        if column.variable == variable.name:
+            _put(ET.SubElement(var, "derivation"), "drvdesc", f"{column.done}; see mechanism.json.")
+    held = value_type(arrow_type(variable.type))
+    number = pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_boolean(held)
+    ET.SubElement(var, "varFormat", {"type": "numeric" if number else "character"})
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _put(parent: ET.Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> None:
+    ET.SubElement(parent, tag, attributes or {}).text = _clean(text)
+
+
+def _clean(text: str) -> str:
+    """Return the text without the control characters that XML has no way to write."""
+    return "".join(c if c in "\t\n" or (c >= " " and c not in "\ufffe\uffff") else "�" for c in text)
+
+
+def _refuse_doctype(data: bytes, where: str) -> None:
+    """Refuse a document type: entities declared there can blow up or reach for other files."""
+
+    def refuse(*_: Any) -> None:
+        raise SpecificationError(sentence("the XML declares a document type", where=where, fix="remove <!DOCTYPE ...>"))
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.Parse(data, True)
+
+
+def _all(element: ET.Element, tag: str) -> Iterable[ET.Element]:
+    """Yield the descendants of this tag, in whatever namespace the version of DDI has."""
+    return (e for e in element.iter() if isinstance(e.tag, str) and e.tag.rpartition("}")[2] == tag)
+
+
+def _own(element: ET.Element, tag: str) -> str:
+    """Return the text of the first child with this tag, or an empty one."""
+    found = next((e for e in element if isinstance(e.tag, str) and e.tag.rpartition("}")[2] == tag), None)
+    return "" if found is None else " ".join("".join(found.itertext()).split())
+
+
+def _described(var: ET.Element) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    missing: list[Any] = []
+    for category in _all(var, "catgry"):
+        value = _own(category, "catValu")
+        if label := _own(category, "labl"):
+            labels[value] = label
+        if category.get("missing") == "Y":
+            missing.append(value)
+    for invalid in _all(var, "invalrng"):
+        missing += [item.get("VALUE") for item in _all(invalid, "item") if item.get("VALUE")]
+        ends = [(r.get("min"), r.get("max")) for r in _all(invalid, "range")]
+        missing += [[low, high] for low, high in ends if _is_number(low) and _is_number(high)]
+    return packed(_own(var, "labl"), labels, missing)
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        return text is not None and float(text) is not None
+    except ValueError:
+        return False

@@ -1,0 +1,5 @@
+"""The plan: everything a curator decides, one TOML file."""
+
+from postrand.plan.plan import Plan, load_plan
+
+__all__ = ["Plan", "load_plan"]

@@ -1,0 +1,53 @@
+"""What the plan says of columns that leave unperturbed: checked against the codebook before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from postrand.codebook import Codebook
+from postrand.errors import nearest, sentence, shown
+from postrand.support.inputs import is_names
+
+HOUSEHOLD_NUMBERS = ("renumbered", "as they are")
+RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
+
+
+def option_problems(as_is: Any, household_numbers: Any, where: str) -> Iterator[str]:
+    """Say where the options are not of their kind."""
+    if as_is != () and not is_names(as_is):
+        yield sentence("'as_is' is not a list of names", where=where, fix='set as_is = ["income"], or leave it out')
+    if household_numbers not in HOUSEHOLD_NUMBERS:
+        wanted = " or ".join(map(repr, HOUSEHOLD_NUMBERS))
+        yield sentence(
+            f"unknown household_numbers {shown(household_numbers, repr)}"
+            f"{nearest(shown(household_numbers), HOUSEHOLD_NUMBERS)}",
+            where=where,
+            wanted=wanted,
+        )
+
+
+def as_is_problems(
+    as_is: Sequence[str],
+    codebook: Codebook,
+    perturbed: Collection[str],
+    *,
+    release_ids: bool,
+    renumbered: bool,
+    where: str,
+) -> Iterator[str]:
+    """Say which names of ``as_is`` are no columns that leave unperturbed."""
+    where = f"{where} as_is"
+    for name in dict.fromkeys(as_is):
+        if name not in codebook:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+        elif name in perturbed:
+            yield sentence(
+                f"variable {name!r} is perturbed", where=where, fix="take it out of as_is, or out of the law"
+            )
+        elif codebook[name].role == "household" and renumbered:
+            fix = 'take it out of as_is, or set household_numbers = "as they are"'
+            yield sentence(f"the numbers of {name!r} are drawn anew", where=where, fix=fix)
+        elif codebook[name].role not in RELEASED_ROLES and not (release_ids and codebook[name].role == "record_key"):
+            what = f"variable {name!r} is not released"
+            yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="take it out of as_is")

@@ -1,0 +1,412 @@
+"""Draft a codebook from a file, write it for a person to edit, and read it back.
+
+A draft decides nothing about privacy: roles stay empty, and what looks like a code for "no answer" or a record number
+is proposed in a comment. Fields of an Arrow schema may carry two texts that a draft takes over: ``label`` (of the
+variable) and ``value_labels`` (a JSON object from the text of a value to its label). A third, ``missing_codes`` (a JSON
+list of texts of values, or of pairs of ends), says which categories the file itself declares to mean "no answer".
+Where all values of a column have a label, values that are labelled and do not occur become categories too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tomlkit
+from numpy.typing import NDArray
+from tomlkit.items import Table
+
+from postrand.codebook import Codebook
+from postrand.codebook.codebook import ROLES
+from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
+from postrand.codebook.rules import read_rules
+from postrand.errors import SpecificationError, nearest, raise_all, sentence
+from postrand.formats import Source
+from postrand.formats.csv import CsvSource, lossless
+from postrand.support.inputs import has_controls, read_toml
+
+MAX_CATEGORIES = 100
+_ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
+"""So many different values are categories in any file; more, where each has so many records on average, or in a key."""
+_MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
+_LINE = 100
+_CARRIED = ("weight", "household", "record_key")
+"""Roles of columns that are numbers or names of something: their values are no categories."""
+_NO_ANSWER = frozenset(
+    (
+        "", ".", "-", "?", "*", "blank", "dk", "dk/na", "don't know", "dont know", "do not know", "iap", "inap",
+        "inapplicable", "missing", "n.a.", "n/a", "na", "nan", "nap", "no answer", "no response", "none given",
+        "not applicable", "not asked", "not available", "not in universe", "not reported", "not stated", "niu", "null",
+        "refusal", "refused", "unknown", "won't say",
+    )
+)  # fmt: skip
+_CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
+_WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
+_HEAD = f"""\
+Codebook: what each column of the file is. Please go through every variable before anything is protected.
+
+role        fill in one of: {", ".join(ROLES)}
+              key         identifying: known to others, could single out a person
+              sensitive   not for others to learn
+              other       neither; released
+              weight      released as it is, for the analyst
+              household   who belongs together; its numbers are drawn anew
+              record_key  a unique number of the record; not released unless asked
+              drop        not released; needed for what repeats a perturbed variable (dummies, recodes, sums)
+categories  the values in their order; all of them are published with the release. Add those that could occur
+            but do not, and remove no value that occurs. Without categories a column is released as it is.
+labels      a text for each category, in the same order
+type        what the file holds. A CSV file holds text: for a weight, a household number or a quantity in it,
+            set type = "int64" or "double" and remove the categories.
+missing     error (none may be missing), category (one more category, perturbed), keep (released as missing)
+
+Combinations that cannot occur are neither accepted nor released: one [[rules]] table for each, below the variables,
+for example  age = ["0-14", "15"]  and  marital_status = "Widowed";  or, above them, rules_file = "rules.csv" with a
+column for each variable and a row for each combination (empty: any value).
+"""
+
+
+def infer(
+    source: Source, *, max_categories: int = MAX_CATEGORIES, roles: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Draft the entries of a codebook in one pass over the records, with bounded memory.
+
+    Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
+    empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
+    Columns of at most ``max_categories`` different values get categories, except where more than 20 values have fewer
+    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order
+    where all are numbers (or text that reads as numbers), in the dictionary's order where the file has one, else
+    sorted. Missing values make ``missing`` ``category``, or ``keep`` for a column without categories. Text of a CSV
+    file without categories becomes a number where nothing is lost.
+    """
+    roles, untyped = roles or {}, isinstance(source, CsvSource)
+    columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
+    for batch in source.batches():
+        for column in columns:
+            column.add(batch.column(column.field.name))
+    return [column.draft() for column in columns]
+
+
+def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
+    """Return drafts as the text of a ``codebook.toml``, with comments that tell a person what to decide."""
+    document = tomlkit.document()
+    for line in _HEAD.splitlines():
+        document.add(tomlkit.comment(line))
+    document.add(tomlkit.nl())
+    entries = tomlkit.aot()
+    for draft in drafts:
+        entries.append(_entry(draft))
+    document.add("variables", entries)
+    return tomlkit.dumps(document).replace("# \n", "#\n")
+
+
+def looks_carried(name: str) -> bool:
+    """Tell whether a column is a weight by its name: its values are no categories to exchange."""
+    return _WEIGHT.search(name) is not None
+
+
+def load_codebook(path: str | Path) -> Codebook:
+    """Read a ``codebook.toml``.
+
+    Raises
+    ------
+    SpecificationError
+        With every problem at once: no TOML, a variable without a role, an unknown field, type or policy, categories
+        that do not fit their type.
+    """
+    path = Path(path)
+    data = read_toml(path, "the codebook")
+    known = ("variables", "rules", "rules_file")
+    problems = [
+        sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
+        for name in data
+        if name not in known
+    ]
+    try:
+        codebook = Codebook.from_dict(data, where=path.name)
+        if "rules_file" in data:
+            rules = read_rules(path.parent / _file_name(data["rules_file"], path.name), codebook)
+            codebook = Codebook(codebook.variables, codebook.rules + rules)
+    except SpecificationError as error:
+        raise SpecificationError((*problems, *error.problems)) from None
+    for variable in codebook.variables:
+        try:
+            if variable.is_categorical:
+                category_values(variable)
+            elif variable.role != "drop":  # lists and records may stand in the file, and are not released
+                arrow_type(variable.type)
+        except SpecificationError as error:
+            problems += error.problems
+    raise_all(SpecificationError, problems)
+    return codebook
+
+
+def _file_name(value: object, where: str) -> str:
+    if isinstance(value, str) and value and not has_controls(value):
+        return value
+    raise SpecificationError(sentence("'rules_file' is not the name of a file", where=where, fix='set "rules.csv"'))
+
+
+@dataclass(slots=True)
+class _Column:
+    """Collects what one pass tells about a column."""
+
+    field: pa.Field
+    limit: int
+    untyped: bool  # the file holds text only, so that a number is a guess
+    role: str = ""
+    values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
+    is_many: bool = False
+    has_missing: bool = False
+    has_values: bool = False
+    records: int = 0
+    keys: list[NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
+    fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
+
+    def add(self, column: pa.Array) -> None:
+        column = column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
+        if is_nested(column.type):
+            self.is_many = True
+            self.has_missing |= column.null_count > 0
+            return
+        self.records += len(column)
+        declared = pa.types.is_dictionary(self.field.type)
+        dictionary = column.dictionary
+        present = dictionary.take(pc.unique(column.indices).drop_null())
+        usable = present.filter(pc.is_valid(present))
+        if pa.types.is_floating(usable.type):
+            usable = usable.filter(pc.invert(pc.is_nan(usable)))
+        self.has_missing |= column.null_count > 0 or len(usable) < len(present)
+        self.has_values |= len(usable) > 0
+        self._add_values(dictionary.drop_null() if declared else usable)
+        self._guess(usable)
+        self._add_keys(column)
+
+    def draft(self) -> dict[str, Any]:
+        most = max(_ALWAYS_CATEGORIES, self.records // _RECORDS_A_CATEGORY)
+        is_few = self.role == "key" or pa.types.is_dictionary(self.field.type) or len(self.values) <= most
+        if not (self.is_many or is_few):
+            self.is_many, self.limit = True, most
+        type_, categories = self._type_and_categories()
+        categories = self._with_labelled(categories)
+        notes = list(self._notes(type_, categories))
+        missing = "error" if not self.has_missing else "category" if categories else "keep"
+        draft: dict[str, Any] = {"name": self.field.name, "role": self.role, "type": type_, "missing": missing}
+        if getattr(self.field.type, "ordered", False):
+            draft["ordered"] = True
+        if label := self._text(b"label"):
+            draft["label"] = label
+        if categories:
+            draft["categories"] = categories
+        if labels := self._labels(categories):
+            draft["labels"] = labels
+        if declared := self._missing_codes(categories):
+            draft["missing_codes"] = declared
+        return {**draft, "notes": notes}
+
+    def _add_values(self, values: pa.Array) -> None:
+        if not self.is_many:
+            text = is_text(values.type) or values.type in _PLAIN
+            self.values.update(dict.fromkeys((values if text else values.cast(pa.string())).to_pylist()))
+            self.is_many = len(self.values) > self.limit
+
+    def _guess(self, values: pa.Array) -> None:
+        for name in ("int64", "double") if self.untyped else ():
+            self.fits[name] = self.fits[name] and lossless(values, arrow_type(name)) is not None
+
+    def _add_keys(self, column: pa.DictionaryArray) -> None:
+        if self.keys is None:
+            return
+        values = column.dictionary
+        if self.untyped:
+            values = lossless(values, pa.int64())
+        distinct = values is not None and column.null_count == 0 and len(pc.unique(column.indices)) == len(column)
+        if not distinct or not pa.types.is_integer(values.type):
+            self.keys = None
+            return
+        self.keys.append(values.take(column.indices).to_numpy(zero_copy_only=False))
+        if sum(part.size for part in self.keys) > _MAX_UNIQUE_CHECK:
+            self.keys = None
+
+    def _type_and_categories(self) -> tuple[str, list[Any]]:
+        declared = str(self.field.type)
+        if self.role in _CARRIED:
+            return self._number_type() or str(value_type(self.field.type)), []
+        fractional = any(not number.is_integer() for number in self._numbers() or ())
+        if self.untyped and self.has_values and (self.is_many or fractional):
+            declared = self._number_type() or declared
+            fractional = declared == "double"
+        kind = value_type(self.field.type)
+        if self.is_many or fractional or not self.values or pa.types.is_time(kind) or pa.types.is_duration(kind):
+            return declared, []  # times of day and durations have no text that is read back
+        if pa.types.is_dictionary(self.field.type):
+            return declared, list(self.values)
+        numbers = self._numbers()
+        if numbers is None:
+            return declared, sorted(self.values)
+        return declared, [value for _, value in sorted(zip(numbers, self.values, strict=True))]
+
+    def _number_type(self) -> str:
+        """Return the type of a column of texts that are all numbers, else an empty text; a weight may be any number."""
+        order = ("double", "int64") if self.role == "weight" else ("int64", "double")
+        return next((t for t in order if self.untyped and self.has_values and self.fits[t]), "")
+
+    def _numbers(self) -> list[float] | None:
+        """Return the distinct values as numbers, or None where one is no number."""
+        if self.is_many:
+            return None
+        try:
+            numbers = [float(value) for value in self.values]
+        except ValueError:
+            return None
+        return numbers if all(map(math.isfinite, numbers)) else None
+
+    def _known_labels(self) -> dict[str, str]:
+        try:
+            known = json.loads(self._text(b"value_labels") or "{}")
+        except json.JSONDecodeError:
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def _labels(self, categories: Sequence[Any]) -> list[str]:
+        known = self._known_labels()
+        if not any(str(c) in known for c in categories):
+            return []
+        return [str(known.get(str(c), c)) for c in categories]
+
+    def _with_labelled(self, categories: list[Any]) -> list[Any]:
+        """Add values that the file labels and does not hold, where it labels all that it holds: they could occur."""
+        known, held = self._known_labels(), {str(c) for c in categories}
+        if not held or not held <= set(known) or pa.types.is_dictionary(self.field.type) or self.is_many:
+            return categories
+        kind = type(categories[0])
+        more = [kind(_as_number(text)) if kind is not str else text for text in known if _fits(kind, text) - held]
+        if len(held) + len(more) > self.limit:
+            return categories
+        every = [*categories, *more]
+        numbers = [_as_number(c) for c in every]
+        return sorted(every, key=_as_number) if all(map(math.isfinite, numbers)) else sorted(every)
+
+    def _missing_codes(self, categories: Sequence[Any]) -> list[Any]:
+        """Return the categories that the file declares to mean "no answer", one by one or by a range of numbers."""
+        try:
+            known = json.loads(self._text(b"missing_codes") or "[]")
+        except json.JSONDecodeError:
+            return []
+        texts = {str(entry) for entry in known if not isinstance(entry, list)}
+        ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
+        number = [_as_number(c) for c in categories]
+        pairs = zip(categories, number, strict=True)
+        return [c for c, n in pairs if str(c) in texts or any(low <= n <= high for low, high in ranges)]
+
+    def _text(self, key: bytes) -> str:
+        return (self.field.metadata or {}).get(key, b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
+
+    def _notes(self, type_: str, categories: Sequence[Any]) -> Iterable[str]:
+        if is_nested(self.field.type):
+            yield "lists, records and bytes are not released: role = 'drop'"
+        if not self.has_values and not is_nested(self.field.type):
+            yield "every value is missing: role = 'drop'?"
+        if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
+            yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
+        if self._is_key() and not self.role:
+            yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
+        if _WEIGHT.search(self.field.name) and not self.role:
+            yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
+        declared = self._missing_codes(categories)
+        if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
+            listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
+            yield f"no answer? then uncomment: missing_codes = [{listed}]"
+
+    def _is_key(self) -> bool:
+        if not self.keys or not self.has_values:
+            return False
+        keys = np.concatenate(self.keys)
+        return keys.size > 1 and np.unique(keys).size == keys.size
+
+
+_PLAIN = (
+    pa.bool_(),
+    *(getattr(pa, f"{u}int{n}")() for u in ("", "u") for n in (8, 16, 32, 64)),
+    pa.float32(),
+    pa.float64(),
+)
+
+
+def is_nested(of: pa.DataType) -> bool:
+    """Tell whether a column holds lists, records or bytes, which are no values to count."""
+    of = value_type(of)
+    return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
+
+
+def _looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    """Return the categories that look like codes for "no answer": by their text or label, or as numbers out of line."""
+    named = {
+        c
+        for c, label in zip(categories, labels or categories, strict=True)
+        if str(c).strip().casefold() in _NO_ANSWER or str(label).strip().casefold() in _NO_ANSWER
+    }
+    numbers = {c: int(float(c)) for c in categories if not isinstance(c, bool) and _is_whole(c)}
+    usual = [n for n in numbers.values() if abs(n) not in _CODES and n not in range(-9, 0)]
+    if usual and min(usual) >= 0:  # no code where values are negative, or run up to it without a gap
+        named |= {c for c, n in numbers.items() if n < 0 or (n in _CODES and n > max(usual) + 1)}
+    return [c for c in categories if c in named]
+
+
+def _as_number(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _fits(kind: type, text: str) -> set[str]:
+    """Return the text itself where it is a value of this kind, else nothing."""
+    number = _as_number(text)
+    whole = math.isfinite(number) and number.is_integer()
+    good = {str: True, float: math.isfinite(number), int: whole}.get(kind, False)
+    return {text} if good else set()
+
+
+def _is_whole(value: Any) -> bool:
+    try:
+        return float(value).is_integer()
+    except ValueError:
+        return False
+
+
+def _entry(draft: Mapping[str, Any]) -> Table:
+    table = tomlkit.table()
+    for note in draft.get("notes", ()):
+        table.add(tomlkit.comment(note))
+    for name, value in draft.items():
+        if name == "notes":
+            continue
+        table.add(name, _array(name, value) if isinstance(value, list) else value)
+        if name == "role" and not value:
+            table["role"].comment(f"fill in: {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+    return table
+
+
+def _array(name: str, values: Sequence[Any]) -> tomlkit.items.Array:
+    """Return a TOML array: on one line, or short values several on a line, long ones each on its own."""
+    array = tomlkit.array()
+    array.extend(values)
+    width = len(array.as_string())
+    if len(name) + width <= _LINE:
+        return array
+    if width > 10 * len(values):
+        return array.multiline(True)
+    array, each = tomlkit.array(), max(1, _LINE * len(values) // width)
+    for start in range(0, len(values), each):
+        array.add_line(*values[start : start + each])
+    array.add_line(indent="")
+    return array

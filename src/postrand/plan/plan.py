@@ -1,0 +1,418 @@
+"""The plan: everything the curator decided, in one TOML file, checked as a whole before a record is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from postrand.certification.account import add_upper
+from postrand.certification.certificate import Claim
+from postrand.codebook import Codebook
+from postrand.codebook.category_distances import edges_from, points_from
+from postrand.columns.planned import NumericalPlan, read_entries
+from postrand.designers import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
+from postrand.designers.budget import Share
+from postrand.designers.linked_cells import Part, Shape, advice, shapes_of
+from postrand.designers.recognition.recognition import LeastLoss
+from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.metadata import Description
+from postrand.objectives import ExpectedDistance, L2Loss, WholeRecord
+from postrand.plan.decisions import as_is_problems, option_problems
+from postrand.plan.infer import load_codebook
+from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
+from postrand.support import options
+from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
+
+PriorSource = Literal["uniform", "file", "dp"]
+PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """Say how one block is designed, or give its matrix.
+
+    ``prior`` is ``uniform`` (public), ``file`` (the file's own frequencies: confidential, and certified as such) or
+    ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
+    ``given``: variables that stay as they are, with a law for each of their values. ``rarer_than``: only records whose
+    combination of the block's variables fewer records have are perturbed. A ``Share`` for privacy takes part of what
+    the record's claim leaves. Where the privacy rests on the file's frequencies, so does the prior.
+    """
+
+    variables: tuple[str, ...]
+    privacy: PrivacyModel | Share
+    objective: Objective
+    structure: Structure
+    prior: PriorSource = "uniform"
+    prior_epsilon: float = 0.0
+    matrix: tuple[tuple[float, ...], ...] | None = None
+    given: tuple[str, ...] = ()
+    rarer_than: int = 0
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether the design needs the records."""
+        asked = self.prior != "uniform" or self.rarer_than > 0 or needs_file(self.privacy)
+        return self.matrix is None and asked
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    """Say what the release looks like: format of the data file, order of records, whether ids go out.
+
+    ``as_is`` names unperturbed columns that leave as they are although they single out many records. Household numbers
+    are drawn anew, or leave ``as they are``.
+    """
+
+    format: Literal["same", "parquet", "csv", "arrow", "sav", "dta", "xpt"] = "same"
+    shuffle: bool = True
+    release_ids: bool = False
+    as_is: tuple[str, ...] = ()
+    household_numbers: Literal["renumbered", "as they are"] = "renumbered"
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether household numbers are drawn anew."""
+        return self.household_numbers == "renumbered"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold a checked plan; paths are absolute.
+
+    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too.
+    """
+
+    source: Path
+    codebook: Codebook
+    privacy: PrivacyModel
+    blocks: tuple[BlockPlan, ...]
+    release: ReleaseOptions = field(default_factory=ReleaseOptions)
+    metadata: Description = field(default_factory=Description)
+    numerical: tuple[NumericalPlan, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The record's claim first, then those of each block; within classes where a block has several.
+
+        A claim that rests on the file's frequencies is about the blocks that perturb keys, and about all their values.
+        """
+        within = [
+            block.rarer_than > 0 or not (shape is None or shape.is_simple)
+            for block, shape in zip(self.blocks, self.shapes, strict=True)
+        ]
+        each = [
+            Claim(_with_prior(model, block), block.variables, inside and not needs_file(model))
+            for block, inside in zip(self.blocks, within, strict=True)
+            for model in models_of(block.privacy)
+            if not isinstance(model, Share) and (len(self.blocks) > 1 or model.name != self.privacy.name)
+        ]
+        if not needs_file(self.privacy):
+            return (Claim(self.privacy, within=any(within)), *each)
+        named = [b.variables for b in self.blocks if any(self.codebook[n].role == "key" for n in b.variables)]
+        return tuple(dict.fromkeys([Claim(self.privacy, tuple(n for names in named for n in names)), *each]))
+
+    @property
+    def shapes(self) -> tuple[Shape | None, ...]:
+        """The shape of each block; None where it acts on all combinations of its variables, and reads no other."""
+        return tuple(
+            None if shape.is_simple and len(shape.cells) == self._cells(block) and not block.rarer_than else shape
+            for block, shape in zip(self.blocks, shapes_of(self.codebook, self._parts), strict=True)
+        )
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Which way of keeping the rules to take, for each set of blocks that they link."""
+        return tuple(advice(self.codebook, self._parts))
+
+    @property
+    def _parts(self) -> list[Part]:
+        claimed = self.privacy.epsilon if isinstance(self.privacy, DifferentialPrivacy) else 1.0
+        share = claimed / max(len(self.blocks), 1)  # of blocks without a budget of their own, about
+        models = [block.privacy if isinstance(block.privacy, DifferentialPrivacy) else None for block in self.blocks]
+        budgets = [share if model is None else model.epsilon for model in models]
+        return [Part(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
+
+    def _cells(self, block: BlockPlan) -> int:
+        return math.prod(self.codebook[name].size for name in block.variables)
+
+
+def _with_prior(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
+    """Return what a block claims: its law's ε and what its prior spends."""
+    if block.prior == "dp" and isinstance(model, DifferentialPrivacy):
+        return DifferentialPrivacy(add_upper(model.epsilon, block.prior_epsilon))
+    return model
+
+
+_SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
+_SOURCE = ("file", "codebook")
+_DESIGN = ("objective", "structure", "prior", "prior_epsilon")
+_BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
+_DEFAULTS = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
+_ANY = ((0, 1, 1.0),)  # edges in place of those that were refused already
+_ON_FILE = {"objective": L2Loss(), "structure": LeastLoss(), "prior": "file"}
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read ``plan.toml`` and the codebook it names; paths are relative to the plan's folder.
+
+    Raises
+    ------
+    SpecificationError
+        With every problem of the plan and its codebook at once: syntax, unknown sections and options (with the nearest
+        known name), unknown variables, a variable in two blocks.
+    """
+    path = Path(path)
+    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name)
+
+
+def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -> Plan:
+    """Check plain data and make a plan of it; raises SpecificationError with every problem at once."""
+    check = _Check(where)
+    check.names(data, _SECTIONS, "")
+    source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
+    file = check.file(source, "file", "[source]")
+    book = check.file(source, "codebook", "[source]")
+    codebook: Any = check.attempt(load_codebook, folder / book) if book else None
+    privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
+    release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
+    if release is not None:
+        check.problems += _release_problems(release, f"{where} [release]")
+    metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
+    check.design = check.choices(design, "[design]")
+    if needs_file(privacy):
+        check.unasked = data["privacy"]
+    entries = check.tables(data, "blocks")
+    if not entries:
+        check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
+    planned = [check.block(entry, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
+    blocks = [block for block in planned if block is not None]
+    if codebook is not None:
+        check.problems += _fit_problems(blocks, codebook, where)
+    perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
+    numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
+    check.problems += wrong
+    if codebook is not None and release is not None and is_names(release.as_is):
+        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables)}
+        asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
+        check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+    raise_all(SpecificationError, check.problems)
+    release = dataclasses.replace(release, as_is=tuple(release.as_is))
+    blocks = [_with_clear(block, blocks, codebook) for block in blocks]
+    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
+    shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
+    check.problems += _distance_problems(blocks, shapes or (), where)
+    raise_all(SpecificationError, check.problems)
+    return plan
+
+
+class _Check:
+    """Collect the problems of one file while its parts are read."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.problems: list[str] = []
+        self.design: dict[str, Any] = {}
+        self.unasked: Any = {"model": Share.name}  # the privacy of a block that names none
+
+    def add(self, what: str, part: str, **more: Any) -> None:
+        self.problems.append(sentence(what, where=f"{self.where} {part}".strip(), **more))
+
+    def names(self, data: Mapping[str, Any], known: Iterable[str], part: str) -> None:
+        for name in data:
+            if name not in known:
+                self.add(f"unknown option {name!r}{nearest(name, known)}", part, wanted=", ".join(known))
+
+    def table(self, data: Mapping[str, Any], name: str, known: Iterable[str]) -> Mapping[str, Any]:
+        part = data.get(name, {})
+        if not isinstance(part, Mapping):
+            self.add("a table is wanted", f"[{name}]")
+            return {}
+        self.names(part, known, f"[{name}]")
+        return part
+
+    def tables(self, data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+        entries = data.get(name, [])
+        if isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries):
+            return entries
+        self.add("a list of tables is wanted", f"[[{name}]]", fix=f"write [[{name}]]")
+        return []
+
+    def file(self, data: Mapping[str, Any], name: str, part: str) -> str:
+        value = data.get(name)
+        if not isinstance(value, str) or not value:
+            self.add(f"{name!r} is missing", part, fix=f'set {name} = "..."')
+        elif has_controls(value):
+            self.add(f"{name!r} is no name of a file: it holds a control character", part)
+        else:
+            return value
+        return ""
+
+    def attempt(self, function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except PostrandError as error:
+            self.problems += error.problems
+            return None
+
+    def choices(self, entry: Mapping[str, Any], part: str) -> dict[str, Any]:
+        """Return the designer's choices that ``entry`` makes, leaving out those that are wrong."""
+        chosen = {}
+        for name, family in (("objective", OBJECTIVES), ("structure", STRUCTURES)):
+            if name in entry:
+                chosen[name] = self.attempt(_member, family, entry[name], f"{self.where} {part} {name}")
+        prior = entry.get("prior")
+        if prior is not None and prior not in PRIOR_SOURCES:
+            hint = nearest(shown(prior), PRIOR_SOURCES)
+            self.add(f"unknown prior {shown(prior, repr)}{hint}", part, wanted=" or ".join(PRIOR_SOURCES))
+        elif prior is not None:
+            chosen["prior"] = prior
+        if "prior_epsilon" in entry:
+            chosen["prior_epsilon"] = entry["prior_epsilon"]
+        return chosen
+
+    def privacy(self, asked: Any, part: str) -> Any:
+        """Return the model that is asked for, or the conjunction of a list of them."""
+        if not isinstance(asked, list):
+            return self.attempt(_member, (*MODELS, Share), asked, part)
+        models = [self.attempt(_member, MODELS, one, part) for one in asked]
+        return None if None in models else self.attempt(Together, tuple(models))
+
+    def defaults(self, privacy: Any) -> dict[str, Any]:
+        if needs_file(privacy):
+            return {**_ON_FILE, **self.design, "prior": "file"}
+        return {**_DEFAULTS, **self.design}
+
+    def block(self, entry: Mapping[str, Any], part: str, codebook: Codebook | None) -> BlockPlan | None:
+        before = len(self.problems)
+        self.names(entry, _BLOCK, part)
+        variables = entry.get("variables")
+        if not is_names(variables) or not variables:
+            self.add("'variables' is not a list of names", part, fix='set variables = ["name"]')
+            variables = []
+        asked = entry.get("privacy", self.unasked)
+        if isinstance(asked, Mapping) and "distance" in asked:
+            named = [] if codebook is None else [codebook[v] for v in variables if v in codebook]
+            found = self.attempt(edges_from, asked["distance"], named, part) if codebook is not None else None
+            places = points_from(asked["distance"], named[0]) if found else ()
+            asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or _ANY, "points": places}
+        privacy = self.privacy(asked, f"{self.where} {part} privacy")
+        choices = {**self.defaults(privacy), **self.choices(entry, part)}
+        if choices.get("objective") == ExpectedDistance() and isinstance(privacy, MetricPrivacy):
+            choices["objective"] = ExpectedDistance(privacy.edges)
+        matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
+        self.problems += _block_problems(entry, choices, f"{self.where} {part}")
+        self.problems += _file_problems(entry, privacy, f"{self.where} {part}")
+        if len(self.problems) > before:
+            return None
+        extra = {"given": tuple(entry.get("given", ())), "rarer_than": entry.get("rarer_than", 0)}
+        return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices, **extra)
+
+
+def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where: str) -> Iterable[str]:
+    if not is_names(entry.get("given", [])):
+        yield sentence("'given' is not a list of names", where=where, fix='set given = ["region"]')
+    rarer = entry.get("rarer_than", 0)
+    if not is_whole(rarer):
+        yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
+    if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
+        yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
+    if (
+        isinstance(choices.get("objective"), WholeRecord)
+        and choices.get("prior") == "uniform"
+        and "matrix" not in entry
+    ):
+        fix = "set prior = 'file' or 'dp'"
+        yield sentence("the whole record needs the frequencies of its variables together", where=where, fix=fix)
+    spent = choices.get("prior_epsilon", 0.0)
+    if not finite(spent) >= 0:
+        yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))
+    elif choices.get("prior") == "dp" and not spent:
+        yield sentence("prior = 'dp' needs a budget", where=where, got=spent, fix="set prior_epsilon = 0.1")
+
+
+def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterable[str]:
+    if not needs_file(privacy):
+        return
+    if entry.get("prior", "file") != "file":
+        what = f"prior = {entry['prior']!r} hides nothing: the privacy model itself rests on the file's frequencies"
+        yield sentence(what, where=where, fix="leave 'prior' out")
+    if entry.get("rarer_than"):
+        yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
+
+
+def _distance_problems(blocks: Sequence[BlockPlan], shapes: Sequence[Shape | None], where: str) -> list[str]:
+    """Say where a distance is asked of a block that does not exchange all values of its variable."""
+    asked = [
+        block
+        for block, shape in zip(blocks, shapes, strict=False)
+        if shape is not None and any(isinstance(model, MetricPrivacy) for model in models_of(block.privacy))
+    ]
+    what = "a distance needs a block that exchanges all values, and strata, rules or a selection part them"
+    fix = "use model 'differential', or leave the variable out of rules, 'given' and 'rarer_than'"
+    return [sentence(what, where=f"{where}, block {'*'.join(b.variables)!r}", fix=fix) for b in asked]
+
+
+def _with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], codebook: Codebook) -> BlockPlan:
+    """Name the clear variables of an objective that names none: all categorical ones released as they are."""
+    if not isinstance(block.objective, WholeRecord) or block.objective.clear:
+        return block
+    perturbed = {name for other in blocks for name in other.variables}
+    released = codebook.with_role("key", "sensitive", "other")
+    clear = tuple(v.name for v in released if v.is_categorical and v.name not in perturbed)
+    return dataclasses.replace(block, objective=WholeRecord(clear))
+
+
+def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
+    if matrix is None:
+        return None
+    if isinstance(matrix, list) and all(isinstance(row, list) for row in matrix):
+        rows = tuple(tuple(finite(x) for x in row) for row in matrix)
+        if not any(math.isnan(x) for row in rows for x in row):
+            try:
+                TransitionMatrix.from_array(rows)
+            except SpecificationError as error:
+                raise SpecificationError(f"{where}: {problem}" for problem in error.problems) from None
+            return rows
+    raise SpecificationError(sentence("not a list of rows of numbers", where=where))
+
+
+def _member(family: Iterable[type], data: Any, where: str) -> Any:
+    """Return the member of a family from its name alone, or from a table with ``model`` and options."""
+    if isinstance(data, str):
+        data = {"model": data}
+    return options.from_dict(family, data, where)
+
+
+def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
+    known = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
+    if release.format not in known:
+        hint = nearest(shown(release.format), known)
+        yield sentence(f"unknown format {shown(release.format, repr)}{hint}", where=where, wanted=", ".join(known))
+    for name in ("shuffle", "release_ids"):
+        if not isinstance(getattr(release, name), bool):
+            yield sentence(f"{name!r} is not true or false", where=where)
+    yield from option_problems(release.as_is, release.household_numbers, where)
+
+
+def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> Iterable[str]:
+    names = [name for block in blocks for name in block.variables]
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
+    clear = {n for b in blocks if isinstance(b.objective, WholeRecord) for n in b.objective.clear}
+    for name in sorted(clear.intersection(names)):
+        yield sentence(f"{name!r} is named as clear, and a block perturbs it", where=f"{where} [[blocks]] objective")
+    names += [*(name for block in blocks for name in block.given), *sorted(clear)]
+    for name in dict.fromkeys(names):
+        if name not in codebook:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+        elif not codebook[name].is_categorical:
+            yield sentence(
+                f"variable {name!r} has no categories to perturb", where=where, fix="list them in the codebook"
+            )
+        elif codebook[name].role not in ("key", "sensitive", "other"):
+            yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")

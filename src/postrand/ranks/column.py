@@ -1,0 +1,202 @@
+"""A numerical variable of a mechanism: its law on the ranks of n individuals, and what follows from it alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from postrand.codebook import Codebook
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.ranks.apply import not_averaged
+from postrand.ranks.laws import RANK_LAWS, RankLaw, beta_lower
+from postrand.ranks.values import MOST, ValueLevel
+from postrand.support import options
+from postrand.support.entropy import format_lower
+from postrand.support.inputs import is_whole
+
+Form = Literal["permute", "average"]
+"""Release the values of neighbours in rank, or their averages."""
+FORMS: tuple[str, ...] = get_args(Form)
+ROLES = ("key", "sensitive", "other")
+AVERAGED_TYPE = "double"
+
+
+class RankWarning(UserWarning):
+    """Most values of a numerical column are shown by its release."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedColumn:
+    """Release a numerical variable under a law on the ranks of the ``records`` that have a value.
+
+    The law is an n x n bistochastic matrix over these records, so their number is part of it. ``level`` is what it
+    leaves open of their values, equal ones counted as one; without it, what is said holds where no values are equal.
+
+    Raises
+    ------
+    SpecificationError
+        If the form is unknown, there are fewer records than the law's smallest run, or averages could be solved for.
+
+    Examples
+    --------
+    >>> from postrand.ranks import RankBlocks
+    >>> RankedColumn("pay", RankBlocks(4), "permute", 1024).sentence
+    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits, provided that no two values are equal'
+    >>> RankedColumn("pay", RankBlocks(4), "permute", 1024, ValueLevel(0.5, 1.0)).sentence.partition("; ")[2]
+    'at most 50% of records are expected to keep their value'
+    """
+
+    variable: str
+    law: RankLaw
+    form: Form
+    records: int
+    level: ValueLevel | None = None
+
+    def __post_init__(self) -> None:
+        raise_all(SpecificationError, self._problems())
+        object.__setattr__(self, "records", int(self.records))
+
+    def _problems(self) -> Iterable[str]:
+        where = f"numerical variable {shown(self.variable, repr)}"
+        if not isinstance(self.variable, str) or not self.variable:
+            yield sentence("a numerical column names no variable")
+        if not isinstance(self.form, str) or self.form not in FORMS:
+            what = f"unknown form {shown(self.form, repr)}{nearest(shown(self.form), FORMS)}"
+            yield sentence(what, where=where, wanted=" or ".join(FORMS))
+        if not isinstance(self.law, RANK_LAWS):
+            yield sentence(
+                "not a law on ranks", where=where, got=shown(self.law, repr), wanted="RankBlocks or RankBand"
+            )
+        elif not is_whole(self.records, 1):
+            yield sentence("no number of records", where=where, wanted="a whole number >= 1")
+        elif self.law.least > self.records:
+            what = f"{options.describe(self.law)} needs more records with a value than there are"
+            yield sentence(what, where=where, fix="choose a smaller one, or leave the variable out")
+        else:
+            averaged, level = isinstance(self.form, str) and self.form == "average", self.level
+            if averaged and self.law.cuts > 1:
+                yield not_averaged(where)
+            if level is not None and not (isinstance(level, ValueLevel) and (level.bits is None) == averaged):
+                yield sentence("the level of its values is not one of this form", where=where)
+
+    @property
+    def bits(self) -> float:
+        """Bits of uncertainty of a record's released value, on average, rounded down; of ``log2(records)``."""
+        law = self.law.entropy_lower(self.records) / math.log(2)
+        return law if self.level is None or self.level.bits is None else min(law, self.level.bits)
+
+    @property
+    def beta(self) -> float:
+        """``β = H(P) / ln n`` (RDF Definition 1), rounded down; equal values count as one, so it may be less."""
+        of_law = beta_lower(self.law, self.records)
+        return of_law if self.records == 1 else min(of_law, self.bits / math.log2(self.records) * (1 - 1e-12))
+
+    @property
+    def sentence(self) -> str:
+        """What holds, in words: β and bits, rounded down, and what the release shows, rounded up."""
+        found = f"β >= {format_lower(self.beta)}, {format_lower(self.bits)} of {math.log2(self.records):.6g} bits"
+        if self.form == "permute":
+            text = f"bistochastic privacy holds with {found}"
+            if self.level is None:
+                return f"{text}, provided that no two values are equal"
+            return f"{text}; at most {_percent(self.level.shown)} of records are expected to keep their value"
+        text = (
+            f"averaged by a bistochastic law with {found}; each value is shared by at least {self.law.shared} records"
+        )
+        known = "" if self.level is None else _percent(self.level.shown)
+        return text + f"; the averages give {known} of the values to within 0.5%" * bool(known)
+
+    @property
+    def warning(self) -> str:
+        """What a curator is warned of: that most values are shown; or nothing."""
+        if self.level is None or self.level.shown <= MOST + 1e-9:  # of a run of two, one half is only chance
+            return ""
+        share = _percent(self.level.shown)
+        if self.form == "permute":
+            what = f"{share} of the records are expected to keep their value: many values are equal"
+            return sentence(what, where=self.variable, fix="make it categories and perturb it in [[blocks]]")
+        what = f"the averages give {share} of the values to within 0.5%"
+        return sentence(what, where=self.variable, fix="choose larger blocks")
+
+    @property
+    def done(self) -> str:
+        """What was done, in words."""
+        return "Permuted among neighbours in rank" if self.form == "permute" else "Averaged over neighbours in rank"
+
+    @property
+    def limit(self) -> str:
+        """What does not follow from the release, or is not covered, in words."""
+        if self.form == "permute":
+            return (
+                f"{self.variable}: permuted among neighbours in rank. All its values are released, extremes included; "
+                "hidden is only which of these neighbours has which. Whoever knows a record's rank knows that its "
+                "value is one of its neighbours'; where these are equal, it is disclosed. That the values were "
+                "permuted by this law is a fact of the run, which nobody can recompute from the release."
+            )
+        return (
+            f"{self.variable}: averaged over neighbours in rank. Nothing is drawn: averages are functions of the true "
+            "values, and coarsen without deniability. All values of a block lie between the averages of the blocks "
+            "before and after it; who knows all but one of them knows the last. Averages of the same values over "
+            "other blocks, or of functions of them, can be solved together with these. That they are the averages of "
+            "the true values is a fact of the run, which nobody can recompute from the release."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        law = options.to_dict(self.law)
+        level = {} if self.level is None else {"level": self.level.to_dict()}
+        return {"variable": self.variable, "method": law, "form": self.form, "records": self.records, **level}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RankedColumn:
+        """Read plain data; raises SpecificationError where a field is missing, unknown or wrong."""
+        wanted = {"variable", "method", "form", "records"}
+        if not isinstance(data, Mapping) or set(data) - {"level"} != wanted:
+            raise SpecificationError(sentence("a numerical column of the mechanism is not well formed"))
+        law = options.from_dict(RANK_LAWS, data["method"], f"numerical variable {data['variable']!r}")
+        level = ValueLevel.from_dict(data["level"]) if "level" in data else None
+        return cls(data["variable"], law, data["form"], data["records"], level)
+
+    def claim(self) -> dict[str, Any]:
+        """Return the certificate's entry: the law, what it attains (rounded down), and the sentence."""
+        law = self.to_dict()
+        found = {"variables": [law.pop("variable")], **law, "beta": self.beta, "sentence": self.sentence}
+        return found
+
+
+def _percent(share: float) -> str:
+    """Return a share in whole per cent, rounded up."""
+    return f"{math.ceil(share * 100 - 1e-9)}%"
+
+
+def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], book: Codebook | None) -> Iterable[str]:
+    """Yield a sentence for each column that clashes with another, or does not fit the codebook of the release."""
+    names = [column.variable for column in columns]
+    yield from variable_problems(names, perturbed, book, "")
+    for column in columns:
+        if book is not None and column.variable in book and column.form == "average":
+            variable = book[column.variable]
+            if variable.type != AVERAGED_TYPE:
+                what = f"averages of {variable.name!r} are not whole numbers or text"
+                yield sentence(what, got=variable.type, wanted=f"type = {AVERAGED_TYPE!r}")
+
+
+def variable_problems(
+    names: Sequence[str], perturbed: Iterable[str], book: Codebook | None, where: str
+) -> Iterable[str]:
+    """Yield a sentence for each variable that cannot be released under a law on its ranks."""
+    held = set(perturbed)
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1 or name in held:
+            yield sentence(f"variable {name!r} is in two places", where=where, fix="keep one")
+        if book is None:
+            continue
+        if name not in book:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, book.names)}", where=where)
+        elif book[name].is_categorical:
+            fix = "perturb it in [[blocks]], or remove its categories from the codebook"
+            yield sentence(f"variable {name!r} has categories", where=where, fix=fix)
+        elif book[name].role not in ROLES:
+            yield sentence(f"variable {name!r} has role {book[name].role!r}", where=where, wanted=", ".join(ROLES))

@@ -1,0 +1,268 @@
+"""What every verification is made of: checks that are run in order, and the files of a release as bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, printable, raise_all, sentence
+from postrand.release import canonical_json as canonical
+from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, well_formed
+
+T = TypeVar("T")
+FIRST_VERSION = (0, 1, 0)
+"""The first version of this package whose releases have today's schema."""
+_VERSION = re.compile(
+    r"(?P<number>\d{1,4}(\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
+)
+_LIBRARY = re.compile(r"[A-Za-z0-9_.-]{1,40}( [A-Za-z0-9.+_() -]{1,60})?")
+
+
+Outcome = Literal["passed", "failed", "said", "not run"]
+Verdict = Literal["verified", "incomplete", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: its name, what came of it, and a sentence that says what was found.
+
+    ``said``: the release states it, and nobody can recompute it from the release. ``not run``: it can be checked, but
+    not here, for example since another version of a library wrote it.
+    """
+
+    name: str
+    outcome: Outcome
+    sentence: str
+
+    @property
+    def ok(self) -> bool | None:
+        """True where the check passed, False where it failed, None where there was nothing that could run."""
+        return {"passed": True, "failed": False}.get(self.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome of :func:`verify`, check by check.
+
+    ``verdict`` is ``verified`` where every check that the release admits ran and passed, ``failed`` where one failed,
+    else ``incomplete``: the release is consistent as far as it could be checked here. What is only said, since
+    nobody can recompute it (:attr:`stated`), changes no verdict.
+    """
+
+    path: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """``verified``, ``incomplete`` or ``failed``."""
+        found = {check.outcome for check in self.checks}
+        return "failed" if "failed" in found else "incomplete" if "not run" in found else "verified"
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check that the release admits ran and passed: true for ``verified`` alone."""
+        return self.verdict == "verified"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each check that failed; where none did, for each that could not run here."""
+        outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
+        where = self.path.name or self.path
+        return tuple(f"{where}, {c.name}: {c.sentence}" for c in self.checks if c.outcome == outcome)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with: 0, 9 for ``incomplete``, 7 for ``failed``."""
+        return {"verified": 0, "incomplete": UncheckedError.exit_code, "failed": ReleaseError.exit_code}[self.verdict]
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """What the release states and does not suffice to recompute."""
+        return tuple(check.sentence for check in self.checks if check.outcome == "said")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        checks = [{"name": c.name, "ok": c.ok, "outcome": c.outcome, "sentence": c.sentence} for c in self.checks]
+        return {"release": str(self.path), "ok": self.ok, "verdict": self.verdict, "checks": checks}
+
+    def __str__(self) -> str:
+        marks = {"passed": "ok  ", "failed": "FAIL", "said": "said", "not run": "open"}
+        lines = [f"{marks[c.outcome]}  {c.name:<12} {printable(c.sentence)}" for c in self.checks]
+        return "\n".join([*lines, self._verdict_text()])
+
+    def _verdict_text(self) -> str:
+        if self.verdict == "failed":
+            return "THE RELEASE DOES NOT VERIFY."
+        left = [check.name for check in self.checks if check.outcome == "not run"]
+        if left:
+            what = "a check could not run here" if len(left) == 1 else f"{len(left)} checks could not run here"
+            return f"NOT VERIFIED: the release is consistent, but {what}: {', '.join(left)}."
+        rest = "; what is only said rests on the curator's word" * bool(self.stated)
+        return f"The release is what it claims to be{rest}."
+
+
+def settled(check: Callable[[], object], here: str, there: str) -> bool:
+    """Run a check of bytes that a library wrote ``there``; raises UncheckedError where it fails, and this is another.
+
+    ``here`` is the library that is at hand.
+    """
+    try:
+        check()
+    except DataError:
+        if here == there:
+            raise
+        fix = f"verify with {there} to see that nothing is in the bytes beside the records"
+        raise UncheckedError(
+            sentence("another library writes these records in other bytes", got=here, fix=fix)
+        ) from None
+    return True
+
+
+class Audit:
+    """Run checks in order; one that stands on a failed one fails too, and on one that did not run does not run."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    def attempt(
+        self,
+        name: str,
+        function: Callable[..., T],
+        holds: str | Callable[[T], str],
+        *arguments: Any,
+        needs: list[Any] | None = None,
+    ) -> T | None:
+        """Return what ``function`` gives, and note ``holds``; or note why it fails, and return None."""
+        if any(value is None for value in needs or ()):
+            failed = any(check.outcome == "failed" for check in self.checks)
+            why = "failed" if failed else "could not run here"
+            outcome: Outcome = "failed" if failed else "not run"
+            self.checks.append(Check(name, outcome, f"could not be checked, since an earlier check {why}"))
+            return None
+        try:
+            with well_formed():
+                value = function(*arguments)
+        except UncheckedError as error:
+            self.checks.append(Check(name, "not run", " ".join(error.problems)))
+        except PostrandError as error:
+            self.checks.append(Check(name, "failed", " ".join(error.problems)))
+        else:
+            passed: Outcome = "said" if name == "stated" else "passed"
+            self.checks.append(Check(name, passed, holds if isinstance(holds, str) else holds(value)))
+            return value
+        return None
+
+    def say(self, name: str, text: str) -> None:
+        """Note what is stated, and cannot be recomputed."""
+        self.checks.append(Check(name, "said", text))
+
+    def outcome(self, root: Path, raise_if_failed: bool) -> Verification:
+        """Return the checks; raises ReleaseError with each that fails, else UncheckedError, if asked."""
+        verification = Verification(root, tuple(self.checks))
+        if raise_if_failed:
+            raise_all(ReleaseError if verification.verdict == "failed" else UncheckedError, verification.problems)
+        return verification
+
+
+def plain_files(root: Path) -> tuple[str, ...]:
+    """Return the names of the files; links, and folders but that of the data, are refused: nothing outside is read."""
+    raise_all(ReleaseError, no_release(root))
+    try:
+        found = _entries(root)
+        if stat.S_ISDIR(dict(found).get(DATA, 0)):
+            parts = [(f"{DATA}/{name}", mode) for name, mode in _entries(root / DATA)]
+            found = [entry for entry in found if entry[0] != DATA] + (parts or [(DATA, 0)])
+    except OSError as error:
+        raise ReleaseError(sentence("no such release", where=str(root), got=error.strerror)) from None
+    raise_all(
+        ReleaseError,
+        (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
+    )
+    return tuple(name for name, _ in found)
+
+
+def no_release(root: Path) -> list[str]:
+    """Say why there is nothing at this place that could be verified: no folder, or one without a manifest."""
+    fix = "name the folder that 'postrand protect --out' made"
+    if not os.path.lexists(root):
+        return [sentence("no such release", where=str(root), fix=fix)]
+    if not os.path.isdir(root):  # which knows no name that is too long, as Path.is_dir does
+        return [sentence("no such release: a release is a folder", where=str(root), fix=fix)]
+    if not os.path.lexists(root / MANIFEST):
+        wanted = f"{MANIFEST}, {CERTIFICATE}, {REPORT}, the data, and for perturbed data {CODEBOOK} and {MECHANISM}"
+        return [sentence(f"this folder is no release: {MANIFEST} is missing", where=str(root), wanted=wanted, fix=fix)]
+    return []
+
+
+def _entries(folder: Path) -> list[tuple[str, int]]:
+    """Return the names in a folder, sorted, with what they are, links not followed."""
+    with os.scandir(folder) as entries:
+        return sorted((e.name, e.stat(follow_symlinks=False).st_mode) for e in entries)
+
+
+def load(root: Path, name: str) -> dict[str, Any]:
+    """Return the object of a canonical JSON file of the release."""
+    try:
+        canonical.check_size((root / name).stat().st_size, name)
+        data = (root / name).read_bytes()
+    except OSError:
+        raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
+    return canonical.parse(data, name)
+
+
+def check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
+    """Refuse data of another schema."""
+    found = data.get("schema")
+    if found != wanted:
+        alike = str(found).rpartition("/")[0] == wanted.rpartition("/")[0]
+        fix = (
+            "use a newer postrand"
+            if alike
+            else "name a folder of the kind that is wanted; for this one see its report.html"
+        )
+        raise ReleaseError(sentence("unknown schema", where=where, got=found, wanted=wanted, fix=fix))
+
+
+def published(root: Path, wanted: str) -> bool:
+    """Refuse a manifest whose SHA-256 is not the one published elsewhere."""
+    found = hashlib.sha256((root / MANIFEST).read_bytes()).hexdigest()
+    if found != wanted.strip().lower():
+        raise ReleaseError(sentence("the manifest is not the published one", got=found, wanted=wanted))
+    return True
+
+
+def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Refuse a manifest that is not the one of the files that are there, naming those that differ."""
+    listed, present = manifest["files"], found["files"]
+    problems = [sentence(f"{name!r} is listed, and missing") for name in listed if name not in present]
+    problems += [sentence(f"{name!r} is not listed in the manifest") for name in present if name not in listed]
+    problems += [
+        sentence(f"{name!r} is not the file that was released")
+        for name in listed
+        if name in present and listed[name] != present[name]
+    ]
+    if not problems and canonical.dump(found) != canonical.dump(manifest):
+        problems = [sentence("the manifest says more than it may", got=canonical.first_difference(manifest, found))]
+    raise_all(ReleaseError, problems)
+    return True
+
+
+def check_writer(manifest: Mapping[str, Any], libraries: Iterable[str]) -> None:
+    """Refuse what cannot have written the release: no version of this schema, or a library of another format."""
+    package, library = manifest.get("package"), manifest.get("written_with")
+    version = package.get("version") if isinstance(package, dict) else None
+    if not isinstance(library, str) or not _LIBRARY.fullmatch(library) or not isinstance(version, str):
+        raise ReleaseError(sentence("the versions that wrote the release are not told", where=MANIFEST))
+    if library.partition(" ")[0] not in libraries:
+        wanted = " or ".join(sorted(libraries))
+        raise ReleaseError(sentence("no such library writes these data", where=MANIFEST, got=library, wanted=wanted))
+    found = _VERSION.fullmatch(version)
+    if found is None or tuple(map(int, found["number"].split("."))) < FIRST_VERSION:
+        wanted = f"{'.'.join(map(str, FIRST_VERSION))} or later"
+        raise ReleaseError(sentence("no version of postrand writes this", where=MANIFEST, got=version, wanted=wanted))

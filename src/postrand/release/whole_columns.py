@@ -1,0 +1,364 @@
+"""Folders of whole-column protection: what their certificates say, derived from the released tables alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from postrand import __version__, formats, report
+from postrand.codebook import Variable, coding
+from postrand.codebook.clear_columns import carried
+from postrand.columns.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
+from postrand.columns.audit import check_against
+from postrand.columns.source import check_released, numbers
+from postrand.engines.base import released_schema
+from postrand.errors import ReleaseError, SpecificationError, UncheckedError, UsageError, raise_all, sentence
+from postrand.ranks.column import FORMS, Form, RankedColumn
+from postrand.ranks.laws import RANK_LAWS, RankLaw
+from postrand.ranks.values import released_level
+from postrand.release import canonical_json as canonical
+from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
+from postrand.release.checks import (
+    Audit,
+    Verification,
+    check_schema,
+    check_writer,
+    load,
+    plain_files,
+    published,
+    same_files,
+    settled,
+)
+from postrand.support import options
+
+_KIND = "postrand/columns/"
+SCHEMA = f"{_KIND}2"  # 2: levels of values, link rates
+ANATOMY = "anatomy"
+_FIELDS = {"schema", "method", "columns", "claims", "details", "not_covered", "facts"}
+
+
+def is_columns(root: Path) -> bool:
+    """Return whether a folder says that it is of this kind."""
+    try:
+        return str(load(root, MANIFEST).get("schema")).startswith(_KIND)
+    except ReleaseError:
+        return False
+
+
+def read_table(path: Path) -> pa.Table:
+    """Return a whole file as one table of unified dictionaries, its fields with the labels that the file has."""
+    source = formats.read(path)
+    table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
+    fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
+
+
+def released(table: pa.Table) -> pa.Table:
+    """Return a table as a release holds it: values and their labels, and nothing beside them; see :func:`carried`."""
+    arrays = []
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        held = Variable(name, "other", type=str(coding.value_type(column.type)), missing="keep")
+        arrays.append(carried(column, held))
+    schema = released_schema(table, table.column_names)
+    fields = [field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def write_table(table: pa.Table, writer: formats.Writer) -> None:
+    """Write a table in batches."""
+    for batch in table.to_batches(max_chunksize=formats.BATCH_ROWS):
+        writer.write(batch)
+
+
+def names_of(method: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
+    """Return the data files of a folder."""
+    return (f"keys{suffix}", f"others{suffix}") if method["model"] == ANATOMY else (f"data{suffix}",)
+
+
+def law_method(law: RankLaw, form: Form) -> dict[str, Any]:
+    """Return a rank law, and what was done by it, as the certificate names them."""
+    return {**options.to_dict(law), "form": form}
+
+
+def derive(root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool) -> dict[str, Any]:
+    """Return the certificate of the tables in a folder: every level recomputed from their values.
+
+    Raises
+    ------
+    PostrandError
+        If the tables cannot be what the method gives: too few records, classes that differ, no such column.
+    """
+    paths = [root / name for name in names_of(method, suffix)]
+    found = _anatomy(paths, method, columns) if method["model"] == ANATOMY else _ranked(paths[0], method, columns)
+    drawn = method.get("form") != "average"
+    limits = ["The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE."] * (drawn and not private)
+    found["not_covered"] = [*limits, *found["not_covered"]]
+    facts = {"key_is_private": private} if drawn else {}
+    return {"schema": SCHEMA, "method": dict(method), "columns": list(columns), **found, "facts": facts}
+
+
+def write_proofs(
+    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool
+) -> dict[str, Any]:
+    """Write certificate, report and manifest beside the tables; return the certificate."""
+    certificate = derive(root, suffix, method, columns, private)
+    library = library_of(root, names_of(method, suffix)[0])
+    (root / CERTIFICATE).write_bytes(canonical.dump(certificate))
+    (root / REPORT).write_bytes(page(certificate, suffix))
+    (root / MANIFEST).write_bytes(canonical.dump(_manifest_of(root, __version__, library)))
+    return certificate
+
+
+def page(certificate: Mapping[str, Any], suffix: str) -> bytes:
+    """Return the report of a certificate."""
+    return report.columns_report(certificate, names_of(certificate["method"], suffix)).encode()
+
+
+def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
+    """Return the report of a folder made anew from its tables, and the folder's manifest; raises ReleaseError."""
+    plain_files(root)
+    manifest = _manifest(root)
+    return page(_certificate(root, manifest), _suffix(manifest)), manifest
+
+
+def verify_columns(
+    root: Path, manifest_sha256: str | None, file: str | Path | None, raise_if_failed: bool
+) -> Verification:
+    """Recompute digests and every claim of a folder; see :func:`postrand.release.verify`."""
+    audit = Audit()
+    names = audit.attempt("files", plain_files, "every entry is a plain file", root)
+    manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
+    if manifest_sha256 is not None:
+        audit.attempt("published", published, "the manifest is the published one", root, manifest_sha256)
+    audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
+    text = "every level is the one of the released tables"
+    proof = audit.attempt("certificate", _certificate, text, root, manifest, needs=[manifest])
+    text = "nothing is in the tables' bytes beside the records"
+    audit.attempt("bytes", _bytes, text, root, manifest, proof, needs=[proof])
+    text = "the report is the one that the certificate gives"
+    audit.attempt("derived", _derived, text, root, manifest, proof, needs=[proof])
+    if file is not None:
+        text = "the released values are those that the method makes of this file"
+        audit.attempt("file", _with_file, text, root, manifest, proof, Path(file), needs=[proof])
+    if proof is not None and (said := _said(proof["method"], file is not None)):
+        audit.say("drawn", said)
+    return audit.outcome(root, raise_if_failed)
+
+
+def _said(method: Mapping[str, Any], with_file: bool) -> str:
+    """Return what nobody can recompute from the folder, nor from the file where it is given."""
+    if method.get("form") == "average":
+        return "" if with_file else "that the averages are those of the true values is a fact of the run"
+    done = "the links of keys and others were cut" if method["model"] == ANATOMY else "the ranks were moved"
+    return f"that {done} at random is a fact of the run, and that the key is private"
+
+
+def _law(method: Mapping[str, Any]) -> RankLaw:
+    law: RankLaw = options.from_dict(RANK_LAWS, {n: v for n, v in method.items() if n != "form"}, "certificate")
+    return law
+
+
+def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    law, table = _law(method), read_table(path)
+    raise_all(UsageError, [sentence(f"no column {name!r}") for name in columns if name not in table.column_names])
+    held = {name: numbers(table[name], name) for name in columns}
+    form = method["form"]
+    ranked = [RankedColumn(name, law, form, held[name].size) for name in columns]
+    ranked = [dataclasses.replace(c, level=released_level(held[c.variable], law, form)) for c in ranked]
+    check_released(formats.read(path), ranked)
+    limits = []
+    for column in ranked:
+        limits.append(column.limit)
+        if table[column.variable].null_count:
+            limits.append(f"Which records have a missing value is disclosed for: {column.variable}.")
+    limits.append(f"No ε holds for {', '.join(columns)}: a value never leaves its neighbourhood. β is an average.")
+    unchanged = [name for name in table.column_names if name not in columns]
+    if unchanged:
+        limits.append("Released unchanged, with no guarantee: " + ", ".join(unchanged) + ".")
+    limits.append("Records stand in their original order.")
+    claims = [
+        {
+            "column": column.variable,
+            "values": column.records,
+            "beta": column.beta,
+            "bits": column.bits,
+            "most_bits": math.log2(column.records),
+            "level": column.claim()["level"],
+            "sentence": f"{column.variable}: {column.sentence}.",
+        }
+        for column in ranked
+    ]
+    return {"claims": claims, "details": {"records": table.num_rows}, "not_covered": limits}
+
+
+def _learnt(release: Anatomy) -> Iterable[str]:
+    """Say what classes tell about one another."""
+    yield (
+        "The links of a class are equally likely only to one who looks at this class alone. Classes tell of one "
+        "another how keys and other values go together: whoever learns that from all of them links better than that."
+    )
+    for name, (plain, learnt) in release.link_rates.items():
+        if learnt > plain:
+            yield (
+                f"{name}: guessed right for {100 * plain:.1f}% of the records from their class alone, and, as it "
+                f"expects itself, for {100 * learnt:.1f}% by an attack that learns from all classes; better ones exist."
+            )
+
+
+def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    release = describe_tables(*map(read_table, paths))
+    if release.smallest_class < method["k"]:
+        raise SpecificationError(sentence("a class has fewer records than k", wanted=method["k"]))
+    keys = release.keys.column_names[1:]
+    if keys != list(columns):
+        raise SpecificationError(sentence("the key variables are not those of the table", wanted=", ".join(keys)))
+    bits = {name: getattr(release, name) for name in ("beta", "bits", "most_bits")}
+    return {
+        "claims": [{"column": keys, **bits, "sentence": f"{release.sentence}."}],
+        "details": {
+            "records": release.keys.num_rows,
+            "classes": release.classes,
+            "smallest_class": release.smallest_class,
+            "distinct_diversity": release.distinct_diversity,
+            "entropy_diversity": release.entropy_diversity,
+            "link_rates": {name: list(rates) for name, rates in release.link_rates.items()},
+        },
+        "not_covered": [
+            *_learnt(release),
+            "Classes whose other values agree disclose them: see the diversity.",
+            "All values are released as they are; hidden is only which of the records of a class has which.",
+            f"Released as they are, ids and weights included: {', '.join(release.others.column_names[1:])}.",
+            "Records that belong together, such as those of a household or of one person, are not covered: what links "
+            "them, an id or a class that is theirs alone, can tell whose they are.",
+            "No ε holds: a record never leaves its class. β is an average over classes.",
+        ],
+    }
+
+
+def _manifest_of(root: Path, version: str, library: str) -> dict[str, Any]:
+    found = manifest_of(root, "", version, library)
+    return {"schema": SCHEMA, **{name: found[name] for name in ("package", "written_with", "files")}}
+
+
+def _manifest(root: Path) -> dict[str, Any]:
+    manifest = load(root, MANIFEST)
+    check_schema(manifest, SCHEMA, MANIFEST)
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise ReleaseError(sentence("'files' is missing", where=MANIFEST))
+    libraries = {formats.format_of(name).library for name in files if name not in (CERTIFICATE, REPORT)}
+    check_writer(manifest, libraries)
+    absent = [name for name in (CERTIFICATE, REPORT) if name not in files]
+    raise_all(ReleaseError, [sentence(f"{name!r} is not listed", where=MANIFEST) for name in absent])
+    return manifest
+
+
+def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
+    return same_files(manifest, _manifest_of(root, manifest["package"]["version"], manifest["written_with"]))
+
+
+def _certificate(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    stated = load(root, CERTIFICATE)
+    check_schema(stated, SCHEMA, CERTIFICATE)
+    raise_all(ReleaseError, _form_problems(stated))
+    tables, suffix = _tables(manifest), _suffix(manifest)
+    if sorted(tables) != sorted(names_of(stated["method"], suffix)):
+        raise ReleaseError(sentence("the files are not those of the method", where=MANIFEST, got=", ".join(tables)))
+    found = derive(root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
+    if place := canonical.first_difference(stated, canonical.plain(found)):
+        raise ReleaseError(sentence("the certificate does not say what the tables give", where=place))
+    return stated
+
+
+def _tables(manifest: Mapping[str, Any]) -> list[str]:
+    return [name for name in manifest["files"] if name not in (CERTIFICATE, REPORT)]
+
+
+def _suffix(manifest: Mapping[str, Any]) -> str:
+    tables = _tables(manifest)
+    return Path(tables[0]).suffix if tables else ""
+
+
+def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:
+    if (root / REPORT).read_bytes() != page(certificate, _suffix(manifest)):
+        version = manifest["package"]["version"]
+        if version == __version__:
+            raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT))
+        fix, what = f"verify it with postrand {version}, named as its writer", "another version may word it otherwise"
+        raise UncheckedError(sentence(what, where=REPORT, got=f"postrand {__version__}", fix=fix))
+    return True
+
+
+def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:
+    names = names_of(certificate["method"], _suffix(manifest))
+
+    def compare() -> None:
+        for path in (root / name for name in names):
+            table = _typed(released(read_table(path)), certificate)
+            with formats.open_comparison(path, table.schema) as writer:
+                write_table(table, writer)
+
+    return settled(compare, library_of(root, names[0]), manifest["written_with"])
+
+
+def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:
+    """Return a table with the numbers that the method made as numbers, where the format holds text."""
+    averaged = certificate["columns"] if certificate["method"].get("form") == "average" else []
+    wanted = {CLASS_COLUMN: pa.int64()} if certificate["method"]["model"] == ANATOMY else {}
+    wanted |= dict.fromkeys(averaged, pa.float64())
+    return table.cast(pa.schema([field.with_type(wanted.get(field.name, field.type)) for field in table.schema]))
+
+
+def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any], file: Path) -> bool:
+    """Compare the tables with the confidential file: each column, or the classes and what is in them."""
+    method, columns = certificate["method"], certificate["columns"]
+    true, tables = read_table(file), [read_table(root / name) for name in names_of(method, _suffix(manifest))]
+    if method["model"] == ANATOMY:
+        made = anatomise(true, columns, method["k"])
+        if not all(_sorted(a).equals(_sorted(b)) for a, b in zip((made.keys, made.others), tables, strict=True)):
+            raise ReleaseError(sentence("the tables are not those of the classes of this file", where=file.name))
+        return True
+    table = tables[0]
+    kept = [name for name in table.column_names if name not in columns]
+    if true.column_names != table.column_names or not _texts(true.select(kept)).equals(_texts(table.select(kept))):
+        raise ReleaseError(sentence("columns or unchanged values are not those of this file", where=file.name))
+    for claim in certificate["claims"]:
+        ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])
+        check_against(true[ranked.variable], table[ranked.variable], ranked, in_order=True)
+    return True
+
+
+def _texts(table: pa.Table) -> pa.Table:
+    """Return released values as text, so that the type of a column does not count."""
+    table = released(table)
+    return pa.table({name: table[name].cast(pa.string()) for name in table.column_names})
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    return _texts(table).sort_by([(name, "ascending") for name in table.column_names])
+
+
+def _form_problems(stated: Mapping[str, Any]) -> Iterable[str]:
+    if set(stated) != _FIELDS:
+        yield sentence("the certificate lacks a field, or has one too many", where=CERTIFICATE)
+        return
+    method, facts, columns = stated["method"], stated["facts"], stated["columns"]
+    anatomy = isinstance(method, dict) and method.get("model") == ANATOMY
+    if not isinstance(method, dict) or (set(method) != {"model", "k"} if anatomy else method.get("form") not in FORMS):
+        yield sentence("the method is not well formed", where=CERTIFICATE)
+        return
+    if anatomy and not (type(method["k"]) is int and method["k"] >= 2):
+        yield sentence("k is not a whole number of at least 2", where=CERTIFICATE)
+    wanted = set() if method.get("form") == "average" else {"key_is_private"}
+    if not isinstance(facts, dict) or set(facts) != wanted or not all(type(fact) is bool for fact in facts.values()):
+        yield sentence("a fact is neither true nor false, or is not one of the method", where=CERTIFICATE)
+    if not (isinstance(columns, list) and columns and all(isinstance(c, str) for c in columns)):
+        yield sentence("'columns' is not a list of names", where=CERTIFICATE)
+    elif len(set(columns)) < len(columns):
+        yield sentence("a column is named twice", where=CERTIFICATE)

@@ -1,0 +1,270 @@
+"""The weakest perturbation whose released file is within a risk limit (ABC §5, first direction)."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from postrand.codebook import Codebook
+from postrand.errors import DesignError, UsageError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import randomised_response
+from postrand.risk import loglinear
+from postrand.risk.cells import KeyCodes
+from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
+from postrand.risk.expected import ExpectedMatches
+from postrand.risk.weights import checked_weights
+from postrand.support.inputs import finite, is_whole
+
+Measure = Literal["tau1", "tau2"]
+
+STARTS = 9
+"""Levels tried first, on a logarithmic scale: they show whether the curve rises."""
+
+SURE = 1.6449
+"""Standard errors of a one-sided 95% bound."""
+
+EACH = (0.05, 15.0)
+"""The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
+
+_LIMIT = re.compile(r"\s*(tau1|tau2)\s*<=\s*([0-9.eE+-]+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One level of perturbation: the expected risk of a release, and what is kept.
+
+    ``risk`` is an average over draws with ``standard_error``. ``upper`` bounds the risk of one release with a
+    probability of about 95% if the model is right: the draw, the population and the model's sampling error together.
+    ``information`` is ``Σ I(X;Z)`` over the keys in nats, with the file's own frequencies; ``unchanged`` the expected
+    share of records whose keys all stay. The unperturbed file has the level inf.
+    """
+
+    level: float
+    risk: float
+    standard_error: float
+    upper: float
+    information: float
+    unchanged: float
+
+    def meets(self, limit: float) -> bool:
+        """Whether the risk is at or under the limit with its error added (one-sided, 95%)."""
+        return self.risk + SURE * self.standard_error <= limit
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The level found, its mechanism, and the risk–utility map: every point tried, by level.
+
+    ``needed`` is false where the unperturbed file meets the limit: ``level`` is then inf and ``mechanism`` None.
+    ``status`` says how the level was found, and what could not be decided.
+    """
+
+    measure: str
+    limit: float
+    level: float
+    mechanism: Mechanism | None
+    points: tuple[Point, ...]
+    status: str
+
+    @property
+    def needed(self) -> bool:
+        """Whether the limit needs a perturbation."""
+        return self.mechanism is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: the level and the map, without the mechanism; the unperturbed level is None."""
+        head = {"measure": self.measure, "limit": self.limit, "level": _plain(self.level), "needed": self.needed}
+        points = [{**dataclasses.asdict(point), "level": _plain(point.level)} for point in self.points]
+        return {**head, "status": self.status, "points": points}
+
+    def __str__(self) -> str:
+        found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
+        lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
+        heads = ("level", self.measure, "error", "95% below", "nats kept", "unchanged")
+        lines.append(" ".join(f"{head:>10}" for head in heads))
+        for p in self.points:
+            level = f"{p.level:10.4g}" if math.isfinite(p.level) else f"{'as it is':>10}"
+            numbers = f"{p.risk:10.2f} {p.standard_error:10.2f} {p.upper:10.1f} {p.information:10.3f}"
+            lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
+        return "\n".join(lines)
+
+
+def tune(
+    data: Any,
+    key_variables: Sequence[str],
+    limit: str,
+    *,
+    sampling_fraction: float | None = None,
+    weight: str | None = None,
+    mechanism: Callable[[float], Mechanism] | None = None,
+    levels: tuple[float, float] | None = None,
+    weaker: Literal["larger", "smaller"] = "larger",
+    model: loglinear.Model = "two-way",
+    missing: MissingRule = "category",
+    codebook: Codebook | None = None,
+    draws: int = 10,
+    tolerance: float = 0.02,
+    seed: int = 0,
+) -> Tuning:
+    """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
+
+    The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
+    are right. The curator has the unperturbed file, so that no model is fitted to released ones: given the file,
+    ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.
+    Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
+    the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
+
+    Parameters
+    ----------
+    sampling_fraction, weight
+        The inclusion probability of every record, or the column of sampling weights: one of them.
+    mechanism
+        Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
+        keys, each under k-ary randomised response.
+    levels
+        The range searched, on a logarithmic scale; by default from 0.05 to 15 times the number of keys. The result is
+        within ``tolerance`` (relative) of a boundary and on its safe side: its risk meets the limit with its error
+        added (one-sided, 95%). Where the curve is not monotone there may be other boundaries; ``status`` says so.
+    weaker
+        Whether a larger level is a weaker perturbation (ε) or a stronger one (β).
+    draws
+        Releases over which the risk is averaged. ``seed`` fixes them.
+
+    Raises
+    ------
+    UsageError
+        If the limit is not understood, or a parameter is outside its range.
+    DesignError
+        If no level of the range surely meets the limit.
+    """
+    measure, bound = parse(limit)
+    low, high = levels or (EACH[0] * len(key_variables), EACH[1] * len(key_variables))
+    problems = []
+    if not 0 < finite(low) < finite(high):
+        problems.append(sentence("the levels are no range", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
+    if not is_whole(draws, 2):
+        problems.append(sentence("no number of draws", got=repr(draws), wanted=">= 2"))
+    if (sampling_fraction is None) == (weight is None):
+        what = "the share of the population in the file is not known" if weight is None else "it is given twice"
+        problems.append(sentence(what, wanted="one of sampling_fraction and weight"))
+    if sampling_fraction is not None and not 0 < finite(sampling_fraction) <= 1:
+        problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    raise_all(UsageError, problems)
+    coded = code_data(data, list(key_variables), codebook)
+    keys = key_codes(coded, key_variables, missing)
+    if keys.has_wildcards:
+        raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
+    weights = None if weight is None else checked_weights(read_columns(data, [weight]), weight)
+    make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
+    matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
+    strong, weak = (low, high) if weaker == "larger" else (high, low)
+    search = _Search(matches, make, measure, bound, draws, seed)
+    return search.find(strong, weak, tolerance)
+
+
+class _Search:
+    """Evaluate levels, each once."""
+
+    def __init__(
+        self,
+        matches: ExpectedMatches,
+        make: Callable[[float], Mechanism],
+        measure: Measure,
+        bound: float,
+        draws: int,
+        seed: int,
+    ) -> None:
+        self.matches, self.make, self.measure, self.bound = matches, make, measure, bound
+        self.draws, self.seed = draws, seed
+        self.made: dict[float, Mechanism] = {}
+        self.points: dict[float, Point] = {}
+
+    def find(self, strong: float, weak: float, tolerance: float) -> Tuning:
+        self.points[math.inf] = self._unperturbed()
+        if self.points[math.inf].meets(self.bound):
+            return self._result(math.inf, "the unperturbed file meets the limit")
+        grid = [float(x) for x in np.geomspace(strong, weak, STARTS)]
+        met = [level for level in grid if self.point(level).meets(self.bound)]
+        if not met:
+            found = min((self.points[level] for level in grid), key=lambda p: p.risk)
+            got = f"{found.risk:.2f} at best, with a standard error of {found.standard_error:.2f}"
+            what, fix = f"no level of the range surely meets {self.measure} <= {self.bound:g}", "widen the range"
+            raise DesignError(sentence(what, got=got, fix=f"{fix}, raise draws, or coarsen the keys"))
+        safe = met[-1]  # the weakest
+        if safe == grid[-1]:
+            return self._result(safe, "the limit is met at the weak end of the range", grid)
+        over = grid[grid.index(safe) + 1]
+        while abs(math.log(over / safe)) > tolerance:
+            middle = math.sqrt(over * safe)
+            if self.point(middle).meets(self.bound):
+                safe = middle
+            else:
+                over = middle
+        return self._result(safe, f"level {over:.4g} does not surely meet it", grid)
+
+    def point(self, level: float) -> Point:
+        if level not in self.points:
+            self.made[level] = self.make(level)
+            self.points[level] = Point(level, *self.matches.under(self.made[level], self.draws, self.seed))
+        return self.points[level]
+
+    def _unperturbed(self) -> Point:
+        return Point(math.inf, *self.matches.unperturbed())
+
+    def _result(self, level: float, status: str, grid: Sequence[float] = ()) -> Tuning:
+        parts = [status, *self._undecided(level), *self._falls(grid)]
+        points = tuple(self.points[at] for at in sorted(self.points))
+        mechanism = self.made.get(level)
+        return Tuning(self.measure, self.bound, level, mechanism, points, "; ".join(parts))
+
+    def _undecided(self, level: float) -> list[str]:
+        """Say which weaker levels the draws cannot tell from the limit."""
+        near = [
+            p.level
+            for p in self.points.values()
+            if math.isfinite(p.level) and abs(p.risk - self.bound) < SURE * p.standard_error and not p.meets(self.bound)
+        ]
+        if not near or not math.isfinite(level):
+            return []
+        return [f"levels up to {max(near):.4g} may meet it too: {self.draws} draws cannot decide"]
+
+    def _falls(self, grid: Sequence[float]) -> list[str]:
+        """Say where a weaker perturbation has less risk than a stronger one, beyond the error of the draws."""
+        points = [self.points[level] for level in grid]
+        for one, two in itertools.pairwise(points):
+            error = math.hypot(one.standard_error, two.standard_error)
+            if one.risk - two.risk > 3 * error + 1e-9 * one.risk:
+                where = f"the risk at level {one.level:.4g} is above that at the weaker {two.level:.4g}"
+                return [f"the curve is not monotone: {where}; the level is the weakest tried that meets the limit"]
+        return []
+
+
+def parse(limit: str) -> tuple[Measure, float]:
+    """Return the measure and the bound of a limit such as ``"tau2 <= 10"``; raises UsageError."""
+    found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
+    try:
+        bound = float(found[2]) if found else math.nan
+    except ValueError:
+        bound = math.nan
+    if found is None or not bound >= 0:
+        raise UsageError(sentence("the limit is not understood", got=repr(limit), wanted="'tau2 <= 10' or 'tau1 <= 5'"))
+    return ("tau1" if found[1] == "tau1" else "tau2"), bound
+
+
+def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:
+    each = epsilon / len(keys.names)
+    blocks = [Block((n,), randomised_response(s, each)) for n, s in zip(keys.names, keys.shape, strict=True) if s > 1]
+    fits = codebook is not None and all(codebook[b.variables[0]].size == b.matrix.size for b in blocks)
+    return Mechanism(blocks, codebook if fits else None)
+
+
+def _plain(level: float) -> float | None:
+    return level if math.isfinite(level) else None

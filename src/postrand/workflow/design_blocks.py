@@ -1,0 +1,389 @@
+"""Design the blocks of a plan: their shapes, what is thought of their frequencies, their budgets, their laws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.codebook.rules import check_records
+from postrand.data.table import ContingencyTable
+from postrand.designers.bistochastic import round_bistochastic, shares
+from postrand.designers.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors
+from postrand.designers.by_class import Weights, design_shape
+from postrand.designers.differential.product import Product
+from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
+from postrand.designers.linked_cells import Shape, select
+from postrand.designers.problem import Design, DesignWarning, Prior
+from postrand.designers.solve import design as solve
+from postrand.engines import Engine, LocalEngine
+from postrand.errors import DesignError, PostrandError, sentence
+from postrand.formats import Source
+from postrand.mechanism import Block
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.mechanism import Provenance
+from postrand.objectives import EstimatorVariance, ExpectedChanges, L2Loss, MutualInformation, Objective, WholeRecord
+from postrand.objectives.information import entropy, information
+from postrand.plan import Plan
+from postrand.plan.plan import BlockPlan
+from postrand.privacy import (
+    Bistochastic,
+    DifferentialPrivacy,
+    KeyTypes,
+    MetricPrivacy,
+    PrivacyModel,
+    models_of,
+    needs_file,
+)
+from postrand.privacy.histogram import noisy_counts
+from postrand.support.entropy import entropy_rate_lower, format_lower
+from postrand.support.exact import format_upper
+from postrand.workflow.whole_record_counts import beyond_clear
+
+MAX_CELLS = 1 << 13
+"""Of a designed block: its matrix and its table for drawing then take 0.5 GB each, and a run three times their sum."""
+
+MAX_CONSTANT_CELLS = 1 << 16
+"""Of one whose law is constant off the diagonal, two numbers a cell: the design then takes 11 s and 1.7 GB."""
+
+MAX_PRODUCT_CELLS = 3_500
+"""Of a product, whose entries are all written out: with more, ``mechanism.json`` would be too long to be read again."""
+
+_STARVED = 1e-3
+"""Of a variable's entropy: a share that keeps less is warned of."""
+
+_MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
+
+
+@dataclass(frozen=True, slots=True)
+class DesignedBlock:
+    """A planned block with its matrix, and the design that made it (None where the plan gives the matrix).
+
+    ``frequencies`` (K,) are what the plan's prior says of its cells, those of all classes together, summing to 1.
+    ``budget`` is where its share of a divided budget came from; see :class:`Block`.
+    """
+
+    plan: BlockPlan
+    matrix: TransitionMatrix
+    design: Design | None
+    shape: Shape | None = None
+    frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    budget: Provenance = "public"
+
+    @property
+    def block(self) -> Block:
+        """The block of the mechanism."""
+        provenance = "unstated" if self.design is None else self.design.provenance
+        spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
+        if self.shape is None:
+            return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget)
+        cells = tuple(map(tuple, self.shape.cells.tolist()))
+        return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent, self.budget)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal, since value and bound follow from the prior."""
+        diagonal = self.matrix.diagonal
+        epsilon = self.block.epsilon
+        data = {
+            "variables": list(self.plan.variables),
+            "given": list(self.block.given),
+            "categories": self.matrix.size,
+            "epsilon": epsilon if math.isfinite(epsilon) else None,
+            "unchanged": [float(diagonal.min()), float(diagonal.max())],
+            "condition": self.matrix.condition if math.isfinite(self.matrix.condition) else None,
+        }
+        if self.design is not None:
+            d = self.design
+            data |= {"objective": self.plan.objective.name, "value": d.value}
+            data |= {"bound": d.bound, "gap": d.gap} if math.isfinite(d.bound) else {}
+            data |= {"status": d.status, "message": d.message, "prior": self.plan.prior}
+        return data | {"budget": self.budget}
+
+    def __str__(self) -> str:
+        low, high = (float(f(self.matrix.diagonal)) for f in (np.min, np.max))
+        text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
+        text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
+        text += (
+            f", β >= {format_lower(self.matrix.beta)}" if self.matrix.is_bistochastic and self.matrix.size > 1 else ""
+        )
+        if self.block.given:
+            text += f", given {', '.join(self.block.given)}"
+        if self.design is not None:
+            d = self.design
+            bound = f" (bound {d.bound:.6g})" if math.isfinite(d.bound) else ""
+            text += f"\n  {self.plan.objective.name} {d.value:.6g}{bound}, {d.status}: {d.message}"
+        if self.budget != "public":
+            text += f"\n  its ε depends on {self.budget} frequencies of other blocks, which share the budget with it"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A block with what is thought of its frequencies; ``simple`` where it has no shape."""
+
+    plan: BlockPlan
+    shape: Shape | None
+    weights: Weights | None
+
+
+def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:
+    """Design the matrix of every block; reads the file only where a prior, or a selection of records, needs it.
+
+    Blocks whose privacy is a :class:`postrand.designers.budget.Share` divide what the record's claim leaves.
+    """
+    engine = engine or LocalEngine()
+    if source is None and any(block.reads_file for block in plan.blocks):
+        source = formats.read(plan.source, plan.codebook)
+    tasks = [
+        _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
+    ]
+    budgets, origins = _budgets(plan, tasks), budget_origins([(t.plan, t.weights) for t in tasks])
+    designed = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    made = [dataclasses.replace(one, budget=origin) for one, origin in zip(designed, origins, strict=True)]
+    return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
+
+
+def _starved(made: DesignedBlock) -> DesignedBlock:
+    """Warn, in the design's own message, where a block's share leaves it with almost no information."""
+    if made.design is None or made.frequencies is None or not isinstance(made.plan.privacy, DifferentialPrivacy):
+        return made
+    everything = entropy(made.frequencies)
+    kept = information(made.matrix, made.frequencies)
+    if kept >= _STARVED * everything:
+        return made
+    text = (
+        f"The share of {made.block.name}, ε = {made.plan.privacy.epsilon:.3g}, keeps {kept / everything:.1g} of its "
+        "information: almost nothing. Give it a 'floor', a 'least' or a larger 'weight', or drop the variable."
+    )
+    warnings.warn(text, DesignWarning, stacklevel=3)
+    message = f"{made.design.message} {text}"
+    return dataclasses.replace(made, design=dataclasses.replace(made.design, message=message))
+
+
+def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Provenance]:
+    """Return where each block's ε came from: the least public prior of the other blocks that share the budget with it.
+
+    Blocks divide a budget by the information that each keeps under its prior, so a prior that was tuned on the file
+    steers the ε of all that share. A block with an ε, a matrix or a budget of its own alone is steered by nobody.
+    """
+    sharing = {b for b, (plan, _) in enumerate(tasks) if isinstance(plan.privacy, Share) and plan.matrix is None}
+    order: tuple[Provenance, ...] = ("public", "dp", "unstated", "confidential")
+    told = {b: "public" if weights is None else weights.provenance for b, (_, weights) in enumerate(tasks)}
+    return [
+        max((told[other] for other in sharing - {b}), key=order.index, default=order[0]) if b in sharing else order[0]
+        for b in range(len(tasks))
+    ]
+
+
+def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
+    """Refuse a file with records that contradict the codebook's rules; see :func:`postrand.codebook.rules.check_records`."""
+    names = dict.fromkeys(rule.variables for rule in codebook.rules)
+    check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
+
+
+def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, source: Source | None) -> _Task:
+    codebook = plan.codebook
+    size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
+    most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
+    most = min(most, MAX_PRODUCT_CELLS) if isinstance(block.structure, Product) else most
+    if size > most:
+        where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
+        fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
+        if shape is not None and shape.given:
+            what += f" with the variables that rules or strata link to it ({', '.join(shape.variables)})"
+            fix = _fewer(block, shape, plan)
+        raise DesignError(sentence(what, where=where, got=f"{size:,}", wanted=wanted, fix=fix))
+    if block.matrix is not None or source is None or not block.reads_file:
+        return _Task(block, shape, None if shape is None else Weights.uniform(shape))
+    names = block.variables if shape is None else shape.variables
+    table = engine.count(source, codebook, names)
+    counts = table.dense()
+    if needs_file(block.privacy):
+        block, shape = _on_file(block, shape, table)
+    held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
+    weights = _weights(block, held)
+    if isinstance(block.objective, WholeRecord):
+        block, frequencies = beyond_clear(block, shape, codebook, engine, source)
+        weights = Weights(frequencies, weights.provenance)
+    if shape is not None and block.rarer_than:
+        shape = select(shape, held >= block.rarer_than)
+        weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
+    return _Task(block, shape, weights)
+
+
+def _fewer(block: BlockPlan, shape: Shape, plan: Plan) -> str:
+    """Say how a block that reads others gets fewer combinations: all those of variables in clear are cells of it."""
+    known = {name for other in plan.blocks for name in (*other.variables, *other.given)}
+    clear = [name for name in shape.given if name not in known]
+    fixes = ["group categories"]
+    if clear:
+        own = f"give {', '.join(clear)} blocks too, one for each: {' × '.join(block.variables)} is then exchanged only "
+        fixes.append(own + "among values that the rules treat alike, and a value unlike all others stays as it is")
+    fixes += ["name fewer variables in 'given'"] * bool(block.given)
+    if any(plan.codebook[name].missing == "category" for name in shape.variables):
+        what = "complete the records and set missing = 'error' ('keep' will not do in a block that reads others)"
+        fixes.append(what + ", since a missing value that is a category counts as one")
+    return "; or ".join(fixes)
+
+
+def _is_constant(block: BlockPlan, shape: Shape | None) -> bool:
+    """Whether the block is designed without a dense matrix."""
+    whole = (shape is None or shape.is_simple) and block.matrix is None and not block.rarer_than
+    return whole and block.structure == UniformOffDiagonal() and block.objective == MutualInformation()
+
+
+def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> tuple[BlockPlan, Shape | None]:
+    """Tie the block's privacy to the file; every class then has its own records to protect, and a law of its own."""
+    types = KeyTypes.of_table(table) if shape is None else KeyTypes.of_table(table, shape.cells, shape.given)
+    assert needs_file(block.privacy)
+    with _naming(block):
+        block = dataclasses.replace(block, privacy=block.privacy.on(types), prior="file")
+    if block.objective == L2Loss():
+        block = dataclasses.replace(block, objective=L2Loss(types.records))
+    if shape is not None:
+        shape = dataclasses.replace(shape, laws=np.arange(len(shape.laws)))
+    return block, shape
+
+
+@contextmanager
+def _naming(block: BlockPlan) -> Iterator[None]:
+    """Name the block in whatever problem arises."""
+    try:
+        yield
+    except PostrandError as error:
+        where = f"block {'*'.join(block.variables)!r}"
+        raise type(error)(f"{where}: {problem}" for problem in error.problems) from None
+
+
+def _weights(block: BlockPlan, counts: NDArray[np.int64]) -> Weights:
+    if block.prior == "dp":
+        noisy = np.maximum(noisy_counts(counts, block.prior_epsilon), 0).astype(np.float64)
+        return Weights(noisy if noisy.any() else np.ones(noisy.size), "dp")
+    if block.prior == "uniform":
+        return Weights(np.ones(counts.size), "public")
+    return Weights(counts.astype(np.float64), "confidential")
+
+
+def _prior(task: _Task, codebook: Codebook) -> Prior:
+    if task.weights is None:
+        return Prior.uniform(math.prod(codebook[name].size for name in task.plan.variables))
+    return Prior(task.weights.counts / task.weights.counts.sum(), task.weights.provenance)
+
+
+def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> DesignedBlock:
+    assert not isinstance(privacy, Share)  # budgets name every block that shares
+    block = dataclasses.replace(task.plan, privacy=privacy)
+    if block.matrix is not None:
+        bistochastic = any(isinstance(model, Bistochastic) for model in models_of(privacy))
+        exact = round_bistochastic if bistochastic else TransitionMatrix.from_array
+        return DesignedBlock(block, exact(block.matrix), None, task.shape, _prior(task, codebook).p)
+    with _naming(block):
+        if task.shape is None or task.weights is None:
+            sizes = [codebook[name].size for name in block.variables]
+            cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+            asked = block.structure
+            structure = Product.over(cells, asked.floor) if isinstance(asked, Product) else asked
+            made = solve(_prior(task, codebook), privacy, block.objective, structure)
+        else:
+            shape, weights = task.shape, task.weights
+            names = _class_names(shape, codebook)
+            made = design_shape(shape, weights, privacy, block.objective, block.structure, names.__getitem__)
+    return DesignedBlock(block, made.matrix, made, task.shape, _prior(task, codebook).p)
+
+
+def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
+    """Return a text for each class: its values of the given variables, else its number."""
+    names = []
+    for c in range(len(shape.laws)):
+        row = shape.cells[int(np.argmax(shape.labels == c))]
+        given = [f"{n} = {codebook[n].code_labels[row[shape.variables.index(n)]]}" for n in shape.given]
+        names.append(", ".join(given) or f"class {c + 1}")
+    return names
+
+
+def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
+    """Return the budget of each block that shares what the record's claim leaves to it."""
+    sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if isinstance(task.plan.privacy, Share)}
+    if not sharing:
+        return {}
+    if isinstance(plan.privacy, Bistochastic):
+        return _bits(plan.privacy.beta, sharing, tasks, plan.codebook)
+    if not isinstance(plan.privacy, DifferentialPrivacy):
+        fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
+        raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
+    models = [model for t in tasks for model in models_of(t.plan.privacy)]
+    spent = [model.epsilon for model in models if isinstance(model, DifferentialPrivacy)]
+    spent += [model.widest for model in models if isinstance(model, MetricPrivacy)]
+    spent += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
+    left = plan.privacy.epsilon - math.fsum(spent)
+    if not left > 0:
+        what = "nothing of the record's epsilon is left to share"
+        raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+    if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
+        return {b: DifferentialPrivacy(min(left * (1 - _MARGIN), LARGEST_SHARE)) for b in sharing}
+    asked_for = _criterion([tasks[b].plan for b in sharing])
+    curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]
+    asked = list(sharing.values())
+    found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
+    return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found.epsilons, strict=True)}
+
+
+def _bits(
+    beta: float, sharing: dict[int, Share], tasks: Sequence[_Task], codebook: Codebook
+) -> dict[int, PrivacyModel]:
+    """Return the β of each block that shares the record's; of other models' blocks no bits are counted."""
+    if any(share.least for share in sharing.values()):
+        raise DesignError(sentence("'least' is an epsilon, and the record's claim is a beta", fix="remove it"))
+    designed = [b for b in sharing if tasks[b].plan.matrix is None]
+    others = []
+    for b, task in enumerate(tasks):
+        size = _prior(task, codebook).p.size
+        own = [model.beta for model in models_of(task.plan.privacy) if isinstance(model, Bistochastic)]
+        if task.plan.matrix is not None:
+            with _naming(task.plan):
+                others.append((entropy_rate_lower(round_bistochastic(np.array(task.plan.matrix)).weights), size))
+        elif b not in sharing:
+            others.append((max(own, default=0.0) * math.log(size), size))
+    priors = [_prior(tasks[b], codebook).p for b in designed]
+    found = shares(beta, priors, [sharing[b].weight for b in designed], others=others)
+    betas = dict(zip(designed, found, strict=True))
+    return {b: Bistochastic(betas.get(b, 0.0)) for b in sharing}
+
+
+def _least(asked: Sequence[Share], left: float) -> list[float]:
+    """Return the least share of each; those that ask for all that is left, to the last digit, bear the margin."""
+    least = floors(asked, left)
+    fits = left * (1 - _MARGIN) < math.fsum(least) <= left
+    return [e * (1 - 2 * _MARGIN) for e in least] if fits else least
+
+
+def _criterion(blocks: Sequence[BlockPlan]) -> type[Objective] | None:
+    """Return the objective that all blocks minimise, if it is one that adds up; else None: information is divided."""
+    kinds = {type(block.objective) for block in blocks}
+    return kinds.pop() if kinds in ({EstimatorVariance}, {ExpectedChanges}) else None
+
+
+def _curve(task: _Task, criterion: type[Objective] | None, codebook: Codebook) -> Curve:
+    """Return what a block keeps as a function of its budget, mean over its classes."""
+    shape, weights, asked = task.shape, task.weights, task.plan.objective
+    if criterion is None and not isinstance(asked, WholeRecord):
+        asked = MutualInformation()
+    if shape is None or weights is None:
+        return curve_of([(1.0, _prior(task, codebook).p, asked)], task.plan.structure)
+    total, classes = weights.counts.sum(), []
+    for law in sorted(set(shape.laws)):
+        members = [np.flatnonzero(shape.labels == c) for c in np.flatnonzero(shape.laws == law)]
+        pooled = np.sum([weights.counts[rows] for rows in members], axis=0)
+        if len(pooled) > 1 and pooled.sum() > 0:
+            part = asked.part(members) if isinstance(asked, WholeRecord) else asked
+            classes.append((float(pooled.sum() / total), pooled / pooled.sum(), part))
+    return curve_of(classes, task.plan.structure)

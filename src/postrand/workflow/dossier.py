@@ -1,0 +1,249 @@
+"""The internal dossier: risk and exact counts beside the release, for entitled staff only."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postrand import formats, report, risk
+from postrand.certification.certificate import Certificate
+from postrand.codebook import Codebook
+from postrand.designers.curve import Comparison, Point, compare
+from postrand.engines import Engine
+from postrand.engines.summary import Summary
+from postrand.errors import PostrandError
+from postrand.formats import Source
+from postrand.mechanism import Mechanism
+from postrand.report.html import Sections
+from postrand.risk.clear import Told
+from postrand.risk.counts import RiskyCombination, risky_combinations
+from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.risk.exposure import TrueFile
+from postrand.risk.findings import Findings
+from postrand.risk.shared import Shared
+from postrand.risk.singled import Singled
+from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, report_rows
+
+RISK = "Risk before and after"
+CLEAR = "What leaves in clear"
+MAX_COMBINATION = 3
+MAX_CURVE_SIZE, MAX_CURVES = 12, 12
+CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+MAX_TOLD = 100
+MAX_SUBSETS = 400
+"""Search combinations of keys only while there are at most so many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """Hold what is known before the release is written; ``page`` adds what is known of the released file."""
+
+    data: Mapping[str, Any]
+    before: risk.RiskReport | None
+    combinations: tuple[RiskyCombination, ...]
+    findings: Findings = field(default_factory=Findings)
+    truth: TrueFile | None = None
+    fraction: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The dossier as JSON."""
+        return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
+
+    def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
+        """Return the internal report: the public page and tables of risk, worst combinations, designs and counts."""
+        after, note, said = None, "", str(self.data.get("risk_note", ""))
+        if self.before is not None:
+            book = mechanism.require_codebook()
+            after, note = assess(formats.read(data_path, book), book, mechanism, self.fraction)
+        sections: Sections = {
+            RISK: []
+            if self.before is None
+            else [*report_rows(self.before, after, (said, note)), *self.exposed(mechanism)],
+            "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
+            CLEAR: [{"Finding": text} for text in self.findings.sentences],
+            "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
+            "What variables in clear settle": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
+            "Variables of households": [_shared(one) for one in self.findings.shared],
+            "Designs": [_design(entry) for entry in self.data["designs"]],
+            "Exact counts before protection": list(_counts(self.data["counts"])),
+        }
+        curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
+        tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
+        pictures = {title: curve.svg() for title, curve in curves.items()}
+        captions = {RISK: CAPTION}
+        return report.internal_report(
+            mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
+        )
+
+    def exposed(self, mechanism: Mechanism) -> list[dict[str, object]]:
+        """Return the rows of the informed attacker, of persons and of households, before and after."""
+        if self.truth is None:
+            return []
+        try:
+            before = self.truth.exposure()
+        except PostrandError as error:  # a file without records
+            return [{"Measure": "Informed attacker", "Before": f"not computed: {error}", "After": "", MEANING: ""}]
+        try:
+            return list(exposure_rows(before, self.truth.exposure(mechanism), self.truth))
+        except PostrandError as error:
+            return list(exposure_rows(before, str(error), self.truth))
+
+    def files(
+        self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
+    ) -> dict[str, str | bytes]:
+        """Return the files of the dossier by name."""
+        return {"dossier.json": self.text, "dossier.html": self.page(data_path, mechanism, certificate, summary)}
+
+    def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
+        """Yield the privacy-utility curve of each small variable that is perturbed alone, at its own frequencies."""
+        alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
+        for block in alone[:MAX_CURVES]:
+            counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
+            if counts.size == block.matrix.size and counts.any():
+                yield block.name, compare(counts / counts.sum(), CURVE_EPSILONS)
+
+
+def collect(
+    codebook: Codebook,
+    engine: Engine,
+    source: Source,
+    designs: Iterable[Mapping[str, Any]],
+    certificate: Certificate,
+    findings: Findings,
+    fraction: float | None = None,
+) -> Dossier:
+    """Assess the file as it is and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
+    before, note = assess(source, codebook, fraction=fraction)
+    counts = {}
+    for variable in codebook.variables:
+        if variable.is_categorical and variable.role != "drop":
+            table = engine.count(source, codebook, [variable.name])
+            counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
+    data = {
+        "notice": "INTERNAL: risk and exact counts; never part of a release",
+        "risk": {} if before is None else before.to_dict(),
+        **({"risk_note": note} if note else {}),
+        "clear": findings.internal(),
+        "designs": list(designs),
+        "claims": list(certificate.sentences),
+        "counts": counts,
+    }
+    truth = TrueFile.read(source, codebook, fraction)
+    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction)
+
+
+def assess(
+    source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
+) -> tuple[risk.RiskReport | None, str]:
+    """Return the risk on the codebook's keys, and why it is not more: counts alone where the rest cannot be had.
+
+    The sampling ``fraction`` serves where it is given, else the codebook's weights.
+    """
+    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
+    if not keys:
+        return None, "no categorical variable has the role 'key'"
+    weight = next((v.name for v in codebook.with_role("weight")), None)
+    share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
+    try:
+        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
+    except PostrandError as error:
+        try:
+            return risk.assess(source, keys, codebook=codebook), str(error)
+        except PostrandError:
+            return None, str(error)
+
+
+def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
+    """Return the combinations of up to ``size`` keys by the number of records in cells below 3, the most first."""
+    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
+    while size > 1 and _subsets(len(keys), size) > MAX_SUBSETS:
+        size -= 1
+    if not keys:
+        return ()
+    columns = read_columns(source, keys)
+    coded = {name: code_column(columns[name], name, codebook) for name in keys}
+    return risky_combinations(key_codes(coded, keys, "category"), size)
+
+
+def _subsets(keys: int, size: int) -> int:
+    found, term = 0, 1
+    for k in range(1, min(size, keys) + 1):
+        term = term * (keys - k + 1) // k
+        found += term
+    return found
+
+
+def _combination(found: RiskyCombination) -> dict[str, object]:
+    return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
+
+
+def _singled(found: Singled) -> dict[str, object]:
+    return {
+        "Column": found.name,
+        "Alone": _percent(found.alone),
+        "With one other": _percent(found.pair),
+        "which": ", ".join(found.one),
+        "With two others": _percent(found.triple),
+        "which two": ", ".join(found.two),
+    }
+
+
+def _shared(found: Shared) -> dict[str, object]:
+    return {
+        "Perturbed": found.name,
+        "Households with one value": _percent(found.constant),
+        "Where the majority of the released values is the true one": _percent(found.majority),
+        "A member's own released value is the true one": _percent(found.single),
+    }
+
+
+def _percent(share: float | None) -> str:
+    return "not tried" if share is None else f"{100 * share:.3g}%"
+
+
+def _told(found: Told) -> dict[str, object]:
+    return {
+        "Perturbed": found.perturbed,
+        "In clear": found.clear,
+        "Wrong guesses it mends (λ)": found.guessed,
+        "Records it settles": found.settled,
+        "Largest correlation of two values": found.same,
+    }
+
+
+def _point(point: Point) -> dict[str, object]:
+    return {
+        "Structure": point.structure,
+        "ε": point.epsilon,
+        "Information, nats": point.information,
+        "Proven bound": point.bound,
+        "Estimator variance × n": point.variance if math.isfinite(point.variance) else "not estimable",
+    }
+
+
+def _design(entry: Mapping[str, Any]) -> dict[str, object]:
+    low, high = entry["unchanged"]
+    unknown = "–"
+    return {
+        "Block": " × ".join(entry["variables"]),
+        "ε, at most": unknown if entry["epsilon"] is None else entry["epsilon"],
+        "Unchanged, least": low,
+        "Unchanged, most": high,
+        "Objective": entry.get("objective", "matrix given"),
+        "Value": entry.get("value", unknown),
+        "Bound": entry.get("bound", unknown),
+        "Status": entry.get("status", unknown),
+    }
+
+
+def _counts(counts: Mapping[str, Mapping[str, int]]) -> Iterable[dict[str, object]]:
+    for name, table in counts.items():
+        for label, count in table.items():
+            yield {"Variable": name, "Category": label, "Records": count}

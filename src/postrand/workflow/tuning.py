@@ -1,0 +1,116 @@
+"""A plan's budgets scaled to a risk limit: the same ratios, structures and blocks at another total ε."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+from postrand import formats, risk
+from postrand.designers.budget import LARGEST_SHARE, Share
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.plan.plan import BlockPlan
+from postrand.privacy import DifferentialPrivacy, MetricPrivacy, Together, models_of
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.pipeline import mechanism_of
+
+SMALLEST = 0.02
+"""The least level tried, as a part of the plan's."""
+
+
+def scaled(plan: Plan, epsilon: float) -> Plan:
+    """Return the plan with a total ε of ``epsilon``: every budget, a prior's too, times the same factor.
+
+    Structures, objectives, blocks, strata and the rule for missing values stay. A block with a share keeps its weight.
+
+    Raises
+    ------
+    UsageError
+        If the plan, or one of its blocks, has no ε that can be scaled.
+    """
+    factor = epsilon / _total(plan)
+    problems = [problem for n, block in enumerate(plan.blocks, 1) for problem in _problems(block, n)]
+    raise_all(UsageError, problems)
+    blocks = tuple(
+        dataclasses.replace(b, privacy=_scaled(b.privacy, factor), prior_epsilon=b.prior_epsilon * factor)
+        for b in plan.blocks
+    )
+    return dataclasses.replace(plan, privacy=_scaled(plan.privacy, factor), blocks=blocks)
+
+
+def tune_plan(
+    plan: Plan, limit: str, *, sampling_fraction: float | None = None, weight: str | None = None, **choices: Any
+) -> risk.Tuning:
+    """Search for the largest total ε of a plan whose release surely meets ``limit``; the level is that total.
+
+    The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
+    ``weight`` its variable with the role ``weight`` serves. ``choices`` go to :func:`postrand.risk.tune`. A prior or a
+    selection of records that needs the file reads it at every level.
+
+    Raises
+    ------
+    UsageError
+        If the plan has no ε to scale, or the limit is not understood.
+    DesignError
+        If no level of the range surely meets the limit.
+    """
+    book = plan.codebook
+    keys = [v.name for v in book.with_role("key") if v.is_categorical]
+    if not keys:
+        what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
+        raise UsageError(sentence(what, where="codebook", fix=fix))
+    if sampling_fraction is None and weight is None:
+        weight = next((v.name for v in book.with_role("weight")), None)
+        if weight is None:
+            fix = "give --sampling-fraction or --weight, or set the role 'weight' in the codebook"
+            raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
+
+    now = _total(plan)
+    scaled(plan, now)  # what cannot be scaled is refused before the file is read
+    choices.setdefault("levels", (SMALLEST * now, LARGEST_SHARE * now / _largest(plan)))
+    choices |= {"sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # designs on the way; what is found is designed again by whoever takes it
+        source = formats.read(plan.source, book)
+        return risk.tune(source, keys, limit, mechanism=lambda level: _mechanism(plan, level), **choices)
+
+
+def _mechanism(plan: Plan, level: float) -> Mechanism:
+    at = dataclasses.replace(scaled(plan, level), numerical=())
+    return mechanism_of(at, design_blocks(at))
+
+
+def _total(plan: Plan) -> float:
+    if not isinstance(plan.privacy, DifferentialPrivacy):
+        what = "the plan's privacy is no total epsilon that can be scaled"
+        raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=DifferentialPrivacy.name))
+    return plan.privacy.epsilon
+
+
+def _largest(plan: Plan) -> float:
+    """Return the largest ε of a block; blocks with a share are taken to have equal ones."""
+    equal = _total(plan) / len(plan.blocks)
+    return max(equal if isinstance(b.privacy, Share) else _level(b.privacy) for b in plan.blocks)
+
+
+def _level(model: Any) -> float:
+    return max(float(one.epsilon) for one in models_of(model))
+
+
+def _scaled(model: Any, factor: float) -> Any:
+    if isinstance(model, Together):
+        return dataclasses.replace(model, models=tuple(_scaled(one, factor) for one in model.models))
+    if isinstance(model, Share):
+        return dataclasses.replace(model, least=model.least * factor)
+    return dataclasses.replace(model, epsilon=model.epsilon * factor)
+
+
+def _problems(block: BlockPlan, number: int) -> list[str]:
+    where = f"[[blocks]] {number}"
+    if block.matrix is not None:
+        fix = "name a privacy model in place of the matrix"
+        return [sentence("a matrix that is given has no budget to scale", where=where, fix=fix)]
+    wrong = [m for m in models_of(block.privacy) if not isinstance(m, DifferentialPrivacy | MetricPrivacy | Share)]
+    return [sentence("the block's privacy has no epsilon to scale", where=where, got=m.name) for m in wrong]

@@ -1,0 +1,181 @@
+"""Whole-column protection from file to folder: numerical columns by a law on ranks, or keys and the rest torn apart."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand import formats
+from postrand.columns.anatomy import anatomise
+from postrand.columns.source import numbers, order_problems
+from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.formats.csv import FormulaWarning, formula_warning
+from postrand.ranks import PermutationModel, RankLaw, average, permutation, permutation_model
+from postrand.ranks.apply import not_averaged
+from postrand.ranks.column import Form, RankedColumn, RankWarning
+from postrand.ranks.values import value_level, value_problem
+from postrand.release import whole_columns as proofs
+from postrand.release.atomic import appearing
+from postrand.support import options
+from postrand.support.randomness import ReleaseKey, as_release_key
+
+
+def permute_columns(
+    file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw, release_key: ReleaseKey | None = None
+) -> dict[str, Any]:
+    """Write FILE with numerical columns permuted among neighbours in rank, and what is guaranteed, to a new folder.
+
+    Values are carried as they are written, numbers in CSV text included; missing ones stay where they are. All
+    other columns are released unchanged. :func:`postrand.verify` recomputes what is guaranteed.
+
+    Raises
+    ------
+    UsageError
+        If a column is unknown or named twice, or has fewer values than the law's smallest run.
+    DataError
+        If a value is not a finite number, a release of a column would protect nothing, or two columns rank the
+        records alike.
+    """
+    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key))
+
+
+def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw) -> dict[str, Any]:
+    """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
+
+    The mean of each column is kept: microaggregation over blocks (a band is refused, since its averages can be solved
+    for, as are columns whose averages give true values away). Averages are floating-point numbers; nothing is drawn.
+    """
+    return _by_ranks(Path(file), Path(out), columns, law, "average", None)
+
+
+def anatomise_file(
+    file: str | Path, out: str | Path, key_variables: Sequence[str], k: int, release_key: ReleaseKey | None = None
+) -> dict[str, Any]:
+    """Write the two tables of FILE's Anatomy release, and what is guaranteed, to a new folder; raises as anatomise."""
+    file, out, key = Path(file), Path(out), as_release_key(release_key)
+    release = anatomise(proofs.read_table(file), key_variables, k, key)
+    method = {"model": proofs.ANATOMY, "k": k}
+    _warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
+    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
+
+
+def _by_ranks(
+    file: Path, out: Path, columns: Sequence[str], law: RankLaw, form: Form, key: ReleaseKey | None
+) -> dict[str, Any]:
+    table = proofs.read_table(file)
+    problems = _problems(columns, table.column_names, file.name)
+    if law.least < 2:
+        problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
+    if form == "average" and law.cuts > 1:
+        problems.append(not_averaged())
+    raise_all(UsageError, problems)
+    held = {name: numbers(table[name], name) for name in columns}
+    few = [name for name in columns if held[name].size < law.least]
+    text = f"{options.describe(law)} is larger than the number of records with a value"
+    raise_all(UsageError, [sentence(text, where=f"column {name!r}", fix="choose a smaller one") for name in few])
+    orders: dict[bytes, str] = {}
+    levels = {name: value_level(held[name], law, form) for name in columns}
+    shown = [value_problem(held[name], law, form, f"column {name!r}", levels[name]) for name in columns]
+    alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
+    raise_all(DataError, [*filter(None, shown), *alike])
+    for name in columns:
+        ranked = RankedColumn(name, law, form, held[name].size, levels[name])
+        if ranked.warning:
+            warnings.warn(ranked.warning, RankWarning, stacklevel=3)
+        column, field = table[name], table.field(name)
+        present = np.flatnonzero(pc.is_valid(column).to_numpy())
+        values = held[name]
+        if form == "average":
+            made = np.full(table.num_rows, np.nan)
+            made[present] = average(values, law)
+            column, field = pa.array(made, mask=pc.is_null(column).to_numpy()), pa.field(name, pa.float64())
+        else:
+            positions = np.arange(table.num_rows)
+            positions[present] = present[permutation(values, law, key, name=name)]
+            column = column.take(positions)
+        table = table.set_column(table.column_names.index(name), field, column)
+    _warn_of_formulas(file, table.column_names)
+    private = key is None or key.is_private
+    return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def _warn_of_formulas(file: Path, columns: Sequence[str]) -> None:
+    if unsafe := formula_warning(formats.read(file), columns, file.suffix.lower()):
+        warnings.warn(unsafe, FormulaWarning, stacklevel=4)
+
+
+def column_distances(
+    original: str | Path, released: str | Path, columns: Sequence[str], record_key: str | None = None
+) -> dict[str, PermutationModel]:
+    """Return the permutation model of each column of any method's release, over the records with a value in both files.
+
+    Records are told apart by ``record_key``; without it, both files hold them in one order.
+
+    Raises
+    ------
+    UsageError
+        If a column is in one file only, or is named twice.
+    DataError
+        If the files do not hold the same records, a column has no value in common, or a value is no finite number.
+    """
+    pair = [_in_order(Path(path), columns, record_key) for path in (original, released)]
+    keys = [None if record_key is None else table[record_key] for table in pair]
+    if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
+        fix = "" if record_key else "name a record key"
+        raise DataError(sentence("the files do not hold the same records", fix=fix))
+    found = {}
+    for name in columns:
+        both = pc.and_(*(pc.is_valid(table[name]) for table in pair))
+        found[name] = permutation_model(*(numbers(table[name].filter(both), name) for table in pair))
+    return found
+
+
+def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.Table:
+    """Return a file's columns, sorted by the text of the record key where there is one."""
+    table = proofs.read_table(path)
+    if record_key is None:
+        raise_all(UsageError, _problems(columns, table.column_names, path.name))
+        return table.select(columns)
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
+    keys = table[record_key].cast(pa.string())
+    if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
+    table = table.select(columns).append_column(record_key, keys)
+    return table.take(pc.sort_indices(keys))
+
+
+def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
+    if not columns:
+        return [sentence("no column is named, and nothing would be protected", where=where, wanted=", ".join(known))]
+    missing = [
+        sentence(f"no column {n!r}{nearest(n, known)}", where=where, wanted=", ".join(known))
+        for n in columns
+        if n not in known
+    ]
+    return missing + [
+        sentence(f"column {n!r} is named twice") for n in sorted({n for n in columns if columns.count(n) > 1})
+    ]
+
+
+def _write(
+    out: Path,
+    tables: Sequence[pa.Table],
+    suffix: str,
+    method: Mapping[str, Any],
+    columns: Sequence[str],
+    private: bool,
+) -> dict[str, Any]:
+    """Write tables, and the proofs made of them as they are on the disk; return the certificate."""
+    with appearing(out) as folder:
+        for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
+            plain = proofs.released(table)
+            with formats.open_writer(folder / name, plain.schema) as writer:
+                proofs.write_table(plain, writer)
+        certificate = proofs.write_proofs(folder, suffix, method, columns, private)
+    return certificate
