@@ -18,7 +18,7 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.metadata import Description
 from postrand.privacy import DifferentialPrivacy
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from postrand.release.bundle import derive
 
 RECORDS = 400
@@ -104,7 +104,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a JSON file's value and write it back in the project's form."""
     value = json.loads(path.read_text("utf-8"))
     change(value)
-    path.write_bytes(canonical.dump(value))
+    path.write_bytes(canonical_json.dump(value))
 
 
 def rehash(root: Path) -> None:

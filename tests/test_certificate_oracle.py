@@ -15,7 +15,8 @@ from postrand.certification.certificate import certify
 from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
-from postrand.workflow.pipeline import claims_of, design_blocks, mechanism_of
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.planned import claims_of, mechanism_of
 
 UNIT = 2**53
 PLANS = 60

@@ -340,13 +340,13 @@ def test_labels_of_a_release_cannot_steer_the_terminal(tmp_path):
 
 @pytest.mark.filterwarnings("always::UserWarning")
 def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch):
-    from postrand.workflow.pipeline import design_blocks
+    from postrand.workflow.design_blocks import design_blocks
 
     def warned(plan, kept=design_blocks):
         warnings.warn("this matrix cannot be inverted", UserWarning, stacklevel=1)
         return kept(plan)
 
-    monkeypatch.setattr(sys.modules["postrand.run"], "design_blocks", warned)
+    monkeypatch.setattr(sys.modules["postrand.workflow.pipeline"], "design_blocks", warned)
     result = call("design", "--plan", started / "plan.toml")
     assert result.exit_code == 0
     assert result.stderr == "postrand: warning: this matrix cannot be inverted\n"

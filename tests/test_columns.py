@@ -21,8 +21,7 @@ from postrand.columns.audit import check_against
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.ranks import RankBand, RankBlocks, average, permutation_model
 from postrand.ranks.column import RankedColumn
-from postrand.release import canonical_json as canonical
-from postrand.release import rebuild_report, verify
+from postrand.release import canonical_json, rebuild_report, verify
 from postrand.release.whole_columns import page, released, write_table
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.whole_columns import anatomise_file, average_columns, column_distances, permute_columns
@@ -383,7 +382,7 @@ def test_public_verify_knows_these_folders(file, tmp_path):
     permuted(file, tmp_path / "out")
     assert pr.verify(tmp_path / "out").ok
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
-    assert canonical.dump(certificate) == (tmp_path / "out" / "certificate.json").read_bytes()
+    assert canonical_json.dump(certificate) == (tmp_path / "out" / "certificate.json").read_bytes()
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -16,7 +16,7 @@ from postrand import release
 from postrand.cli.commands import main
 from postrand.engines import LocalEngine, engine
 from postrand.errors import ReleaseError, UsageError
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from tests.test_engines import BOOK, ROWS, Memory, survey
 
 KEY = bytes(range(32))
@@ -147,7 +147,7 @@ def forge_a_hidden_part(root: Path) -> None:
     (root / "data" / "part-00001.parquet").rename(root / "data" / "_part-00001.parquet")
     manifest = json.loads((root / "manifest.json").read_text())
     manifest["files"]["data/_part-00001.parquet"] = manifest["files"].pop("data/part-00001.parquet")
-    (root / "manifest.json").write_bytes(canonical.dump(manifest))
+    (root / "manifest.json").write_bytes(canonical_json.dump(manifest))
 
 
 @pytest.mark.parametrize(

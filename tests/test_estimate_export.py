@@ -15,8 +15,8 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError
 from postrand.estimate.export import r_files
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.mechanism.mechanism import weights_form
 from postrand.report.html import _r as r_code
 from postrand.report.html import _r_large
 

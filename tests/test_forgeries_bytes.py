@@ -23,7 +23,7 @@ from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.errors import DataError, ReleaseError, SpecificationError, UncheckedError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from postrand.support.randomness import ReleaseKey
 from tests.release_case import BOOK, LAW, edit, make, rebuild, rehash, released_table, without_missing, writer_of
 
@@ -352,7 +352,7 @@ def test_the_manifest_names_the_library(tmp_path: Path) -> None:
     made = make(tmp_path / "release")
     assert made.manifest["written_with"] == formats.library_of("data.parquet")
     assert pa.__version__ in made.manifest["written_with"]
-    assert canonical.parse((made.path / "manifest.json").read_bytes(), "manifest") == made.manifest
+    assert canonical_json.parse((made.path / "manifest.json").read_bytes(), "manifest") == made.manifest
 
 
 def test_data_that_cannot_be_read_here_are_neither_verified_nor_refused(

@@ -19,7 +19,7 @@ from postrand.errors import PostrandError, SpecificationError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.mechanism import MAX_ENTRIES
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from tests.release_case import LAW, edit, make, rehash, released_table, without_missing
 
 JSON = ("codebook.json", "mechanism.json", "certificate.json", "manifest.json")
@@ -119,7 +119,7 @@ def test_a_compact_law_of_many_categories_is_refused(tmp_path: Path, form: str) 
         compact = {"usual": [0] * size, "columns": [[0]] * size, "weights": [[UNIT]] * size}
     law = json.loads((root / "mechanism.json").read_text())
     law["blocks"][0]["weights"] = compact
-    (root / "mechanism.json").write_bytes(canonical.dump(law))
+    (root / "mechanism.json").write_bytes(canonical_json.dump(law))
     rehash(root)
     assert refused_within_limits(root) == "mechanism"
     with pytest.raises(SpecificationError, match="too many entries"):
@@ -141,10 +141,10 @@ def test_what_cannot_be_read_again_cannot_be_made(monkeypatch: pytest.MonkeyPatc
     assert Mechanism({"b": pair["b"]}).variables == ("b",)
     with pytest.raises(SpecificationError, match=r"too many entries; got 13; wanted <= 12"):
         Mechanism(pair)
-    monkeypatch.setattr(canonical, "MAX_BYTES", 40)
-    assert canonical.dump({"a": [1] * 5})
+    monkeypatch.setattr(canonical_json, "MAX_BYTES", 40)
+    assert canonical_json.dump({"a": [1] * 5})
     with pytest.raises(PostrandError, match="too long"):
-        canonical.dump({"a": [1] * 50})
+        canonical_json.dump({"a": [1] * 50})
 
 
 def test_a_long_text_among_the_weights_is_no_matrix_of_texts(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_no_value_brings_a_reader_down(tmp_path: Path, name: str, what: str) -> 
                 data = data[key]
             data[last] = HOSTILE[what]
 
-        (root / name).write_bytes(canonical.dump(genuine))
+        (root / name).write_bytes(canonical_json.dump(genuine))
         edit(root / name, change)
         if name != "manifest.json":
             rehash(root)

@@ -14,7 +14,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError
 from postrand.plan import infer, load_plan
 from postrand.risk.clear import ClearWarning
-from postrand.workflow import draft as start
+from postrand.workflow import draft
 from postrand.workflow.pipeline import run
 
 LABELS: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_values_that_are_labelled_could_occur(tmp_path):
 
 def released(source, tmp_path, form="same"):
     """Release a file whose pay does settle its area: the warning is right, and beside the point here."""
-    start.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
+    draft.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
     plan = tmp_path / "work" / "plan.toml"
     plan.write_text(plan.read_text().replace('format = "same"', f'format = "{form}"'))
     with pytest.warns(ClearWarning, match="values of area, .* settled by pay"):

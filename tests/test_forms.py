@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_classes import classes_of, moves, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
-from postrand.mechanism.mechanism import weights_form
 from postrand.mechanism.sampling import AliasTables, StayOrMove, draw, sampler
 from postrand.objectives import MutualInformation
 from postrand.objectives.information import information

@@ -27,7 +27,7 @@ from postrand.mechanism.margins import (
     tables_of,
 )
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from tests.release_case import LAW, RECORDS, edit, make, rebuild, released_table, without_missing, writer_of
 
 # Every category with at least 21 %, from every true one.
@@ -324,7 +324,7 @@ def test_a_law_said_to_protect_more_than_it_did_does_not_verify(tmp_path):
     ]
 
     law = Mechanism([*flat, LAW.blocks[2]], book)
-    (root / "mechanism.json").write_bytes(canonical.dump(law.to_dict()))
+    (root / "mechanism.json").write_bytes(canonical_json.dump(law.to_dict()))
     edit(root / "certificate.json", lambda c: c.update(claims=[]))
     rebuild(root)
     found = release.verify(root, raise_if_failed=False)

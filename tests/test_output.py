@@ -13,6 +13,7 @@ import postrand as pr
 from postrand.errors import ReleaseError
 from postrand.release import read
 from postrand.release.atomic import appearing
+from postrand.support.randomness import KeyFileWarning
 from tests.release_case import make
 from tests.test_cli import call, started, survey  # noqa: F401 -- fixtures
 
@@ -43,7 +44,7 @@ def test_a_key_file_that_others_can_read_is_named(started, mode):  # noqa: F811
     key.write_bytes(bytes(range(100, 132)))
     key.chmod(mode)
     said = r"key file 'release\.key': others can read this file, .* Next: chmod 600 release\.key"
-    with pytest.warns(pr.randomness.KeyFileWarning, match=said):
+    with pytest.warns(KeyFileWarning, match=said):
         held = pr.ReleaseKey.from_file(key)
     assert held.is_private
     command = [sys.executable, "-m", "postrand", "protect", "--plan", "plan.toml", "--out", "out", "--key-file", key]

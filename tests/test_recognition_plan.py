@@ -19,7 +19,8 @@ from postrand.engines.summary import summarise
 from postrand.metadata import Description
 from postrand.plan import load_plan
 from postrand.release.bundle import derive
-from postrand.workflow.pipeline import claims_of, design_blocks, mechanism_of
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.planned import claims_of, mechanism_of
 from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 from tests.test_l2_design import SHAPE, paper_file

@@ -20,7 +20,7 @@ from postrand import release
 from postrand.certification.certificate import Claim, Facts
 from postrand.errors import DataError, PrivacyError, ReleaseError
 from postrand.privacy import DifferentialPrivacy
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from tests.release_case import FILES, RECORDS, make, released_table, writer_of
 
 
@@ -362,16 +362,16 @@ def encodable(value: Any) -> bool:
 
 @given(st.dictionaries(st.text(), PLAIN, max_size=5).filter(encodable))
 def test_parsing_inverts_writing(value: dict[str, Any]) -> None:
-    text = canonical.dump(value)
-    assert canonical.parse(text, "test") == value
+    text = canonical_json.dump(value)
+    assert canonical_json.parse(text, "test") == value
     assert json.loads(text) == value
-    assert canonical.first_difference(value, canonical.plain(value)) == ""
+    assert canonical_json.first_difference(value, canonical_json.plain(value)) == ""
 
 
 @given(PLAIN.filter(encodable), PLAIN.filter(encodable))
 def test_a_difference_is_found_exactly_where_texts_differ(a: Any, b: Any) -> None:
-    same = canonical.dump(a) == canonical.dump(b)
-    assert (canonical.first_difference({"x": a}, {"x": b}) == "") == same
+    same = canonical_json.dump(a) == canonical_json.dump(b)
+    assert (canonical_json.first_difference({"x": a}, {"x": b}) == "") == same
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_difference_is_found_exactly_where_texts_differ(a: Any, b: Any) -> Non
 )
 def test_what_is_not_plain_is_not_written(value: Any) -> None:
     with pytest.raises(ReleaseError, match="cannot be written"):
-        canonical.dump(value)
+        canonical_json.dump(value)
 
 
 @pytest.mark.parametrize(
@@ -388,5 +388,5 @@ def test_what_is_not_plain_is_not_written(value: Any) -> None:
 )
 def test_other_forms_are_refused(text: str) -> None:
     with pytest.raises(ReleaseError):
-        canonical.parse(text.encode(), "test")
-    assert canonical.parse(b"{}\n", "test") == {}
+        canonical_json.parse(text.encode(), "test")
+    assert canonical_json.parse(b"{}\n", "test") == {}

@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from postrand import Block, Mechanism, ReleaseKey, certify
+from postrand.certification.reachable_rules import reachable
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.rules import Rule, check_records, feasible_cells, forbidden, linked, reachable, read_rules
+from postrand.codebook.rule_files import check_records, read_rules
+from postrand.codebook.rules import Rule, feasible_cells, forbidden, linked
 from postrand.designers.linked_cells import Part, advice, shapes_of
 from postrand.engines.frame import perturb
 from postrand.errors import DataError, PrivacyError, SpecificationError

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.errors import DataError
-from postrand.mechanism import sampling_kernels as _kernels
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.sampling import CHUNK, AliasTables, draw, perturb_codes
+from postrand.support import jit
 from postrand.support.randomness import words
 from tests import sampling_reference as reference
 from tests.stats import dependent, power, rejects
@@ -157,7 +157,7 @@ def test_kernels_work_where_nothing_can_be_cached(monkeypatch):
         return compile_it(**options)
 
     monkeypatch.setattr(numba, "njit", no_place)
-    assert _kernels._compiled(lambda x: x + 1)(2) == 3
+    assert jit.compiled(lambda x: x + 1)(2) == 3
 
 
 SIZE = 200_000

@@ -10,7 +10,7 @@ import pytest
 from postrand.errors import UsageError
 from postrand.plan import load_plan
 from postrand.privacy import DifferentialPrivacy
-from postrand.workflow import draft as start
+from postrand.workflow import draft
 from postrand.workflow.tuning import scaled, tune_plan
 from tests.test_cli import answer, call
 
@@ -22,7 +22,7 @@ def plan(tmp_path):
     table: dict[str, Any] = {k: [f"{k}{v:02d}" for v in rng.geometric(0.35, n).clip(1, s)] for k, s in sizes.items()}
     table |= {"pay": rng.normal(size=n), "w": np.full(n, 20.0)}
     pq.write_table(pa.table(table), tmp_path / "survey.parquet")
-    start.initialise(tmp_path / "survey.parquet", tmp_path, {"key": tuple(sizes), "other": ("pay",), "weight": ("w",)})
+    draft.initialise(tmp_path / "survey.parquet", tmp_path, {"key": tuple(sizes), "other": ("pay",), "weight": ("w",)})
     text = (tmp_path / "plan.toml").read_text(encoding="utf-8")
     head, _ = text.split("[[blocks]]", 1)
     lines = [

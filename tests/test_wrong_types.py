@@ -35,8 +35,7 @@ from postrand.privacy.levels import delta, renyi
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 from postrand.ranks.column import RankedColumn
 from postrand.ranks.laws import RANK_LAWS, RankBlocks
-from postrand.release import canonical_json as canonical
-from postrand.release import read, verify
+from postrand.release import canonical_json, read, verify
 from postrand.support import options
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.workflow.pipeline import run
@@ -417,7 +416,7 @@ def test_a_release_with_any_entry_changed_is_read_or_refused_and_never_verified(
     data = json.loads(texts[name])
     path = (everywhere := list(places(data)))[pick % len(everywhere)]
     changes = removed(data, path) if cut else changed(data, path, value)
-    text = refused_or(canonical.dump, plain(changes))
+    text = refused_or(canonical_json.dump, plain(changes))
     assume(text not in (None, texts[name]) and equal_numbers(data, path, changes) is False)
     (root / name).write_bytes(text)
     try:

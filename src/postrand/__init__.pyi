@@ -27,7 +27,8 @@ from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .release import Release, read_release, verify
 from .risk import tune
 from .support.randomness import ReleaseKey
-from .workflow.pipeline import findings, run
+from .workflow.pipeline import run
+from .workflow.unperturbed import findings
 
 __version__: str
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand.app import forms
-from postrand.codebook.codebook import ROLES
+from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.plan.plan import PRIOR_SOURCES
 

@@ -50,6 +50,7 @@ class Late:
         """Return the store of tabs and the server function, importing what they stand on at the first call."""
         with self._lock:
             if self._parts is None:
+                # Not at the top: the page is sent at once, and these take a second.
                 from postrand.app.server import make_server
                 from postrand.app.slots import Start, Store
 

@@ -29,8 +29,8 @@ from postrand.risk.counts import RiskyCombination
 from postrand.risk.findings import Findings
 from postrand.support.progress import Progress
 from postrand.workflow import demo, dossier
-from postrand.workflow.pipeline import findings as measured
 from postrand.workflow.pipeline import run
+from postrand.workflow.unperturbed import findings as measured
 
 Array = NDArray[np.float64]
 MAX_SHOWN = 25

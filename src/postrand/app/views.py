@@ -13,7 +13,7 @@ from postrand.app.bench import PAGE, Bench, listed
 from postrand.app.charts import cut, scroll
 from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
-from postrand.codebook.codebook import ROLES
+from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.report import text
 from postrand.risk import RiskReport

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from postrand.certification.account import Account, add_upper, record_account, worst_laws
-from postrand.codebook import Codebook, rules
+from postrand.certification.reachable_rules import reachable
+from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
@@ -113,8 +114,9 @@ def certify(
     With no claims, the record-level ε that the law attains is certified. Levels are rounded up; whether a claim holds
     is decided in exact arithmetic. This module never sees a designer.
 
-    Claims that rest on the file's confidential frequencies must be tied to them (:func:`postrand.certification.file_claims.tie`). They are
-    checked exactly here; the certificate states them, and says that the release does not suffice to recompute them.
+    Claims that rest on the file's confidential frequencies must be tied to them
+    (:func:`postrand.certification.file_claims.tie`). They are checked exactly here; the certificate
+    states them, and says that the release does not suffice to recompute them.
 
     Raises
     ------
@@ -252,7 +254,7 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
 def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
     if mechanism.codebook is None or not mechanism.codebook.rules:
         return
-    found = rules.reachable(mechanism)
+    found = reachable(mechanism)
     for rule in found[:10]:
         fix = "perturb these variables in one block on its feasible cells, or plan treatment = 'closed'"
         yield sentence("a combination that cannot occur could be released", where=str(rule), fix=fix)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from postrand.cli import columns as cli_columns
+from postrand.cli import columns as columns
 from postrand.cli.estimate import answer, estimate_options
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, names, release_key
 from postrand.cli.frame import main as main
@@ -34,10 +34,10 @@ def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
     """
-    from postrand.workflow import draft as start
+    from postrand.workflow import draft
 
     given = {role: names(value) for role, value in roles.items() if value}
-    made = start.start(file, out, given, ddi=ddi)
+    made = draft.start(file, out, given, ddi=ddi)
     lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
@@ -65,9 +65,9 @@ def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Resu
 
     Sample uniques, k-anonymity and the expected number of correct matches; nothing is written.
     """
-    from postrand.workflow import draft as start
+    from postrand.workflow import draft
 
-    report = start.assess(file, names(keys), codebook, **choices)
+    report = draft.assess(file, names(keys), codebook, **choices)
     return report.to_dict(), str(report)
 
 
@@ -81,7 +81,9 @@ def design(plan: Path) -> Result:
     """
     from postrand.certification.certificate import certify
     from postrand.plan import load_plan
-    from postrand.workflow.pipeline import claims_of, design_blocks, findings, mechanism_of
+    from postrand.workflow.design_blocks import design_blocks
+    from postrand.workflow.planned import claims_of, mechanism_of
+    from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected
 
     loaded = load_plan(plan)
@@ -132,9 +134,9 @@ def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path 
     The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the
     risk-utility map.
     """
-    from postrand.workflow import draft as start
+    from postrand.workflow import draft
 
-    found = start.tune(file, names(keys), codebook, plan=plan, **choices)
+    found = draft.tune(file, names(keys), codebook, plan=plan, **choices)
     return found.to_dict(), str(found)
 
 

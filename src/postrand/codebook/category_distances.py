@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
+from postrand.codebook.variable import Variable
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.support.inputs import finite, is_whole, listed, real_array
-
-if TYPE_CHECKING:
-    from postrand.codebook.codebook import Variable
 
 Edge = tuple[int, int, float]
 Edges = tuple[Edge, ...]

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import coding
-from postrand.codebook.codebook import Codebook, Variable
+from postrand.codebook.codebook import Codebook
+from postrand.codebook.variable import Variable
 from postrand.errors import DataError, sentence
 
 

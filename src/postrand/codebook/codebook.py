@@ -1,95 +1,17 @@
-"""The codebook: what each variable is, its categories in order, and what to do with missing values."""
+"""The codebook: the variables of a file in column order, and the combinations that cannot occur."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from postrand.codebook.rules import Rule, rule_problems
+from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.support.inputs import finite, has_controls, listed
-
-Scalar = str | int | float | bool
-Role = Literal["key", "sensitive", "other", "weight", "household", "record_key", "drop"]
-MissingPolicy = Literal["error", "category", "keep"]
-
-ROLES: tuple[str, ...] = get_args(Role)
-MISSING_POLICIES: tuple[str, ...] = get_args(MissingPolicy)
-MAX_CATEGORIES = 100_000
-_LISTS = ("categories", "labels", "missing_codes")
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """Describe one column of the microdata file.
-
-    Parameters
-    ----------
-    name
-        The column's name, compared exactly, blanks included; without control characters such as a line break.
-    role
-        ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight``: released in clear for the analyst;
-        ``household``: who belongs together, its numbers drawn anew; ``record_key``: a unique integer id, not released
-        unless asked; ``drop``: not released.
-    categories
-        The values in their order, of one type; empty for a numeric column that is carried as it is.
-    labels
-        A text for each category (empty: the values speak for themselves).
-    type
-        The Arrow type of the column in the source file, for example ``string``, ``int64``, ``double``, ``bool``.
-    missing
-        ``error``: a missing value stops the run; ``category``: missing is one more category, perturbed with the
-        others, its code being ``len(categories)``; ``keep``: released as missing, which discloses missingness.
-    missing_codes
-        Categories that mean "no answer" or "not applicable", for reports and tables.
-
-    Raises
-    ------
-    SpecificationError
-        With every problem of the variable at once.
-
-    Examples
-    --------
-    >>> Variable("sex", role="key", categories=("Female", "Male"), missing="category").size
-    3
-    """
-
-    name: str
-    role: Role
-    categories: tuple[Scalar, ...] = ()
-    labels: tuple[str, ...] = ()
-    type: str = "string"
-    ordered: bool = False
-    missing: MissingPolicy = "error"
-    missing_codes: tuple[Scalar, ...] = ()
-    label: str = ""
-
-    def __post_init__(self) -> None:
-        for field in _LISTS:
-            if (held := listed(getattr(self, field))) is not None:
-                object.__setattr__(self, field, held)
-        raise_all(SpecificationError, _variable_problems(self))
-
-    @property
-    def is_categorical(self) -> bool:
-        """Whether the variable has categories, and so can be perturbed and tabulated."""
-        return bool(self.categories)
-
-    @property
-    def size(self) -> int:
-        """The number S of codes: the categories, and one more where missing is a category."""
-        return len(self.categories) + (self.missing == "category")
-
-    @property
-    def code_labels(self) -> tuple[str, ...]:
-        """A text for each code 0..S-1, the missing one last."""
-        texts = self.labels or tuple(str(c) for c in self.categories)
-        return (*texts, "(missing)") if self.missing == "category" else texts
+from postrand.support.inputs import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +68,7 @@ class Codebook:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; fields at their default are left out."""
-        data: dict[str, Any] = {"variables": [_variable_to_dict(v) for v in self.variables]}
+        data: dict[str, Any] = {"variables": [variable_to_dict(v) for v in self.variables]}
         return {**data, "rules": [rule.to_dict() for rule in self.rules]} if self.rules else data
 
     def digest(self) -> str:
@@ -180,7 +102,7 @@ class Codebook:
                         if isinstance(entry, Mapping) and entry.get("role", "") == "":
                             without.append(shown(entry.get("name", place)))
                             entry = {**entry, "role": "other"}  # what else is wrong with it is said too
-                        variables.append(_variable_from_dict(entry, place))
+                        variables.append(variable_from_dict(entry, place))
                 except SpecificationError as error:
                     problems += error.problems
         if without:
@@ -195,66 +117,6 @@ class Codebook:
         return cls(tuple(variables), tuple(rules))
 
 
-def _variable_problems(v: Variable) -> Iterable[str]:
-    """Say what is wrong with a variable, whose fields may be of any type: they come from a file."""
-    if not isinstance(v.name, str) or not v.name:
-        yield sentence("a variable has no name")
-    where = f"variable {shown(v.name, repr)}"
-    if isinstance(v.name, str) and has_controls(v.name):
-        fix = "rename the column in the file"
-        yield sentence("a name holds a control character, such as a line break", where=where, fix=fix)
-    if v.role is None or (isinstance(v.role, str) and not v.role):
-        fix = f"set role for {shown(v.name, repr)}"
-        yield sentence("no role is given", where=where, wanted=", ".join(ROLES), fix=fix)
-    elif not isinstance(v.role, str) or v.role not in ROLES:
-        what = f"unknown role {shown(v.role, repr)}{nearest(shown(v.role), ROLES)}"
-        yield sentence(what, where=where, wanted=", ".join(ROLES))
-    if not isinstance(v.missing, str) or v.missing not in MISSING_POLICIES:
-        what = f"unknown missing policy {shown(v.missing, repr)}{nearest(shown(v.missing), MISSING_POLICIES)}"
-        yield sentence(what, where=where, wanted=", ".join(MISSING_POLICIES))
-    for field, value in (("type", v.type), ("label", v.label)):
-        if not isinstance(value, str):
-            yield sentence(f"{field!r} is not text", where=where, got=shown(value, repr), fix=f'set {field} = "..."')
-    if not isinstance(v.ordered, bool):
-        yield sentence("'ordered' is neither true nor false", where=where, got=shown(v.ordered, repr))
-    wrong = list(_list_problems(v, where))
-    yield from wrong or _category_problems(v, where)
-
-
-def _list_problems(v: Variable, where: str) -> Iterable[str]:
-    for field in _LISTS:
-        held = getattr(v, field)
-        if not isinstance(held, tuple):
-            yield sentence(f"a list is wanted for {field}", where=where, got=shown(held, repr))
-        elif field == "labels" and not all(isinstance(text, str) for text in held):
-            yield sentence("a label is not text", where=where, fix="quote all of them")
-        elif field != "labels" and not all(isinstance(value, Scalar) for value in held):
-            wanted = "texts, numbers or truth values"
-            yield sentence(f"{field} holds what is no category", where=where, wanted=wanted, fix="write dates as text")
-
-
-def _category_problems(v: Variable, where: str) -> Iterable[str]:
-    if len(v.categories) > MAX_CATEGORIES:
-        yield sentence("too many categories", where=where, got=len(v.categories), wanted=f"<= {MAX_CATEGORIES}")
-    if len({type(c) for c in v.categories}) > 1:
-        yield sentence("categories are of several types", where=where, fix="quote all of them, or none")
-    elif not all(isinstance(c, (str, bool)) or math.isfinite(finite(c)) for c in v.categories):
-        yield sentence("a category is not a finite number", where=where, fix="leave missing values to 'missing'")
-    elif len(set(v.categories)) != len(v.categories):
-        twice = next(c for i, c in enumerate(v.categories) if c in v.categories[:i])
-        yield sentence(f"category {twice!r} is listed twice", where=where)
-    if v.labels and len(v.labels) != len(v.categories):
-        yield sentence(
-            "labels and categories differ in number", where=where, got=len(v.labels), wanted=len(v.categories)
-        )
-    for code in v.missing_codes:
-        if code not in v.categories or type(code) is not type(v.categories[0]):
-            what = f"missing code {shown(code, repr)} is not a category"
-            yield sentence(what, where=where, fix="add it to categories")
-    if not v.categories and isinstance(v.missing, str) and v.missing == "category":
-        yield sentence("missing = 'category' needs categories", where=where, fix="use 'keep' or 'error'")
-
-
 def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:
     if not variables:
         yield sentence("the codebook has no variables")
@@ -265,31 +127,6 @@ def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:
         held = [v.name for v in variables if v.role == role]
         if len(held) > 1:
             yield sentence(f"role {role!r} is given to several variables", got=", ".join(held), wanted="one")
-
-
-_FIELDS = tuple(f.name for f in dataclasses.fields(Variable))
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Variable) if f.default is not dataclasses.MISSING}
-
-
-def _variable_to_dict(v: Variable) -> dict[str, Any]:
-    values = {name: getattr(v, name) for name in _FIELDS}
-    kept = {k: x for k, x in values.items() if k not in _DEFAULTS or x != _DEFAULTS[k]}
-    return {k: list(x) if isinstance(x, tuple) else x for k, x in kept.items()}
-
-
-def _variable_from_dict(entry: Any, where: str) -> Variable:
-    if not isinstance(entry, Mapping):
-        raise SpecificationError(sentence("a variable is not a table", where=where))
-    where = f"variable {entry['name']!r}" if isinstance(entry.get("name"), str) else where
-    problems = [sentence(f"unknown field {k!r}{nearest(k, _FIELDS)}", where=where) for k in entry if k not in _FIELDS]
-    problems += [sentence("no name is given", where=where)] * ("name" not in entry)
-    known = {k: entry[k] for k in entry if k in _FIELDS}
-    try:
-        variable = Variable(**{"name": where, "role": "", **known})
-    except SpecificationError as error:
-        raise SpecificationError((*problems, *error.problems)) from None
-    raise_all(SpecificationError, problems)
-    return variable
 
 
 def _rule_from_dict(entry: Any, where: str) -> Rule:

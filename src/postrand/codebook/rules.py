@@ -6,27 +6,19 @@ A missing value contradicts no rule.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import DataError, SpecificationError, nearest, raise_all, sentence
-
-if TYPE_CHECKING:
-    from postrand.codebook.codebook import Codebook, Scalar
-    from postrand.mechanism import Block, Mechanism
+from postrand.codebook.variable import Scalar, Variables
+from postrand.errors import SpecificationError, nearest, sentence
 
 MAX_CELLS = 1 << 22
 """Beyond this many combinations of linked variables nothing is enumerated."""
-
-_LISTED = 10
-_SMALL = 5  # counts below are not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ class Rule:
         """Return plain data, one entry for each variable: a category, or a list of them."""
         return {name: values[0] if len(values) == 1 else list(values) for name, values in self.parts}
 
-    def matches(self, codebook: Codebook, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    def matches(self, codebook: Variables, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
         """Tell which records, given by the codes (n,) of the rule's variables, it forbids."""
         found = np.ones(len(codes[self.variables[0]]), dtype=bool)
         for name, values in self.parts:
@@ -75,55 +67,7 @@ class Rule:
         return found
 
 
-def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
-    """Read a CSV table of rules: a column for each variable, a row for each forbidden combination, empty: any value.
-
-    Raises
-    ------
-    SpecificationError
-        With the first unknown columns and categories, and rows that forbid everything, by their places: what the file
-        holds is never shown.
-    """
-    path = Path(path)
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = (error.strerror or "") if isinstance(error, OSError) else "no CSV text in UTF-8"
-        raise SpecificationError(sentence("the rules cannot be read", where=str(path), got=why)) from None
-    names, body = (rows[0], rows[1:]) if rows else ([], [])
-    problems = [] if body else [sentence("the file holds no rules", where=path.name)]
-    # Never what the file holds: it may be a file of records, named by mistake.
-    strange = [place for place, name in enumerate(names, 1) if name not in codebook]
-    wanted, fix = ", ".join(codebook.names), "if this is a file of records, name another as rules_file"
-    problems += [
-        sentence(f"the text in field {place} of the first line is no variable", where=path.name, wanted=wanted, fix=fix)
-        for place in strange[:_LISTED]
-    ]
-    rules: list[Rule] = []
-    for line, row in enumerate(body, 2):
-        where = f"{path.name}, row {line}"
-        given = [(n, text) for n, text in zip(names, row, strict=False) if text and n in codebook]
-        if len(row) != len(names):
-            problems.append(sentence("the row has another number of fields than the head", where=where))
-        elif not any(row):
-            problems.append(sentence("an empty row forbids every record", where=where, fix="remove the row"))
-        else:
-            known = {n: {str(c): c for c in codebook[n].categories} for n, _ in given}
-            unknown = [n for n, text in given if text not in known[n]]
-            problems += [
-                sentence(f"the text is no category of {n!r}", where=where, fix="write it as the codebook does")
-                for n in unknown
-            ]
-            rules += [] if unknown or not given else [Rule((n, known[n][text]) for n, text in given)]
-    if len(problems) > _LISTED:
-        more = f"... and more problems: {path.name} may be a file of records, and not of rules."
-        problems = [*problems[:_LISTED], more]
-    raise_all(SpecificationError, problems)
-    return tuple(rules)
-
-
-def rule_problems(rules: Sequence[Rule], codebook: Codebook) -> Iterable[str]:
+def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
     """Say what is wrong with rules: unknown variables and categories, or nothing left that may occur."""
     sound = True
     for number, rule in enumerate(rules, 1):
@@ -160,7 +104,7 @@ def linked(rules: Iterable[Rule], also: Iterable[Sequence[str]] = ()) -> list[tu
     return [tuple(g) for g in groups]
 
 
-def feasible_cells(codebook: Codebook, names: Sequence[str], rules: Iterable[Rule]) -> NDArray[np.int32]:
+def feasible_cells(codebook: Variables, names: Sequence[str], rules: Iterable[Rule]) -> NDArray[np.int32]:
     """Return the combinations of codes, shape (K, J), in C order, that no rule within these variables forbids.
 
     Raises
@@ -187,7 +131,7 @@ def feasible_cells(codebook: Codebook, names: Sequence[str], rules: Iterable[Rul
     return cells
 
 
-def forbidden(codebook: Codebook, codes: Mapping[str, NDArray[Any]], rules: Iterable[Rule]) -> NDArray[np.bool_]:
+def forbidden(codebook: Variables, codes: Mapping[str, NDArray[Any]], rules: Iterable[Rule]) -> NDArray[np.bool_]:
     """Tell which records contradict a rule, given the codes (n,) of at least the rules' variables."""
     found = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for rule in rules:
@@ -195,77 +139,7 @@ def forbidden(codebook: Codebook, codes: Mapping[str, NDArray[Any]], rules: Iter
     return found
 
 
-def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Codebook) -> None:
-    """Refuse records that contradict a rule, given the table of counts for each rule's variables.
-
-    ``counts`` maps the variables of a rule to the dense counts of their combinations.
-
-    Raises
-    ------
-    DataError
-        With the first ten rules that records contradict; counts under 5 are not told.
-    """
-    problems = []
-    for number, rule in enumerate(codebook.rules, 1):
-        table = counts[rule.variables]
-        at = tuple([codebook[n].categories.index(v) for v in values] for n, values in rule.parts)
-        found = table[np.ix_(*at)].sum()
-        if found > 0:
-            many = f"{int(found):,} records" if found >= _SMALL else f"fewer than {_SMALL} records"
-            where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: a record may be one
-            problems.append(sentence("records contradict a rule", where=where, got=many))
-    if problems:
-        more = len(problems) - _LISTED
-        rest = [f"... and {more} more rules that records contradict."] * (more > 0)
-        fix = "Next: correct the records, or remove the rules from the codebook."
-        raise DataError([*problems[:_LISTED], *rest, fix])
-
-
-def reachable(mechanism: Mechanism) -> list[Rule]:
-    """Return the rules that a release could contradict although no record of the input contradicts any.
-
-    A rule is listed where some feasible true combination of all variables of the blocks concerned leads to it with
-    positive probability. Rules that join further variables are not used, so a rule may be listed needlessly, never
-    left out.
-
-    Raises
-    ------
-    SpecificationError
-        If the blocks concerned have too many combinations to enumerate.
-    """
-    codebook = mechanism.require_codebook()
-    found = []
-    tables: dict[tuple[str, ...], NDArray[np.int32]] = {}
-    for rule in codebook.rules:
-        blocks = [b for b in mechanism.blocks if not set(b.perturbed).isdisjoint(rule.variables)]
-        names = tuple(dict.fromkeys([n for b in blocks for n in b.variables] + list(rule.variables)))
-        if names not in tables:
-            tables[names] = feasible_cells(codebook, names, codebook.rules)
-        codes = dict(zip(names, tables[names].T, strict=True))
-        possible = np.ones(len(tables[names]), dtype=bool)
-        for block in blocks:
-            possible &= _leads_to(block, rule, codebook, codes)
-        clear = [p for p in rule.parts if not any(p[0] in b.perturbed for b in blocks)]
-        if clear:
-            possible &= Rule(clear).matches(codebook, codes)
-        found += [rule] * bool(possible.any())
-    return found
-
-
-def _leads_to(block: Block, rule: Rule, codebook: Codebook, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Tell from which true combinations the block may release the rule's categories of the variables it perturbs."""
-    shape = tuple(codebook[n].size for n in block.variables)
-    cells = block.cell_table(shape)
-    inside = Rule([p for p in rule.parts if p[0] in block.perturbed])
-    bad = inside.matches(codebook, dict(zip(block.variables, cells.T, strict=True)))
-    leads = block.matrix.times(bad.astype(np.float64)) > 0  # no sum of multiples of 2^-53 is lost
-    lookup = np.zeros(shape, dtype=bool)  # combinations that are no cell stop the run, and release nothing
-    lookup[tuple(cells.T)] = leads
-    found: NDArray[np.bool_] = lookup[tuple(codes[n] for n in block.variables)]
-    return found
-
-
-def _size(codebook: Codebook, names: Iterable[str]) -> int:
+def _size(codebook: Variables, names: Iterable[str]) -> int:
     return math.prod(codebook[name].size for name in names)
 
 

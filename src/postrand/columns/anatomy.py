@@ -32,8 +32,8 @@ class Anatomy:
     key combination belongs to which other values is not released. Each of the k! bijections of a class was as likely as
     any other when it was drawn; but classes tell of one another how keys and values go together, and then some are
     likelier. ``link_rates`` maps each other variable of few values to how often its value is guessed right from the
-    class alone, and by one who learns from all classes (see :func:`postrand.columns.linkage.link_rates`), the largest over key
-    variables.
+    class alone, and by one who learns from all classes (see
+    :func:`postrand.columns.linkage.link_rates`), the largest over key variables.
 
     ``smallest_class >= k``. ``beta`` is a bound from below on that of the law (RDF (3)) over distinct key combinations
     within classes, which has ``bits`` of ``most_bits``. ``distinct_diversity`` and ``entropy_diversity`` map each other

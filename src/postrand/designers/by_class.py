@@ -14,8 +14,8 @@ from postrand.designers.linked_cells import Shape
 from postrand.designers.problem import Design, Prior, Status, Structure
 from postrand.designers.solve import design
 from postrand.errors import DesignError, PostrandError, sentence
+from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.mechanism.mechanism import Provenance
 from postrand.objectives import MutualInformation, Objective, WholeRecord
 from postrand.privacy import PrivacyModel, needs_file
 

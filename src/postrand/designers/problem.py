@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DesignError, nearest, raise_all, sentence, shown
+from postrand.mechanism.block import PROVENANCES, Provenance
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
-from postrand.mechanism.mechanism import PROVENANCES, Provenance
 from postrand.objectives import Objective
 from postrand.privacy import PrivacyModel
 from postrand.support.inputs import is_whole, real_array

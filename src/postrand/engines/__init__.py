@@ -22,14 +22,14 @@ def engine(name: str, scratch: Path | None = None, resume: Path | None = None) -
         If the name is unknown, or Spark is to resume: it carries out lost tasks again by itself.
     """
     if name == "spark":
-        from postrand.engines.spark import SparkEngine
+        from postrand.engines.spark import SparkEngine  # needs the extra "spark"
 
         if resume is not None:
             raise UsageError(sentence("the spark engine keeps no journal", fix="leave --resume out"))
         return SparkEngine(scratch=scratch)
     local = LocalEngine(scratch=scratch, resume=resume)
     if name == "duckdb":
-        from postrand.engines.duckdb import DuckDBEngine
+        from postrand.engines.duckdb import DuckDBEngine  # needs the extra "duckdb"
 
         return DuckDBEngine(local)
     if name != "local":

@@ -147,7 +147,7 @@ _KINDS = (
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[None]:
     """Turn the driver's complaints, which may quote records or the password, into an error with their kind only."""
-    from adbc_driver_manager import Error
+    from adbc_driver_manager import Error  # needs the extra "postgres"
 
     try:
         yield

@@ -395,7 +395,7 @@ def _configured(session: Any) -> Iterator[None]:
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
     """Turn Spark's complaints, which may quote records, into an error that names their kind only."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # needs the extra "spark"
     from pyspark.errors import PySparkException
 
     try:

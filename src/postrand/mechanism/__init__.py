@@ -1,5 +1,6 @@
 """The exact law that is sampled: matrices in units of 2^-53, blocks of variables, the mechanism, the sampler."""
 
-from postrand.mechanism.mechanism import Block, Mechanism
+from postrand.mechanism.block import Block
+from postrand.mechanism.mechanism import Mechanism
 
 __all__ = ["Block", "Mechanism"]

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
-from postrand.mechanism.mechanism import Block
 
 LEVEL = 1e-9
 """A right release is refused with at most this probability, over all of its tables together."""
@@ -143,7 +143,7 @@ def _moved(share: Floats, gain: Floats, step: float) -> Floats:
 
 def _mixture(counts: Floats) -> float:
     """Return ``ln m(N)``."""
-    from scipy.special import gammaln
+    from scipy.special import gammaln  # SciPy takes longer to import than most commands to run
 
     half, size = 0.5, counts.size
     cells = float((gammaln(counts + half) - gammaln(half)).sum())

@@ -213,7 +213,7 @@ class TransitionMatrix:
 
     @property
     def condition(self) -> float:
-        """The condition number of ``M`` in the 1-norm (inf where singular); see :class:`postrand.mechanism.matrix_storage.Factor`."""
+        """The condition number of ``M`` in the 1-norm (inf where singular); see ``matrix_storage.Factor``."""
         return self.form.factor().condition
 
     def times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,98 +7,22 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.mechanism import reading as strata
-from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
-from postrand.mechanism.matrix_classes import parts
-from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
+from postrand.mechanism.block import Block
+from postrand.mechanism.block_data import block_from_dict, block_to_dict, declared_size
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.matrix_storage import Constant
+from postrand.mechanism.reading import reading_problems
 from postrand.ranks.column import RankedColumn, column_problems
-from postrand.support.exact import log_upper
-from postrand.support.inputs import finite, is_names, listed
+from postrand.support.inputs import listed
 
-Provenance = Literal["public", "dp", "confidential", "unstated"]
-"""Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
-
-PROVENANCES: tuple[str, ...] = get_args(Provenance)
 SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28
 """Entries of all matrices of a mechanism: 2 GiB, which a compact form may ask for in a file of a few thousand bytes.
 Laws that are constant off the diagonal are not counted: they are held as they are written, two numbers a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Perturb one variable, or several jointly, with one transition matrix.
-
-    The cells of a joint block are the combinations of the variables' codes in C order (the last variable varies
-    fastest), or the rows of ``cells``, shape (K, J), where only some combinations are feasible.
-
-    ``given`` are those of the variables that the block reads and never changes: strata, each with its own law, or
-    variables that decide what is feasible. The matrix is then zero between cells that differ in them.
-
-    ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
-
-    ``budget`` is where the block's share of a divided budget came from: what the other blocks keep of their information
-    decides it too, so that a prior of theirs that was tuned on the file steers this block's ε. ``public`` where
-    no such prior did.
-
-    Raises
-    ------
-    SpecificationError
-        If a variable is named twice, ``cells`` does not have one distinct row for each category of the matrix, or the
-        matrix changes a given variable.
-    """
-
-    variables: tuple[str, ...]
-    matrix: TransitionMatrix
-    cells: tuple[tuple[int, ...], ...] | None = None
-    provenance: Provenance = "unstated"
-    given: tuple[str, ...] = ()
-    prior_epsilon: float = 0.0
-    budget: Provenance = "public"
-
-    def __post_init__(self) -> None:
-        names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
-        given = listed(self.given)
-        if not (is_names(names) and is_names(given)):
-            got = shown((self.variables, self.given), repr)
-            raise SpecificationError(sentence("the variables of a block are not a list of names", got=got))
-        object.__setattr__(self, "variables", names)
-        object.__setattr__(self, "given", given)
-        if self.cells is not None:
-            object.__setattr__(self, "cells", _codes(self.cells, f"block {self.name!r}"))
-        raise_all(SpecificationError, _block_problems(self))
-        object.__setattr__(self, "prior_epsilon", finite(self.prior_epsilon))
-
-    @property
-    def name(self) -> str:
-        """The variables, joined by ``×``."""
-        return " × ".join(self.variables)
-
-    @property
-    def perturbed(self) -> tuple[str, ...]:
-        """The variables that the block changes: all but the given ones."""
-        return tuple(name for name in self.variables if name not in self.given)
-
-    @property
-    def epsilon(self) -> float:
-        """The smallest ε that the law attains within each of its classes, rounded up; inf where it changes nothing."""
-        laws = parts(self.matrix)
-        known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
-        perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
-        return log_upper(max(known)) if perturbs and len(known) == len(laws) else math.inf
-
-    def cell_table(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
-        """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
-        if self.cells is not None:
-            return np.array(self.cells, dtype=np.int32)
-        return np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -202,7 +126,7 @@ class Mechanism:
             "schema": f"postrand/mechanism/{SCHEMA_VERSION}",
             "unit": "2^-53",
             "orientation": "rows true, columns released",
-            "blocks": [_block_to_dict(block) for block in self.blocks],
+            "blocks": [block_to_dict(block) for block in self.blocks],
         }
         if self.codebook is not None:
             names = dict.fromkeys((*self.variables, *self.given))
@@ -224,8 +148,8 @@ class Mechanism:
         if data.get("schema") != wanted:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
         try:
-            raise_all(SpecificationError, _size_problems(_declared_size(entry["weights"]) for entry in data["blocks"]))
-            blocks = [_block_from_dict(entry) for entry in data["blocks"]]
+            raise_all(SpecificationError, _size_problems(declared_size(entry["weights"]) for entry in data["blocks"]))
+            blocks = [block_from_dict(entry) for entry in data["blocks"]]
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise SpecificationError(sentence("a block of the mechanism is not well formed", got=repr(error))) from None
@@ -243,45 +167,6 @@ class Mechanism:
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
-    """Return rows of whole numbers as plain ones; raises SpecificationError where they are anything else."""
-    try:
-        array = np.asarray(cells)
-    except (ValueError, TypeError, OverflowError):
-        array = np.array(None)  # rows of several lengths
-    if array.ndim != 2 or array.dtype.kind not in "iu":
-        raise SpecificationError(sentence("the cells are not rows of codes", where=where, wanted="shape (K, J)"))
-    return tuple(map(tuple, array.tolist()))
-
-
-def _block_problems(block: Block) -> Iterable[str]:
-    where = f"block {block.name!r}"
-    if not block.variables or not all(isinstance(n, str) and n for n in block.variables):
-        yield sentence("a block names no variable", where=where)
-    if len(set(block.variables)) != len(block.variables):
-        yield sentence("a variable is named twice", where=where)
-    if not isinstance(block.matrix, TransitionMatrix):
-        yield sentence("not a TransitionMatrix", where=where, got=type(block.matrix).__name__, fix="use from_array")
-        return
-    for what, origin in (("provenance", block.provenance), ("origin of the budget", block.budget)):
-        if not isinstance(origin, str) or origin not in PROVENANCES:
-            yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
-    if block.cells is not None:
-        rows = block.cells
-        if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
-            yield sentence("cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
-        elif len(set(rows)) != len(rows):
-            yield sentence("a cell is listed twice", where=where)
-        else:
-            yield from strata.given_problems(block)
-    elif block.given:
-        yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
-    spent = block.prior_epsilon
-    if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
-        what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
-        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
-
-
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     if not mechanism.blocks:
         yield sentence("a mechanism has no blocks", fix="name at least one variable to perturb")
@@ -290,7 +175,7 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     names = mechanism.variables
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two blocks")
-    yield from strata.reading_problems(mechanism.blocks)
+    yield from reading_problems(mechanism.blocks)
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.blocks:
@@ -348,86 +233,6 @@ def _missing_problem(name: str, block: Block) -> str:
     else:
         how = "perturbed within classes only"
     return sentence(f"variable {name!r} keeps missing values, and is {how}", where=f"block {block.name!r}", fix=fix)
-
-
-def _block_to_dict(block: Block) -> dict[str, Any]:
-    data: dict[str, Any] = {"variables": list(block.variables), "provenance": block.provenance}
-    data["weights"] = _weights_to_data(block)
-    if block.cells is not None:
-        data["cells"] = [list(row) for row in block.cells]
-    if block.given:
-        data["given"] = list(block.given)
-    if block.prior_epsilon:
-        data["prior_epsilon"] = block.prior_epsilon
-    return data | ({"budget": block.budget} if block.budget != "public" else {})
-
-
-def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
-    """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
-    if isinstance(block.matrix.form, Constant):
-        return "diagonal"
-    data = _weights_to_data(block)
-    return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
-
-
-def _weights_to_data(block: Block) -> Any:
-    """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
-    form = block.matrix.form
-    if isinstance(form, Constant):
-        return {"diagonal": form.diagonal.tolist(), "off": form.off.tolist()}
-    weights = form.weights
-    if len(weights) < CONSTANT_SIZE or block.cells is None:
-        return weights.tolist()
-    usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
-    columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
-    if 2 * sum(map(len, columns)) > weights.size:
-        return weights.tolist()
-    return {
-        "usual": usual,
-        "columns": [at.tolist() for at in columns],
-        "weights": [row[at].tolist() for row, at in zip(weights, columns, strict=True)],
-    }
-
-
-def _declared_size(data: Any) -> int:
-    """Return the size of the dense matrix that the data ask for, 0 where they ask for none."""
-    if not isinstance(data, Mapping) or "usual" in data:
-        return len(data if not isinstance(data, Mapping) else data["usual"])
-    return len(data["off"]) if len(data["off"]) > MAX_SIZE else 0
-
-
-def _matrix_from_data(data: Any) -> TransitionMatrix:
-    if not isinstance(data, Mapping):
-        return TransitionMatrix(_integers(data))
-    if "off" in data:
-        return TransitionMatrix.constant(_integers([data["diagonal"]])[0], _integers([data["off"]])[0])
-    weights = np.repeat(_integers([data["usual"]]).T, len(data["usual"]), axis=1)
-    for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
-        row[np.array(columns, dtype=np.int64)] = values
-    return TransitionMatrix(weights)
-
-
-def _integers(rows: Any) -> NDArray[np.int64]:
-    """Return rows of integers; of a long text among them numpy would make a matrix of texts of its length."""
-    if not all(type(value) is int for row in rows for value in row):
-        raise TypeError("weights are not integers")
-    return np.array(rows, dtype=np.int64)
-
-
-def _block_from_dict(entry: Mapping[str, Any]) -> Block:
-    cells = entry.get("cells")
-    block = Block(
-        variables=tuple(entry["variables"]),
-        matrix=_matrix_from_data(entry["weights"]),
-        cells=None if cells is None else tuple(tuple(row) for row in cells),
-        provenance=entry["provenance"],
-        given=tuple(entry.get("given", ())),
-        prior_epsilon=entry.get("prior_epsilon", 0.0),
-        budget=entry.get("budget", "public"),
-    )
-    if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
-        raise ValueError("the weights are not in the one form that their law is written in")
-    return block
 
 
 def _law_of_variable(codebook: Codebook, name: str) -> dict[str, Any]:

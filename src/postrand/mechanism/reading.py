@@ -9,39 +9,15 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import sentence
+from postrand.mechanism.block import Block, given_codes
 from postrand.mechanism.matrix_classes import moves
 
-if TYPE_CHECKING:
-    from postrand.mechanism.mechanism import Block
-
 _MAX_TUPLES = 1 << 20
-
-
-def given_problems(block: Block) -> Iterable[str]:
-    """Say what is wrong with the given variables of a block whose cells fit its matrix."""
-    where = f"block {block.name!r}"
-    unknown = [name for name in block.given if name not in block.variables]
-    for name in unknown:
-        yield sentence(f"given variable {name!r} is not one of the block's", where=where)
-    if block.given and not unknown and len(block.given) >= len(block.variables):
-        yield sentence("every variable is given, and nothing is perturbed", where=where)
-    elif block.given and not unknown:
-        codes = given_codes(block)
-        i, j = moves(block.matrix)
-        if (codes[i] != codes[j]).any():
-            yield sentence("the matrix changes a given variable", where=where, fix="make it zero between strata")
-
-
-def given_codes(block: Block) -> NDArray[np.int32]:
-    """Return the codes of the given variables of each cell, shape (K, G)."""
-    at = [block.variables.index(name) for name in block.given]
-    return np.array(block.cells, dtype=np.int32)[:, at]
 
 
 def reading_problems(blocks: Sequence[Block]) -> Iterable[str]:

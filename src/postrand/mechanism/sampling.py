@@ -206,6 +206,6 @@ def _check_codes(law: Sampler, codes: NDArray[Any]) -> None:
 @functools.cache
 def _kernels() -> ModuleType:
     """Import the compiled kernels when first needed: numba takes longer to import than all else."""
-    from postrand.mechanism import sampling_kernels as _kernels
+    from postrand.mechanism import sampling_kernels
 
-    return _kernels
+    return sampling_kernels

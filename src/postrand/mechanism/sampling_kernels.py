@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` without the interpreter's lock, kept on disk where any place for it can be written."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # neither the package nor the user's cache directory can be written
-        return numba.njit(nogil=True)(function)
+from postrand.support.jit import compiled
 
 
-@_compiled
+@compiled
 def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
     """Write the released codes of the n codes from ``start``; ``words`` is (n, lanes), ``entries`` as in AliasTables.
 
@@ -36,7 +26,7 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
         released[i] = bucket if ((word << up) | low) < entry else entry
 
 
-@_compiled
+@compiled
 def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]
     """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
@@ -52,7 +42,7 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
             released[i] = code
 
 
-@_compiled
+@compiled
 def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
     """Make each of the n numbers ``number x base + code + 1``, for the codes from ``start``."""
     codes = codes[start : start + number.size]
@@ -61,7 +51,7 @@ def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
         number[i] = number[i] * base + np.uint64(np.int64(codes[i]) + 1)
 
 
-@_compiled
+@compiled
 def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
     """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
 
@@ -94,7 +84,7 @@ def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
                 donor = _next_donor(rest, unit, donor + 1)
 
 
-@_compiled
+@compiled
 def _next_donor(rest, unit, start):  # type: ignore[no-untyped-def]
     while start < rest.size and rest[start] <= unit:
         start += 1

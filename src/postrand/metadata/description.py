@@ -14,7 +14,7 @@ from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 
 Described = Mapping[str, Mapping[str, str]]
-"""For each column the texts ``label``, ``value_labels`` and ``missing_codes`` that :mod:`postrand.plan.infer` takes over."""
+"""For each column the texts ``label``, ``value_labels`` and ``missing_codes`` that ``postrand.plan.infer`` reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from tomlkit.items import Table
 
 from postrand.codebook import Codebook
-from postrand.codebook.codebook import ROLES
 from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
-from postrand.codebook.rules import read_rules
+from postrand.codebook.rule_files import read_rules
+from postrand.codebook.variable import ROLES
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.formats.csv import CsvSource, lossless

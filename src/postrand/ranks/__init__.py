@@ -2,7 +2,7 @@
 
 from postrand.ranks.apply import average, permutation, permute
 from postrand.ranks.laws import RankBand, RankBlocks, RankLaw
-from postrand.ranks.permutation_model import PermutationModel, permutation_model, reverse_map
+from postrand.ranks.model import PermutationModel, permutation_model, reverse_map
 
 __all__ = [
     "PermutationModel",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from postrand.support.jit import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]
     """Shuffle each run of ``places`` (n,) by Fisher and Yates, with one 64-bit word for each place.
 

@@ -23,8 +23,7 @@ from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
-from postrand.release import atomic
-from postrand.release import canonical_json as canonical
+from postrand.release import atomic, canonical_json
 
 SCHEMA = "postrand/release/2"
 CODEBOOK_SCHEMA = "postrand/codebook/1"
@@ -177,7 +176,7 @@ def write(
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, __version__, library_of(staging, data_name))
-        (staging / MANIFEST).write_bytes(canonical.dump(manifest))
+        (staging / MANIFEST).write_bytes(canonical_json.dump(manifest))
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
 
@@ -191,10 +190,10 @@ def derive(
     told = metadata.files(description, data, mechanism, certificate, summary)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     return {name: text.encode() for name, text in (told | r_code).items()} | {
-        DESCRIPTION: canonical.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-        CODEBOOK: canonical.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
-        MECHANISM: canonical.dump(mechanism.to_dict()),
-        CERTIFICATE: canonical.dump(certificate.to_dict()),
+        DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
+        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
+        MECHANISM: canonical_json.dump(mechanism.to_dict()),
+        CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
     }
 
@@ -261,7 +260,7 @@ def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_o
     if manifest is None and not os.path.isfile(root / MANIFEST):
         return  # no release at all: its reader says so
     with well_formed():
-        of = canonical.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
+        of = canonical_json.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
         data = None if manifest is None else str(of["data"])
         listed = {n: said["sha256"] for n, said in of["files"].items() if data in (None, n.partition("/")[0])}
         there = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, printable, raise_all, sentence
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, well_formed
 
 T = TypeVar("T")
@@ -209,11 +209,11 @@ def _entries(folder: Path) -> list[tuple[str, int]]:
 def load(root: Path, name: str) -> dict[str, Any]:
     """Return the object of a canonical JSON file of the release."""
     try:
-        canonical.check_size((root / name).stat().st_size, name)
+        canonical_json.check_size((root / name).stat().st_size, name)
         data = (root / name).read_bytes()
     except OSError:
         raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
-    return canonical.parse(data, name)
+    return canonical_json.parse(data, name)
 
 
 def check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
@@ -247,8 +247,10 @@ def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         for name in listed
         if name in present and listed[name] != present[name]
     ]
-    if not problems and canonical.dump(found) != canonical.dump(manifest):
-        problems = [sentence("the manifest says more than it may", got=canonical.first_difference(manifest, found))]
+    if not problems and canonical_json.dump(found) != canonical_json.dump(manifest):
+        problems = [
+            sentence("the manifest says more than it may", got=canonical_json.first_difference(manifest, found))
+        ]
     raise_all(ReleaseError, problems)
     return True
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -102,6 +102,19 @@ class Ledger:
                 file.write(json.dumps({"schema": SCHEMA, **asdict(entry)}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+
+    def noting(self, entry: Entry, write: Callable[[Path], None], *, again: bool = False) -> Callable[[Path], None]:
+        """Check the entry now, and return ``write`` such that it notes the release when its data are written.
+
+        That is before the release appears: what nobody has seen may be noted, never the other way.
+        """
+        self.check(entry, again=again)
+
+        def write_and_note(path: Path) -> None:
+            write(path)
+            self.add(entry, again=again)
+
+        return write_and_note
 
     def _check(self, before: tuple[Entry, ...], entry: Entry, again: bool) -> None:
         others = [old for old in before if not entry.same_release(old)]

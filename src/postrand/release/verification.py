@@ -15,7 +15,7 @@ from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all,
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
@@ -259,7 +259,7 @@ def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
     if facts.households_are_renumbered and not codebook.with_role("household"):
         raise ReleaseError(sentence("households are said to be renumbered, and none is released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts)
-    if place := canonical.first_difference(stated, canonical.plain(certificate.to_dict())):
+    if place := canonical_json.first_difference(stated, canonical_json.plain(certificate.to_dict())):
         raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
     return certificate
 

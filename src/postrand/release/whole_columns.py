@@ -21,7 +21,7 @@ from postrand.errors import ReleaseError, SpecificationError, UncheckedError, Us
 from postrand.ranks.column import FORMS, Form, RankedColumn
 from postrand.ranks.laws import RANK_LAWS, RankLaw
 from postrand.ranks.values import released_level
-from postrand.release import canonical_json as canonical
+from postrand.release import canonical_json
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
 from postrand.release.checks import (
     Audit,
@@ -109,9 +109,9 @@ def write_proofs(
     """Write certificate, report and manifest beside the tables; return the certificate."""
     certificate = derive(root, suffix, method, columns, private)
     library = library_of(root, names_of(method, suffix)[0])
-    (root / CERTIFICATE).write_bytes(canonical.dump(certificate))
+    (root / CERTIFICATE).write_bytes(canonical_json.dump(certificate))
     (root / REPORT).write_bytes(page(certificate, suffix))
-    (root / MANIFEST).write_bytes(canonical.dump(_manifest_of(root, __version__, library)))
+    (root / MANIFEST).write_bytes(canonical_json.dump(_manifest_of(root, __version__, library)))
     return certificate
 
 
@@ -271,7 +271,7 @@ def _certificate(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if sorted(tables) != sorted(names_of(stated["method"], suffix)):
         raise ReleaseError(sentence("the files are not those of the method", where=MANIFEST, got=", ".join(tables)))
     found = derive(root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
-    if place := canonical.first_difference(stated, canonical.plain(found)):
+    if place := canonical_json.first_difference(stated, canonical_json.plain(found)):
         raise ReleaseError(sentence("the certificate does not say what the tables give", where=place))
     return stated
 

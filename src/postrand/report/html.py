@@ -18,8 +18,8 @@ from postrand.certification.certificate import Certificate
 from postrand.engines.summary import Summary
 from postrand.estimate.export import fits_r
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
-from postrand.mechanism.mechanism import weights_form
 from postrand.privacy import Bistochastic, MetricPrivacy
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from postrand.support.jit import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng):  # type: ignore[no-untyped-def]
     """Run one chain; return traces (sweeps, 7): τ1, τ2, α, occupied classes, augmented records, E τ1 and E τ2.
 
@@ -45,7 +46,7 @@ def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng)
     return trace
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _draw_classes(weights, members, alpha, rng):  # type: ignore[no-untyped-def]
     """Draw the stick-breaking weights given the members of each class."""
     rest, after = 1.0, members.sum()
@@ -58,7 +59,7 @@ def _draw_classes(weights, members, alpha, rng):  # type: ignore[no-untyped-def]
     weights[-1] = rest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _draw_profiles(psi, cumulative, tallies, edges, rng):  # type: ignore[no-untyped-def]
     """Draw each class's category probabilities from Dirichlet(1 + tallies)."""
     for h in range(psi.shape[1]):
@@ -74,7 +75,7 @@ def _draw_profiles(psi, cumulative, tallies, edges, rng):  # type: ignore[no-unt
                 cumulative[h, level] = running
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _assign(cells, counts, edges, weights, psi, members, tallies, rng):  # type: ignore[no-untyped-def]
     """Draw the class of every record; records of one cell share their probabilities."""
     chance = np.empty(weights.size)
@@ -93,7 +94,7 @@ def _assign(cells, counts, edges, weights, psi, members, tallies, rng):  # type:
                 tallies[edges[j] + cells[c, j], h] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _augment(total, edges, weights, cumulative, rules, members, tallies, rng):  # type: ignore[no-untyped-def]
     """Draw from the unrestricted mixture until ``total`` feasible records came; keep the others as data, return them.
 
@@ -121,7 +122,7 @@ def _augment(total, edges, weights, cumulative, rules, members, tallies, rng):  
     return augmented
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _forbidden(values, rules):  # type: ignore[no-untyped-def]
     for r in range(rules.shape[0]):
         matches = True
@@ -134,7 +135,7 @@ def _forbidden(values, rules):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # type: ignore[no-untyped-def]
     """Draw ``F − 1 ~ Binomial(N − n, p_j)`` of each sample unique; return its ``τ1``, ``τ2``, and their means.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from postrand.support.jit import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]
     """Multiply each cell by the ratio of its margin cell, and sum the result into the next margin, in one pass."""
     out[:] = 0.0
@@ -16,7 +17,7 @@ def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped
         out[next_index[i]] += value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
     """Sum the counts of the cells that agree with each cell, a code of -1 agreeing with every code."""
     cells, keys = codes.shape
@@ -35,7 +36,7 @@ def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
     return matches
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
     """Write ``z_j' A z_j`` of each cell, ``z_j`` having a one in each column that its row of ``index`` names."""
     cells, margins = index.shape
@@ -49,7 +50,7 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_links(tables, offsets, widths, rows, columns, counts, scale):  # type: ignore[no-untyped-def]
     """Return, for each target, the released cell of largest weight, that weight, its ties, and the sum over records.
 
@@ -82,7 +83,7 @@ def best_links(tables, offsets, widths, rows, columns, counts, scale):  # type: 
     return at, best, tied, total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mixture_density(rows, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
     """Return ``Σ_c share_c Π_b law_b[c, row_b]`` of each row."""
     cells, groups = rows.shape
@@ -96,7 +97,7 @@ def mixture_density(rows, shares, laws, offsets, widths):  # type: ignore[no-unt
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mixture_step(rows, weights, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
     """Return the expected records of each class, and of each class and category, laid out as ``laws`` are."""
     cells, groups = rows.shape
@@ -116,7 +117,7 @@ def mixture_step(rows, weights, shares, laws, offsets, widths):  # type: ignore[
     return members, sums
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def match_draws(own, others, expected, single, scale, rng):  # type: ignore[no-untyped-def]
     """Draw the matches of a released file, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
 

@@ -80,7 +80,7 @@ def fit(
         raise UsageError(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
     if classes < 2 or chains < 1 or not 0 <= burn_in <= sweeps - 8:
         raise UsageError(sentence("wanted classes >= 2, chains >= 1 and at least 8 sweeps after the burn-in"))
-    from postrand.risk.gibbs import chain
+    from postrand.risk.gibbs import chain  # compiled
 
     records = int(cells.counts.sum())
     arguments = (

@@ -18,7 +18,7 @@ from postrand.codebook.coding import encode
 from postrand.data.table import tally
 from postrand.errors import UsageError, sentence
 from postrand.plan import load_plan
-from postrand.workflow import draft as start
+from postrand.workflow import draft
 from postrand.workflow.pipeline import run
 
 KEYS = ("year", "region", "reg16", "female", "black", "educ", "workstat", "babies")
@@ -53,10 +53,10 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     if os.path.lexists(folder):
         raise UsageError(sentence("the demo folder exists", where=str(folder), fix="remove it, or give --out another"))
     true = survey()
-    start.make_folder(folder)
+    draft.make_folder(folder)
     source = folder / "gss.parquet"
     pq.write_table(true, source)
-    _, plan_path = start.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0)
+    _, plan_path = draft.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0)
     written = run(load_plan(plan_path), folder / "release", dossier=folder / "dossier", progress=True)
     verification = release.verify(written.path)
     rows, warnings = compare(true, written)

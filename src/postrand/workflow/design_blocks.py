@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from postrand import formats
 from postrand.codebook import Codebook
-from postrand.codebook.rules import check_records
+from postrand.codebook.rule_files import check_records
 from postrand.data.table import ContingencyTable
 from postrand.designers.bistochastic import round_bistochastic, shares
 from postrand.designers.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors
@@ -29,8 +29,8 @@ from postrand.engines import Engine, LocalEngine
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Block
+from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.mechanism.mechanism import Provenance
 from postrand.objectives import EstimatorVariance, ExpectedChanges, L2Loss, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
@@ -185,7 +185,7 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
 
 
 def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
-    """Refuse a file with records that contradict the codebook's rules; see :func:`postrand.codebook.rules.check_records`."""
+    """Refuse a file with records that contradict the codebook's rules; see ``codebook.rule_files``."""
     names = dict.fromkeys(rule.variables for rule in codebook.rules)
     check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
 

@@ -28,6 +28,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.findings import Findings
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
+from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, report_rows
 
 RISK = "Risk before and after"
@@ -114,7 +115,7 @@ def collect(
     codebook: Codebook,
     engine: Engine,
     source: Source,
-    designs: Iterable[Mapping[str, Any]],
+    blocks: Iterable[DesignedBlock],
     certificate: Certificate,
     findings: Findings,
     fraction: float | None = None,
@@ -131,7 +132,7 @@ def collect(
         "risk": {} if before is None else before.to_dict(),
         **({"risk_note": note} if note else {}),
         "clear": findings.internal(),
-        "designs": list(designs),
+        "designs": [block.to_dict() for block in blocks],
         "claims": list(certificate.sentences),
         "counts": counts,
     }

@@ -12,7 +12,7 @@ from typing import Any
 import tomlkit
 
 from postrand import formats, metadata, risk
-from postrand.codebook.codebook import ROLES
+from postrand.codebook.variable import ROLES
 from postrand.designers import MutualInformation, UniformOffDiagonal
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.plan import infer, load_plan

@@ -14,7 +14,7 @@ from postrand.plan import Plan
 from postrand.plan.plan import BlockPlan
 from postrand.privacy import DifferentialPrivacy, MetricPrivacy, Together, models_of
 from postrand.workflow.design_blocks import design_blocks
-from postrand.workflow.pipeline import mechanism_of
+from postrand.workflow.planned import mechanism_of
 
 SMALLEST = 0.02
 """The least level tried, as a part of the plan's."""

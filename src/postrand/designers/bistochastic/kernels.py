@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from postrand.support.jit import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def peel(rest, column_of, permutations, shares):  # type: ignore[no-untyped-def]
     """Take permutations off ``rest`` (S, S) until it is zero, and return how many; ``column_of`` is a first one.
 
@@ -42,7 +43,7 @@ def peel(rest, column_of, permutations, shares):  # type: ignore[no-untyped-def]
                 _augment(rest, start, column_of, row_of, came_from, queue)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _augment(rest, start, column_of, row_of, came_from, queue):  # type: ignore[no-untyped-def]
     """Match row ``start`` by a shortest augmenting path; a bistochastic ``rest`` always has one."""
     size = rest.shape[0]

@@ -1,8 +1,9 @@
 """Matrices of small variance for linear queries: as few released symbols as categories, and a bound of every channel's.
 
-The best channel may need up to twice as many symbols as there are categories (:mod:`postrand.designers.differential.least_variance`); a
-matrix has as many as categories at most. Of one query, symbols are left out one at a time and the answers of the others
-moved downhill. Of several, symbols with much the same answers are merged, and the matrix then moves downhill.
+The best channel may need up to twice as many symbols as there are categories
+(:mod:`postrand.designers.differential.least_variance`); a matrix has as many as categories at most. Of one
+query, symbols are left out one at a time and the answers of the others moved downhill. Of several, symbols with much
+the same answers are merged, and the matrix then moves downhill.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from postrand.mechanism.sampling_kernels import _compiled
+from postrand.support.jit import compiled
 
 
-@_compiled
+@compiled
 def tabulate(p, cost, slopes, most, exact, least):  # type: ignore[no-untyped-def]
     """Fill ``[j, i, r]`` with the largest ``Σ (slope_j p - cost)`` over r (``exact``), or more, of the items from i.
 
@@ -38,20 +38,20 @@ def tabulate(p, cost, slopes, most, exact, least):  # type: ignore[no-untyped-de
                 least[j, i, r] = gain if positive >= r else total
 
 
-@_compiled
+@compiled
 def gain_at(mass, at, gain):  # type: ignore[no-untyped-def]
     """Return ``g(at) - rate (at - mass)``; ``gain`` holds (ε e^ε / unit, e^ε - 1, unit, rate, ...)."""
     m = 1 + gain[1] * at
     return gain[0] * at - m * math.log(m) / gain[2] - gain[3] * (at - mass)
 
 
-@_compiled
+@compiled
 def stretched(mass, gain):  # type: ignore[no-untyped-def]
     """Return the gain at ``mass`` with the best part of the divisible mass; ``gain[4:]`` holds (peak, divisible)."""
     return gain_at(mass, min(max(gain[4], mass), mass + gain[5]), gain)
 
 
-@_compiled
+@compiled
 def search(  # type: ignore[no-untyped-def]
     p, cost, peaks, twin, cum_p, cum_cost, count, more, table, slopes, offsets, gain, levels, budget, best, sets
 ):

@@ -1,7 +1,8 @@
 """The whole record in the objective: the matrix that keeps most of X beyond what the clear variables C tell.
 
 ``I(X; Z | C) = Σ_c w_c I(p_c, M)`` is convex in ``M``, as each term is: over the uniform off-diagonal family a vertex
-is best. In units of the uniform law (see :mod:`postrand.designers.differential.sign_patterns`), with ``θ_c = Σ_k p_ck τ_k``,
+is best. In units of the uniform law (see
+:mod:`postrand.designers.differential.sign_patterns`), with ``θ_c = Σ_k p_ck τ_k``,
 
     I(X; Z | C) = Σ_k p_k E(τ_k) - Σ_c w_c Σ_k e(θ_c - S p_ck τ_k) / S.
 

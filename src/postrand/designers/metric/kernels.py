@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.support.jit import compiled_with
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+
+@compiled_with(fastmath={"contract"})
 def invert(matrices: NDArray[np.float64]) -> bool:
     """Replace each symmetric positive definite matrix (n, S, S) by its inverse; False where a pivot vanishes."""
     size = matrices.shape[1]

@@ -1,6 +1,6 @@
 """The search of the least-loss design: several starts, each brought to a local optimum by an interior point method.
 
-Conditions are linear, so whether a matrix exists is settled by linear programmes before anything else (l2_refusal.py),
+Conditions are linear, so whether a matrix exists is settled by linear programmes before anything else (refusal.py),
 and a matrix strictly inside them is at hand whenever the interior point method fails from where it was started.
 """
 

@@ -1,0 +1,57 @@
+"""Rules that a release could contradict although no record of the input contradicts any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.codebook.rules import Rule, feasible_cells
+from postrand.mechanism import Block, Mechanism
+
+
+def reachable(mechanism: Mechanism) -> list[Rule]:
+    """Return the rules that a release could contradict although no record of the input contradicts any.
+
+    A rule is listed where some feasible true combination of all variables of the blocks concerned leads to it with
+    positive probability. Rules that join further variables are not used, so a rule may be listed needlessly, never
+    left out.
+
+    Raises
+    ------
+    SpecificationError
+        If the blocks concerned have too many combinations to enumerate.
+    """
+    codebook = mechanism.require_codebook()
+    found = []
+    tables: dict[tuple[str, ...], NDArray[np.int32]] = {}
+    for rule in codebook.rules:
+        blocks = [b for b in mechanism.blocks if not set(b.perturbed).isdisjoint(rule.variables)]
+        names = tuple(dict.fromkeys([n for b in blocks for n in b.variables] + list(rule.variables)))
+        if names not in tables:
+            tables[names] = feasible_cells(codebook, names, codebook.rules)
+        codes = dict(zip(names, tables[names].T, strict=True))
+        possible = np.ones(len(tables[names]), dtype=bool)
+        for block in blocks:
+            possible &= _leads_to(block, rule, codebook, codes)
+        clear = [p for p in rule.parts if not any(p[0] in b.perturbed for b in blocks)]
+        if clear:
+            possible &= Rule(clear).matches(codebook, codes)
+        found += [rule] * bool(possible.any())
+    return found
+
+
+def _leads_to(block: Block, rule: Rule, codebook: Codebook, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Tell from which true combinations the block may release the rule's categories of the variables it perturbs."""
+    shape = tuple(codebook[n].size for n in block.variables)
+    cells = block.cell_table(shape)
+    inside = Rule([p for p in rule.parts if p[0] in block.perturbed])
+    bad = inside.matches(codebook, dict(zip(block.variables, cells.T, strict=True)))
+    leads = block.matrix.times(bad.astype(np.float64)) > 0  # no sum of multiples of 2^-53 is lost
+    lookup = np.zeros(shape, dtype=bool)  # combinations that are no cell stop the run, and release nothing
+    lookup[tuple(cells.T)] = leads
+    found: NDArray[np.bool_] = lookup[tuple(codes[n] for n in block.variables)]
+    return found

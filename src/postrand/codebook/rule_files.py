@@ -1,0 +1,92 @@
+"""Rules that are read from a file, and files that are held against rules."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook.codebook import Codebook
+from postrand.codebook.rules import Rule
+from postrand.errors import DataError, SpecificationError, raise_all, sentence
+
+_LISTED = 10
+_SMALL = 5  # counts below are not told
+
+
+def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
+    """Read a CSV table of rules: a column for each variable, a row for each forbidden combination, empty: any value.
+
+    Raises
+    ------
+    SpecificationError
+        With the first unknown columns and categories, and rows that forbid everything, by their places: what the file
+        holds is never shown.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file, strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = (error.strerror or "") if isinstance(error, OSError) else "no CSV text in UTF-8"
+        raise SpecificationError(sentence("the rules cannot be read", where=str(path), got=why)) from None
+    names, body = (rows[0], rows[1:]) if rows else ([], [])
+    problems = [] if body else [sentence("the file holds no rules", where=path.name)]
+    # Never what the file holds: it may be a file of records, named by mistake.
+    strange = [place for place, name in enumerate(names, 1) if name not in codebook]
+    wanted, fix = ", ".join(codebook.names), "if this is a file of records, name another as rules_file"
+    problems += [
+        sentence(f"the text in field {place} of the first line is no variable", where=path.name, wanted=wanted, fix=fix)
+        for place in strange[:_LISTED]
+    ]
+    rules: list[Rule] = []
+    for line, row in enumerate(body, 2):
+        where = f"{path.name}, row {line}"
+        given = [(n, text) for n, text in zip(names, row, strict=False) if text and n in codebook]
+        if len(row) != len(names):
+            problems.append(sentence("the row has another number of fields than the head", where=where))
+        elif not any(row):
+            problems.append(sentence("an empty row forbids every record", where=where, fix="remove the row"))
+        else:
+            known = {n: {str(c): c for c in codebook[n].categories} for n, _ in given}
+            unknown = [n for n, text in given if text not in known[n]]
+            problems += [
+                sentence(f"the text is no category of {n!r}", where=where, fix="write it as the codebook does")
+                for n in unknown
+            ]
+            rules += [] if unknown or not given else [Rule((n, known[n][text]) for n, text in given)]
+    if len(problems) > _LISTED:
+        more = f"... and more problems: {path.name} may be a file of records, and not of rules."
+        problems = [*problems[:_LISTED], more]
+    raise_all(SpecificationError, problems)
+    return tuple(rules)
+
+
+def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Codebook) -> None:
+    """Refuse records that contradict a rule, given the table of counts for each rule's variables.
+
+    ``counts`` maps the variables of a rule to the dense counts of their combinations.
+
+    Raises
+    ------
+    DataError
+        With the first ten rules that records contradict; counts under 5 are not told.
+    """
+    problems = []
+    for number, rule in enumerate(codebook.rules, 1):
+        table = counts[rule.variables]
+        at = tuple([codebook[n].categories.index(v) for v in values] for n, values in rule.parts)
+        found = table[np.ix_(*at)].sum()
+        if found > 0:
+            many = f"{int(found):,} records" if found >= _SMALL else f"fewer than {_SMALL} records"
+            where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: a record may be one
+            problems.append(sentence("records contradict a rule", where=where, got=many))
+    if problems:
+        more = len(problems) - _LISTED
+        rest = [f"... and {more} more rules that records contradict."] * (more > 0)
+        fix = "Next: correct the records, or remove the rules from the codebook."
+        raise DataError([*problems[:_LISTED], *rest, fix])

@@ -1,0 +1,152 @@
+"""A block: one variable, or several jointly, with one transition matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.matrix_classes import moves, parts
+from postrand.support.exact import log_upper
+from postrand.support.inputs import finite, is_names, listed
+
+Provenance = Literal["public", "dp", "confidential", "unstated"]
+"""Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
+
+
+PROVENANCES: tuple[str, ...] = get_args(Provenance)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Perturb one variable, or several jointly, with one transition matrix.
+
+    The cells of a joint block are the combinations of the variables' codes in C order (the last variable varies
+    fastest), or the rows of ``cells``, shape (K, J), where only some combinations are feasible.
+
+    ``given`` are those of the variables that the block reads and never changes: strata, each with its own law, or
+    variables that decide what is feasible. The matrix is then zero between cells that differ in them.
+
+    ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
+
+    ``budget`` is where the block's share of a divided budget came from: what the other blocks keep of their information
+    decides it too, so that a prior of theirs that was tuned on the file steers this block's ε. ``public`` where
+    no such prior did.
+
+    Raises
+    ------
+    SpecificationError
+        If a variable is named twice, ``cells`` does not have one distinct row for each category of the matrix, or the
+        matrix changes a given variable.
+    """
+
+    variables: tuple[str, ...]
+    matrix: TransitionMatrix
+    cells: tuple[tuple[int, ...], ...] | None = None
+    provenance: Provenance = "unstated"
+    given: tuple[str, ...] = ()
+    prior_epsilon: float = 0.0
+    budget: Provenance = "public"
+
+    def __post_init__(self) -> None:
+        names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
+        given = listed(self.given)
+        if not (is_names(names) and is_names(given)):
+            got = shown((self.variables, self.given), repr)
+            raise SpecificationError(sentence("the variables of a block are not a list of names", got=got))
+        object.__setattr__(self, "variables", names)
+        object.__setattr__(self, "given", given)
+        if self.cells is not None:
+            object.__setattr__(self, "cells", _codes(self.cells, f"block {self.name!r}"))
+        raise_all(SpecificationError, _block_problems(self))
+        object.__setattr__(self, "prior_epsilon", finite(self.prior_epsilon))
+
+    @property
+    def name(self) -> str:
+        """The variables, joined by ``×``."""
+        return " × ".join(self.variables)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The variables that the block changes: all but the given ones."""
+        return tuple(name for name in self.variables if name not in self.given)
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest ε that the law attains within each of its classes, rounded up; inf where it changes nothing."""
+        laws = parts(self.matrix)
+        known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
+        perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
+        return log_upper(max(known)) if perturbs and len(known) == len(laws) else math.inf
+
+    def cell_table(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
+        """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
+        if self.cells is not None:
+            return np.array(self.cells, dtype=np.int32)
+        return np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
+
+
+def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
+    """Return rows of whole numbers as plain ones; raises SpecificationError where they are anything else."""
+    try:
+        array = np.asarray(cells)
+    except (ValueError, TypeError, OverflowError):
+        array = np.array(None)  # rows of several lengths
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise SpecificationError(sentence("the cells are not rows of codes", where=where, wanted="shape (K, J)"))
+    return tuple(map(tuple, array.tolist()))
+
+
+def _block_problems(block: Block) -> Iterable[str]:
+    where = f"block {block.name!r}"
+    if not block.variables or not all(isinstance(n, str) and n for n in block.variables):
+        yield sentence("a block names no variable", where=where)
+    if len(set(block.variables)) != len(block.variables):
+        yield sentence("a variable is named twice", where=where)
+    if not isinstance(block.matrix, TransitionMatrix):
+        yield sentence("not a TransitionMatrix", where=where, got=type(block.matrix).__name__, fix="use from_array")
+        return
+    for what, origin in (("provenance", block.provenance), ("origin of the budget", block.budget)):
+        if not isinstance(origin, str) or origin not in PROVENANCES:
+            yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
+    if block.cells is not None:
+        rows = block.cells
+        if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
+            yield sentence("cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
+        elif len(set(rows)) != len(rows):
+            yield sentence("a cell is listed twice", where=where)
+        else:
+            yield from given_problems(block)
+    elif block.given:
+        yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
+    spent = block.prior_epsilon
+    if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
+        what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
+        yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
+
+
+def given_problems(block: Block) -> Iterable[str]:
+    """Say what is wrong with the given variables of a block whose cells fit its matrix."""
+    where = f"block {block.name!r}"
+    unknown = [name for name in block.given if name not in block.variables]
+    for name in unknown:
+        yield sentence(f"given variable {name!r} is not one of the block's", where=where)
+    if block.given and not unknown and len(block.given) >= len(block.variables):
+        yield sentence("every variable is given, and nothing is perturbed", where=where)
+    elif block.given and not unknown:
+        codes = given_codes(block)
+        i, j = moves(block.matrix)
+        if (codes[i] != codes[j]).any():
+            yield sentence("the matrix changes a given variable", where=where, fix="make it zero between strata")
+
+
+def given_codes(block: Block) -> NDArray[np.int32]:
+    """Return the codes of the given variables of each cell, shape (K, G)."""
+    at = [block.variables.index(name) for name in block.given]
+    return np.array(block.cells, dtype=np.int32)[:, at]

@@ -1,0 +1,96 @@
+"""A block as plain data: its law in integer weights, each law in exactly one form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.mechanism.block import Block
+from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
+from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
+
+
+def block_to_dict(block: Block) -> dict[str, Any]:
+    """Return plain data: see :meth:`postrand.Mechanism.to_dict`."""
+    data: dict[str, Any] = {"variables": list(block.variables), "provenance": block.provenance}
+    data["weights"] = _weights_to_data(block)
+    if block.cells is not None:
+        data["cells"] = [list(row) for row in block.cells]
+    if block.given:
+        data["given"] = list(block.given)
+    if block.prior_epsilon:
+        data["prior_epsilon"] = block.prior_epsilon
+    return data | ({"budget": block.budget} if block.budget != "public" else {})
+
+
+def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
+    """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
+    if isinstance(block.matrix.form, Constant):
+        return "diagonal"
+    data = _weights_to_data(block)
+    return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
+
+
+def _weights_to_data(block: Block) -> Any:
+    """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
+    form = block.matrix.form
+    if isinstance(form, Constant):
+        return {"diagonal": form.diagonal.tolist(), "off": form.off.tolist()}
+    weights = form.weights
+    if len(weights) < CONSTANT_SIZE or block.cells is None:
+        return weights.tolist()
+    usual = [int(values[counts.argmax()]) for values, counts in (np.unique(r, return_counts=True) for r in weights)]
+    columns = [np.flatnonzero(row != most) for row, most in zip(weights, usual, strict=True)]
+    if 2 * sum(map(len, columns)) > weights.size:
+        return weights.tolist()
+    return {
+        "usual": usual,
+        "columns": [at.tolist() for at in columns],
+        "weights": [row[at].tolist() for row, at in zip(weights, columns, strict=True)],
+    }
+
+
+def declared_size(data: Any) -> int:
+    """Return the size of the dense matrix that the data ask for, 0 where they ask for none."""
+    if not isinstance(data, Mapping) or "usual" in data:
+        return len(data if not isinstance(data, Mapping) else data["usual"])
+    return len(data["off"]) if len(data["off"]) > MAX_SIZE else 0
+
+
+def _matrix_from_data(data: Any) -> TransitionMatrix:
+    if not isinstance(data, Mapping):
+        return TransitionMatrix(_integers(data))
+    if "off" in data:
+        return TransitionMatrix.constant(_integers([data["diagonal"]])[0], _integers([data["off"]])[0])
+    weights = np.repeat(_integers([data["usual"]]).T, len(data["usual"]), axis=1)
+    for row, columns, values in zip(weights, data["columns"], data["weights"], strict=True):
+        row[np.array(columns, dtype=np.int64)] = values
+    return TransitionMatrix(weights)
+
+
+def _integers(rows: Any) -> NDArray[np.int64]:
+    """Return rows of integers; of a long text among them numpy would make a matrix of texts of its length."""
+    if not all(type(value) is int for row in rows for value in row):
+        raise TypeError("weights are not integers")
+    return np.array(rows, dtype=np.int64)
+
+
+def block_from_dict(entry: Mapping[str, Any]) -> Block:
+    """Build a block from plain data; raises where it is not in the one form that its law is written in."""
+    cells = entry.get("cells")
+    block = Block(
+        variables=tuple(entry["variables"]),
+        matrix=_matrix_from_data(entry["weights"]),
+        cells=None if cells is None else tuple(tuple(row) for row in cells),
+        provenance=entry["provenance"],
+        given=tuple(entry.get("given", ())),
+        prior_epsilon=entry.get("prior_epsilon", 0.0),
+        budget=entry.get("budget", "public"),
+    )
+    if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
+        raise ValueError("the weights are not in the one form that their law is written in")
+    return block

@@ -1,0 +1,28 @@
+"""Compiled loops: one decorator for all. Numba is imported with the module that holds the loops, never before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numba
+
+Loop: TypeAlias = Callable[..., Any]
+
+
+def compiled(function: Loop) -> Loop:
+    """Compile ``function`` without the interpreter's lock, kept on disk where any place for it can be written."""
+    return compiled_with()(function)
+
+
+def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
+    """Return :func:`compiled` with options of numba, for example ``fastmath={"contract"}``."""
+
+    def compile_it(function: Loop) -> Loop:
+        try:
+            made: Loop = numba.njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # neither the package nor the user's cache directory can be written
+            made = numba.njit(nogil=True, **options)(function)
+        return made
+
+    return compile_it

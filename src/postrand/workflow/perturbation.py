@@ -1,0 +1,141 @@
+"""The perturbation of a plan's file: what is drawn, from which content, and into which file or folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from postrand import formats, release
+from postrand.certification.certificate import Claim, Facts
+from postrand.columns.source import released
+from postrand.data.households import renumbering
+from postrand.engines import Engine, FolderSink, Sink
+from postrand.engines.content import Content
+from postrand.formats import PartsSource, Source
+from postrand.formats.csv import FormulaWarning, formula_warning
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.release import Release
+from postrand.release.bundle import DATA
+from postrand.support.progress import reporter
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.dossier import Dossier
+from postrand.workflow.planned import facts_of, household_of
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """Hold all that decides the released bytes; made with one pass over the file, which digests its ``content``."""
+
+    plan: Plan
+    engine: Engine
+    source: Source
+    mechanism: Mechanism
+    key: ReleaseKey
+    content: Content
+    progress: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        engine: Engine,
+        source: Source,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        progress: bool = False,
+    ) -> Perturbation:
+        """Read the file once for its content; raises DataError where its record keys are not unique."""
+        content = engine.content(source, mechanism, key, record_key=_record_key(plan))
+        return cls(plan, engine, source, mechanism, key, content, progress)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are released, in order."""
+        return release.released_codebook(self.plan.codebook, facts_of(self.plan, self.key)).names
+
+    @property
+    def name(self) -> str:
+        """The name of the released data, a file or a folder."""
+        return data_name(self.plan, self.source, self.engine)[0]
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the released data's files."""
+        return data_name(self.plan, self.source, self.engine)[1]
+
+    def warnings(self) -> Iterator[tuple[str, type[UserWarning]]]:
+        """Yield what the curator is told of the released file, each with its kind."""
+        if unsafe := formula_warning(self.source, self.columns, self.suffix):
+            yield unsafe, FormulaWarning
+
+    def release(
+        self,
+        out: str | Path,
+        writer: Callable[[Path], None],
+        claims: Iterable[Claim],
+        facts: Facts,
+        dossier: str | Path | None,
+        inside: Dossier | None,
+    ) -> Release:
+        """Write the release, its data by ``writer``, and the dossier; both appear whole or not at all."""
+        return release.write(
+            out,
+            data_writer=writer,
+            data_name=self.name,
+            mechanism=self.mechanism,
+            claims=claims,
+            facts=facts,
+            description=self.plan.metadata,
+            dossier=dossier,
+            inspect=None if inside is None else inside.files,
+        )
+
+    def write(self, path: Path) -> None:
+        """Draw the release and write it to ``path``, which ends in :attr:`name`."""
+        tag, record_key = self.content.tag(), _record_key(self.plan)
+        house = household_of(self.plan) if self.plan.release.renumbers else None
+        fresh = renumbering(self.source, house, self.key, self.mechanism.digest(), tag) if house else None
+        with reporter("perturb", self.source.num_rows if self.progress else None, quiet=not self.progress) as step:
+            self.engine.perturb(
+                released(self.source, self.mechanism, self.key, record_key, content=tag),
+                self.mechanism,
+                self.key,
+                sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
+                columns=self.columns,
+                record_key=record_key,
+                shuffle=self.plan.release.shuffle,
+                content=self.content,
+                fresh=fresh,
+                progress=step,
+            )
+
+
+def _record_key(plan: Plan) -> str | None:
+    return next((v.name for v in plan.codebook.with_role("record_key")), None)
+
+
+def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
+    """Return the name of the released data and the suffix of its files, in the plan's format or the source's.
+
+    It is a folder where the source has several files, or a cluster writes.
+    """
+    path = source.files[0] if isinstance(source, PartsSource) else plan.source
+    suffix = path.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
+    suffix = ".xpt" if suffix == ".sas7bdat" else suffix  # SAS data sets can be read, not written
+    several = isinstance(source, PartsSource) or engine.name == "spark"
+    return (DATA if several else f"{DATA}{suffix}"), suffix
+
+
+def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:
+    """Return the sink of the released data; a folder has as many files as the source.
+
+    Files of shuffled records are of one size: the sizes of the source's would tell how many records each had.
+    """
+    if path.suffix:
+        return partial(formats.open_writer, path)
+    sizes = source.sizes() if isinstance(source, PartsSource) else (0,)
+    each = -(-sum(sizes) // len(sizes))
+    return FolderSink(path, suffix, (each,) * len(sizes) if shuffle else sizes)

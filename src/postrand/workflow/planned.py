@@ -1,0 +1,63 @@
+"""What a plan stands for: its mechanism, the claims that are certified of it, and the facts of its release."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from postrand import formats
+from postrand.certification.certificate import Claim, Facts
+from postrand.certification.file_claims import tie
+from postrand.columns.planned import released_book
+from postrand.columns.source import ranked_columns
+from postrand.data.households import renumbered_book
+from postrand.data.table import ContingencyTable
+from postrand.engines import Engine
+from postrand.engines import engine as engine_named
+from postrand.formats import Source
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.ranks.column import RankWarning
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.design_blocks import DesignedBlock
+
+
+def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
+    """Return the mechanism of designed blocks and numerical columns, bound to the codebook of what is released.
+
+    Reads the file only where a law acts on the ranks of its records, whose number and ties it depends on; warns
+    (``RankWarning``) of variables most of whose values would be shown.
+    """
+    if source is None and plan.numerical:
+        source = formats.read(plan.source, plan.codebook)
+    ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
+    for column in ranked:
+        if column.warning:
+            warnings.warn(column.warning, RankWarning, stacklevel=3)
+    book = released_book(plan.codebook, plan.numerical)
+    book = renumbered_book(book) if plan.release.renumbers else book
+    return Mechanism([designed.block for designed in blocks], book, ranked)
+
+
+def claims_of(
+    plan: Plan, mechanism: Mechanism, engine: Engine | None = None, source: Source | None = None
+) -> tuple[Claim, ...]:
+    """Return the plan's claims, those that rest on the file's frequencies tied to it; reads the file only for them."""
+    engine, codebook = engine or engine_named("local"), plan.codebook
+
+    def count(names: Sequence[str]) -> ContingencyTable:
+        return engine.count(formats.read(plan.source, codebook) if source is None else source, codebook, names)
+
+    return tie(plan.claims, mechanism, count)
+
+
+def facts_of(plan: Plan, key: ReleaseKey | None = None) -> Facts:
+    """Return what the certificate needs to know of the release beside the law; a key not given is a private one."""
+    renumbered = plan.release.renumbers and household_of(plan) is not None
+    private = key is None or key.is_private
+    return Facts(private, plan.release.shuffle, plan.release.release_ids, renumbered)
+
+
+def household_of(plan: Plan) -> str | None:
+    """Return the variable that says who lives together, if there is one."""
+    return next((v.name for v in plan.codebook.with_role("household")), None)
