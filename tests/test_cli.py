@@ -346,7 +346,7 @@ def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch
         warnings.warn("this matrix cannot be inverted", UserWarning, stacklevel=1)
         return kept(plan)
 
-    monkeypatch.setattr(sys.modules["postrand.workflow.pipeline"], "design_blocks", warned)
+    monkeypatch.setattr("postrand.workflow.design_blocks.design_blocks", warned)
     result = call("design", "--plan", started / "plan.toml")
     assert result.exit_code == 0
     assert result.stderr == "postrand: warning: this matrix cannot be inverted\n"
