@@ -1,7 +1,6 @@
 """The command line, run as a person would: every step on a small file, exit codes, JSON, refusals."""
 
 import json
-import sys
 import tomllib
 import warnings
 

@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook.codebook import Codebook
-from postrand.codebook.variable import Variable
-from postrand.codebook.variable import MAX_CATEGORIES
+from postrand.codebook.variable import MAX_CATEGORIES, Variable
 from postrand.errors import DataError, SpecificationError, sentence, shown
 
 KEPT_MISSING = -1
