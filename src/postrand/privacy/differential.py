@@ -14,8 +14,9 @@ from scipy.sparse import coo_array, csr_array
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints
-from postrand.support.exact import exp_float, format_upper, log_upper, within
+from postrand.support.exact import exp_float, log_upper, within
 from postrand.support.inputs import finite
+from postrand.support.wordings import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class DifferentialPrivacy:
         worst = ratios.index(None) if infinite else ratios.index(max(known))
         product = math.prod(known, start=Fraction(1))
         level = math.inf if infinite else log_upper(product)
-        text = f"each record's perturbed values are released under ε-differential privacy, ε <= {format_upper(level)}"
+        text = say("claim.differential", law_level=level)
         return Finding(
             holds=not infinite and within(product, self.epsilon),
             level=level,

@@ -14,7 +14,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from postrand.certification.certificate import Certificate
+from postrand.certification.certificate import Certificate, Claim
 from postrand.engines.summary import Summary
 from postrand.estimate.export import fits_r
 from postrand.mechanism import Block, Mechanism
@@ -104,7 +104,7 @@ def _page(
             data_name=data_name,
             records=summary.records,
             names=mechanism.require_codebook().names,
-            claims=[_claim(c, f, mechanism) for c, f in zip(certificate.claims, certificate.findings, strict=True)],
+            claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
@@ -154,7 +154,12 @@ def environment() -> Environment:
     return made
 
 
-def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
+def _claims(certificate: Certificate, mechanism: Mechanism) -> list[dict[str, str]]:
+    stated = zip(certificate.claims, certificate.findings, certificate.claim_texts, strict=True)
+    return [_claim(claim, float(finding.level), text, mechanism) for claim, finding, text in stated]
+
+
+def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[str, str]:
     chosen = options.to_dict(claim.privacy)
     model = chosen.pop("model")
     every = claim.variables == mechanism.variables and len(mechanism.variables) > 1
@@ -162,8 +167,8 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
         "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
-        "level": _level(model, float(finding.level)),
-        "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
+        "level": _level(model, level),
+        "sentence": text[:1].upper() + text[1:],
     }
 
 
