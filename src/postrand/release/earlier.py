@@ -1,17 +1,23 @@
-"""Releases of earlier schemas: what they state in other forms than today's, so that they are read and verified for ever.
+"""Releases of earlier schemas: what they state in other forms than today's, so that they are verified for ever.
 
 Schema 1 and 2 hold sentences beside codes and levels. The sentences are the words of the version that wrote them: they
-are neither compared nor shown. Claims, levels and everything else that is not prose is compared with what the law gives.
+are neither compared nor shown. Claims, levels and everything else that is not prose is compared with what the law
+gives.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from postrand.columns.source import numbers, whole_column
+from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.ranks.column import RankedColumn
+from postrand.ranks.values import released_level
 
 MECHANISMS = {1: "postrand/mechanism/1", 2: "postrand/mechanism/2", 3: "postrand/mechanism/2"}
 """The schema of the mechanism by that of the release."""
@@ -71,11 +77,29 @@ def columns_as_written(certificate: Mapping[str, Any], number: int, said: Mappin
         return dict(certificate)
     found = {name: value for name, value in certificate.items() if name != "not_covered"}
     found |= {"schema": f"postrand/columns/{number}"}
-    early = number == 1 and not any("level" in entry for entry in said["claims"])
-    found["claims"] = [_without(entry, "shared", *["level"] * early) for entry in found["claims"]]
+    found["claims"] = [_without(entry, "shared") for entry in found["claims"]]
     if number == 1 and "link_rates" not in said["details"]:
         found["details"] = _without(found["details"], "link_rates")
     return found
+
+
+def is_of_law_alone(certificate: Mapping[str, Any]) -> bool:
+    """Whether the certificate of a folder of columns is of a time that knew neither levels of values nor link rates."""
+    first = certificate["schema"] == "postrand/columns/1" and "link_rates" not in certificate["details"]
+    return first and not any("level" in entry for entry in certificate["claims"])
+
+
+def with_levels(mechanism: Mechanism, source: Source) -> Mechanism:
+    """Return the mechanism of a release of the first schema with the levels of values that its data have.
+
+    That schema did not state them; what its certificate says of numerical variables holds where no values are equal.
+    """
+
+    def level(column: RankedColumn) -> RankedColumn:
+        values = numbers(whole_column(source, column.variable), column.variable)
+        return dataclasses.replace(column, level=released_level(values, column.law, column.form))
+
+    return Mechanism(mechanism.blocks, mechanism.codebook, [c if c.level else level(c) for c in mechanism.numerical])
 
 
 def with_facts(found: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

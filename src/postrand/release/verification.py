@@ -337,6 +337,8 @@ def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summ
         library = manifest["written_with"]
         what = "the library that reads these data is not installed here"
         raise UncheckedError(sentence(what, where=data.name, got="none", wanted=library, fix=f"install {library}"))
+    if _number(manifest) == 1:
+        mechanism = earlier.with_levels(mechanism, formats.read(data, mechanism.require_codebook()))
     return summarise(data, mechanism)
 
 
@@ -414,6 +416,8 @@ def _said(
         yield "extra", {"files": extra}
     if _number(manifest) <= earlier.WITH_SENTENCES:
         yield "earlier_words", {}
+    if any(column.level is None for column in mechanism.numerical):
+        yield "earlier_levels", {}
     if rendered:
         yield "rendered", {"version": version, "files": list(rendered)}
     if (version, manifest["written_with"]) != (__version__, library_of(root, manifest["data"])):

@@ -91,8 +91,12 @@ def law_method(law: RankLaw, form: Form) -> dict[str, Any]:
     return {**options.to_dict(law), "form": form}
 
 
-def derive(root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool) -> dict[str, Any]:
+def derive(
+    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool, *, of_values: bool = True
+) -> dict[str, Any]:
     """Return the certificate of the tables in a folder: every level recomputed from their values.
+
+    Where ``of_values`` is false, figures are those of the law on ranks alone, as the first schema had them.
 
     Raises
     ------
@@ -100,7 +104,11 @@ def derive(root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence
         If the tables cannot be what the method gives: too few records, classes that differ, no such column.
     """
     paths = [root / name for name in names_of(method, suffix)]
-    found = _anatomy(paths, method, columns) if method["model"] == ANATOMY else _ranked(paths[0], method, columns)
+    found = (
+        _anatomy(paths, method, columns)
+        if method["model"] == ANATOMY
+        else _ranked(paths[0], method, columns, of_values)
+    )
     drawn = method.get("form") != "average"
     limits = [{"code": "not_private"}] * (drawn and not private)
     found["not_covered"] = [*limits, *found["not_covered"]]
@@ -157,6 +165,8 @@ def verify_columns(
             audit.say("drawn", code)
         if check_schema(manifest, SCHEMAS, MANIFEST) <= earlier.WITH_SENTENCES:
             audit.say("earlier_words", "said.earlier_words")
+            if earlier.is_of_law_alone(proof):
+                audit.say("earlier_levels", "said.earlier_levels")
         if rendered:
             audit.say("rendered", "said.rendered", version=manifest["package"]["version"], files=list(rendered))
     return audit.outcome(root, raise_if_failed)
@@ -174,7 +184,7 @@ def _law(method: Mapping[str, Any]) -> RankLaw:
     return law
 
 
-def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str], of_values: bool) -> dict[str, Any]:
     law, table = _law(method), read_table(path)
     raise_all(UsageError, [sentence(f"no column {name!r}") for name in columns if name not in table.column_names])
     held = {name: numbers(table[name], name) for name in columns}
@@ -182,6 +192,7 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
     ranked = [RankedColumn(name, law, form, held[name].size) for name in columns]
     ranked = [dataclasses.replace(c, level=released_level(held[c.variable], law, form)) for c in ranked]
     check_released(formats.read(path), ranked)
+    ranked = ranked if of_values else [dataclasses.replace(column, level=None) for column in ranked]
     limits: list[dict[str, Any]] = []
     for column in ranked:
         limits.append(column.limit)
@@ -269,8 +280,10 @@ def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any
     tables, suffix = _tables(manifest), _suffix(manifest)
     if sorted(tables) != sorted(names_of(stated["method"], suffix)):
         raise ReleaseError(sentence("the files are not those of the method", where=MANIFEST, got=", ".join(tables)))
-    found = derive(root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
-    given = earlier.columns_as_written(canonical_json.plain(found), number, stated)
+    what = (root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
+    found = derive(*what)
+    given = derive(*what, of_values=False) if earlier.is_of_law_alone(stated) else found
+    given = earlier.columns_as_written(canonical_json.plain(given), number, stated)
     if place := canonical_json.first_difference(earlier.stated(stated, number), given):
         raise ReleaseError(sentence("the certificate does not say what the tables give", where=place))
     return stated, found

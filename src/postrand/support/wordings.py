@@ -19,7 +19,7 @@ from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 
 Entry = Mapping[str, Any]
-"""Plain data of a certificate: of a limit or a check, the values by name and its ``code``; of a claim, what it states."""
+"""Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
 
 WORDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -28,7 +28,9 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "each record's perturbed values are released under ε-differential privacy, ε <= {law_level:up}"
         ),
         "claim.metric": "values at distance d are released under ε-privacy of at most ε d, ε <= {level:up}",
-        "claim.bistochastic": "bistochastic privacy holds with β >= {level:down}, {bits:down} of {most_bits:short} bits",
+        "claim.bistochastic": (
+            "bistochastic privacy holds with β >= {level:down}, {bits:down} of {most_bits:short} bits"
+        ),
         "claim.recognition": (
             "no released combination of these keys, overviewed {sets}{strata}, points to a person with posterior above "
             "{alpha}; checked by the curator against the file's confidential frequencies: recomputing it needs the file"
@@ -65,12 +67,12 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "limit.strata": "Block {block:block}: a separate law for each value of {given:list}, read as it is.",
         "limit.classes": (
-            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in is "
-            "disclosed."
+            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in "
+            "is disclosed."
         ),
         "limit.listed_classes": (
-            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in is "
-            "disclosed: {members:sets}."
+            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in "
+            "is disclosed: {members:sets}."
         ),
         "limit.unchanged_values": (
             "Block {block:block}: {values:count} of {cells:count} values are released unchanged, and only by records "
@@ -194,12 +196,16 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "said.extra": "contents of extra files are not checked: {files:list}",
         "said.writer": "that postrand {version} with {library} wrote it cannot be told from its bytes",
         "said.rendered": (
-            "these files are for readers, and were rendered by postrand {version}, which words them otherwise than this "
-            "version; their words are not compared: {files:list}"
+            "these files are for readers, and were rendered by postrand {version}, which words them otherwise than "
+            "this version; their words are not compared: {files:list}"
         ),
         "said.earlier_words": (
             "the sentences in the certificate are those of the version that wrote it, and not compared; its claims and "
             "levels are, and postrand states them in words of its own"
+        ),
+        "said.earlier_levels": (
+            "levels of this schema are those of the law: of numerical columns they hold where no two values are equal, "
+            "and of classes for one who looks at a class alone"
         ),
         "said.averages": "that the averages are those of the true values is a fact of the run",
         "said.cut_links": (
