@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postrand.columns.source import numbers, whole_column
+from postrand.errors import SpecificationError, sentence, shown
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.ranks.column import RankedColumn
@@ -25,8 +26,17 @@ WITH_SENTENCES = 2
 """The last schema of releases and of folders of columns whose certificates hold sentences."""
 
 
-def todays_mechanism(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain data of a mechanism of a known schema in today's form: only the name of the schema differs."""
+def todays_mechanism(data: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return the plain data of the mechanism of a release in today's form: only the name of the schema differs.
+
+    Raises
+    ------
+    SpecificationError
+        If the mechanism's schema is not the one that releases of this number have.
+    """
+    found, wanted = data.get("schema"), MECHANISMS[number]
+    if found != wanted:
+        raise SpecificationError(sentence("unknown mechanism schema", got=shown(found), wanted=wanted))
     return {**data, "schema": MECHANISMS[max(MECHANISMS)]}
 
 

@@ -270,9 +270,7 @@ def _description(root: Path, number: int) -> Description:
 
 
 def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
-    data = load(root, MECHANISM)
-    check_schema(data, (earlier.MECHANISMS[number],), MECHANISM)
-    return Mechanism.from_dict(earlier.todays_mechanism(data), codebook)
+    return Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
 
 
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
