@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import MAX_CONDITION
+from postrand.objectives.base import ObjectiveTraits
 from postrand.support.inputs import real_array
 
 IDENTIFIED = 1e-8
@@ -42,6 +43,14 @@ class EstimatorVariance:
     """
 
     name: ClassVar[str] = "variance"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Make corrected shares as precise as possible.",
+        "variance for one record",
+        relabelling="released",
+        at_ends=True,
+        adds_up=True,
+        rank=30,
+    )
     maximise: ClassVar[bool] = False
 
     queries: tuple[tuple[float, ...], ...] = ()

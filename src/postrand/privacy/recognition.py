@@ -16,11 +16,13 @@ from scipy.sparse import csr_array, kron, vstack
 from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.support.exact import format_upper
 from postrand.support.inputs import finite, is_names, is_whole
+from postrand.support.options import Range, ranged
 
+_HINT = "smaller protects more: the largest chance that a recognised person is the right one"
 _HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
 
 
@@ -66,13 +68,22 @@ class SpontaneousRecognition:
     """
 
     name: ClassVar[str] = "recognition"
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        code="spontaneous-recognition",
+        plain="No released combination of a few traits points to one person with more than the chance α that it is "
+        "the right one. The claim is about this file alone.",
+        level="alpha",
+        objective="l2",
+        structure="least-loss",
+        rank=30,
+    )
     needs_file: ClassVar[bool] = True
     not_covered: ClassVar[str] = (
         "Security against spontaneous recognition is about this file and few keys at a time: more keys at once, other "
         "released variables, several records of one person, and the same matrix on another file are not covered. "
         "Combinations that no record has carry no condition; their rows of the matrix are never drawn from."
     )
-    alpha: float
+    alpha: float = ranged(Range(0.01, 0.9, 0.1, "probability", _HINT))
     subsets: int | tuple[tuple[str, ...], ...] = 3
     types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
 

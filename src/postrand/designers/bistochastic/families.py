@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from postrand.design.supports import StructureTraits, require
 from postrand.designers.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
-from postrand.designers.problem import Solution, refuse
+from postrand.designers.problem import Solution
 from postrand.errors import DesignError, nearest, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import Objective
@@ -45,6 +46,11 @@ class Parameterised:
     """
 
     name: ClassVar[str] = "parameterised"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "One family of matrices whose rows and columns sum to 1, with the parameter that just reaches β.",
+        models=(Bistochastic,),
+        rank=60,
+    )
     family: Family = "randomised-response"
     values: tuple[float, ...] = ()
 
@@ -63,9 +69,8 @@ class Parameterised:
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the family's member nearest to the identity with this β; raises DesignError for another model."""
-        if not isinstance(privacy, Bistochastic):
-            raise refuse(self, privacy, "privacy = bistochastic, with a beta")
-        law = self._own(prior.size) if self.values else self._reaching(prior.size, privacy.beta)
+        beta = require(self, privacy, objective, prior.size).beta
+        law = self._own(prior.size) if self.values else self._reaching(prior.size, beta)
         notes = (f"The family {self.family!r} alone: nothing is proven of other matrices.",)
         return Solution(law, math.inf if objective.maximise else -math.inf, {"notes": notes})
 

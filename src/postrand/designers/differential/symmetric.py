@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from postrand.designers.problem import Solution, refuse
+from postrand.design.supports import StructureTraits, require
+from postrand.designers.problem import Solution
 from postrand.mechanism.matrix import randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
+from postrand.objectives import Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 _GRID = 101
@@ -37,25 +38,28 @@ class Symmetric:
     """
 
     name: ClassVar[str] = "symmetric"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "Every answer stays with the same chance, and changes to any other with the same chance.",
+        models=(DifferentialPrivacy,),
+        rank=20,
+    )
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best end of the interval, or the best value found in it."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        epsilon = require(self, privacy, objective, prior.size).epsilon
         size, sign = prior.size, 1 if objective.maximise else -1
-        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-privacy.epsilon, privacy.epsilon))
+        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-epsilon, epsilon))
 
         def score(q: float) -> float:
             return sign * objective.value(_array(q, size), prior)
 
         ends = {q: score(q) for q in (high, low)}
         q = max(ends, key=lambda end: ends[end])
-        proven = isinstance(objective, MutualInformation | WholeRecord | EstimatorVariance | ExpectedChanges)
-        if proven:
+        if objective.traits.at_ends:
             bound = sign * (ends[q] + 1e-12 * abs(ends[q]))
         else:
             q, bound = _search(score, low, high), sign * math.inf
-        law = randomised_response(size, privacy.epsilon) if q == high else None
+        law = randomised_response(size, epsilon) if q == high else None
         return Solution(law or _array(q, size), bound, {"q": q})
 
 
