@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
-from postrand.mechanism.block_data import weights_form
 
 from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from postrand.mechanism.block_data import weights_form
 
 from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from postrand.certification.reachable_rules import reachable
 
 from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
 from postrand.certification.reachable_rules import reachable

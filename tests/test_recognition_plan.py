@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from postrand.workflow.planned import claims_of, mechanism_of
 
 import postrand as pr
 from postrand import formats, release

@@ -4,7 +4,6 @@ A new structure is a new file here: a frozen dataclass with ``name``, ``traits``
 :func:`postrand.support.options.discover`; no list names it.
 """
 
-from postrand.design.supports import Setting, Structure, StructureTraits, supports
 from postrand.designers.bistochastic.families import Parameterised
 from postrand.designers.bistochastic.matrix import BistochasticMatrix
 from postrand.designers.curve import Comparison, compare
@@ -19,6 +18,7 @@ from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
+from postrand.designers.supports import Setting, Structure, StructureTraits, supports
 from postrand.objectives import (
     OBJECTIVES,
     CustomObjective,

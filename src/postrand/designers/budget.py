@@ -21,8 +21,8 @@ from typing import Any, ClassVar, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.design.supports import Structure
 from postrand.designers.problem import DesignWarning
+from postrand.designers.supports import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, truth_of, value_of

@@ -6,10 +6,10 @@ import math
 
 from numpy.typing import ArrayLike
 
-from postrand.design.supports import Structure, require
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.problem import OPTIMAL_GAP, Design, Prior, Solution, Status, as_prior
 from postrand.designers.rounding import round_inside
+from postrand.designers.supports import Structure, require
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, value_of

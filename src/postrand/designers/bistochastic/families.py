@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
 from postrand.designers.problem import Solution
+from postrand.designers.supports import StructureTraits, require
 from postrand.errors import DesignError, nearest, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import Objective

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.bistochastic.bounds import information_upper, variance_lower
 from postrand.designers.bistochastic.columns import MAX_PRICED, information_upper_by_columns
 from postrand.designers.bistochastic.rounding import round_bistochastic
 from postrand.designers.bistochastic.search import Slope, best_found, inside
 from postrand.designers.bistochastic.truthfulness import truthful
 from postrand.designers.problem import Solution
+from postrand.designers.supports import StructureTraits, require
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import Bistochastic, PrivacyModel

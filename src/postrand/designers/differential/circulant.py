@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.problem import Solution
+from postrand.designers.supports import StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, entropy_excess, information_bound

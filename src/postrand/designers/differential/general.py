@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from postrand.design.supports import Structure, StructureTraits, require
 from postrand.designers.differential.circulant import EXHAUSTIVE_SIZE, Circulant
 from postrand.designers.differential.fewer_symbols import least_variance
 from postrand.designers.differential.fewest_changes import most_agreement
@@ -22,6 +21,7 @@ from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.differential.whole_record import best_channel
 from postrand.designers.problem import DesignWarning, Solution
+from postrand.designers.supports import Structure, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.differential.polytope import MAX_SEARCHED
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.problem import DesignWarning, Solution
+from postrand.designers.supports import StructureTraits, require
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import MAX_DENSE

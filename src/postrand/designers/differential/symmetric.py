@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.problem import Solution
+from postrand.designers.supports import StructureTraits, require
 from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.design.supports import StructureTraits, require
 from postrand.designers.differential.polytope import MAX_SEARCHED, best_local
 from postrand.designers.differential.sign_patterns import best_pattern
 from postrand.designers.differential.symmetric import Symmetric
@@ -19,6 +18,7 @@ from postrand.designers.differential.whole_record import best_vertex
 from postrand.designers.feasible import FeasibleSet, corner_values
 from postrand.designers.problem import Solution
 from postrand.designers.rounding import mixing_weights
+from postrand.designers.supports import StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.objectives import ExpectedChanges, MutualInformation, Objective, WholeRecord
