@@ -18,7 +18,7 @@ from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
-from postrand.designers.supports import Setting, Structure, StructureTraits, supports
+from postrand.designers.suitability import Setting, Structure, StructureTraits, supports
 from postrand.objectives import (
     OBJECTIVES,
     CustomObjective,

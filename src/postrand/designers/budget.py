@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.designers.problem import DesignWarning
-from postrand.designers.supports import Structure
+from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, truth_of, value_of

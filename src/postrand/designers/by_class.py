@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from postrand.designers.linked_cells import Shape
 from postrand.designers.problem import Design, Prior, Status
 from postrand.designers.solve import design
-from postrand.designers.supports import Structure
+from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.problem import OPTIMAL_GAP, Design, Prior, Solution, Status, as_prior
 from postrand.designers.rounding import round_inside
-from postrand.designers.supports import Structure, require
+from postrand.designers.suitability import Structure, require
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, value_of
@@ -48,7 +48,7 @@ def design(
     ------
     DesignError
         If the prior is not a distribution, or the structure has no algorithm for this combination
-        (:func:`postrand.designers.supports` says so beforehand), or none converged.
+        (:func:`postrand.designers.suitability` says so beforehand), or none converged.
     PrivacyError
         If ε is outside what exact laws of S categories can hold.
 

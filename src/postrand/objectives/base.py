@@ -9,6 +9,8 @@ An objective is one file. Beside its verb it declares its :class:`ObjectiveTrait
     truth(prior)             what no matrix keeps more of
     of_law(matrix, prior)    the value of an exact law, where its form makes that quick
     of_file(records)         the objective for a file of so many records
+    by_definition(array, prior)  the value once more, as the definition reads, for the conformance suite
+    example(counts)          a class method: the objective for a file with these counts, for the conformance suite
     beside(privacy)          the objective with what it takes from the block's privacy model
 
 Other rooms ask by the functions below, which know what to do where an objective lacks the verb.

@@ -53,6 +53,13 @@ class MutualInformation:
             kept += float(marginal[columns] @ (prior @ entropy_excess(excess)))
         return kept
 
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``Σ j ln(j / (p m))`` over the joint table j of true and released category."""
+        joint = prior[:, None] * array
+        apart = np.outer(prior, joint.sum(axis=0))
+        there = joint > 0
+        return float((joint[there] * np.log(joint[there] / apart[there])).sum())
+
     def of_law(self, matrix: TransitionMatrix, prior: NDArray[np.float64]) -> float:
         """Return the value of an exact law: see :func:`information`."""
         return information(matrix, prior)

@@ -78,6 +78,11 @@ class KullbackLeiblerLoss:
                 raise DesignError(sentence(f"{name} is not a whole number in its range", got=got, wanted=wanted))
             object.__setattr__(self, name, int(number))
 
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> KullbackLeiblerLoss:
+        """Return the loss for a file with these counts, of few draws."""
+        return cls(int(counts.sum()), draws=200)
+
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the simulated mean over finite losses (inf where none is finite, or the matrix is singular)."""
         if np.linalg.matrix_rank(array) < len(array):

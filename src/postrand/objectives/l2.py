@@ -81,6 +81,10 @@ class L2Loss:
         weighted = inverse.T * (prior @ array)
         return np.asarray(np.outer(prior, gram.diagonal()) - 2 * weighted @ gram) / self.records
 
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``(Σ_l w_l Σ_k (M^-1[l,k])² - 1) / n``."""
+        return float((prior @ array @ np.linalg.inv(array) ** 2).sum() - 1) / self.records
+
     def of_file(self, records: int) -> L2Loss:
         """Return the loss for a file of so many records, where this one is per record."""
         return L2Loss(records) if self.records == 1 else self

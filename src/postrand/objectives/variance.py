@@ -99,6 +99,13 @@ class EstimatorVariance:
         slope: NDArray[np.float64] = np.outer(prior, (answers**2).sum(axis=1))
         return slope - 2 * np.linalg.solve(array.T, weighted) @ answers.T
 
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``Σ_q c_q' Cov(π^) c_q`` from the covariance matrix."""
+        released, inverse = prior @ array, np.linalg.inv(array)
+        covariance = inverse.T @ (np.diag(released) - np.outer(released, released)) @ inverse
+        queries = self.matrix(prior.size)
+        return float(np.trace(queries @ covariance @ queries.T))
+
     def least(self, prior: NDArray[np.float64], epsilon: float) -> float:
         """Return a proven lower bound of the value over all ε-DP matrices, of any structure.
 

@@ -66,6 +66,20 @@ class WholeRecord:
         if self.joint is not None:
             object.__setattr__(self, "joint", _table(self.joint))
 
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> Self:
+        """Return the objective for a clear variable of two values that leans one way in the first category."""
+        shares = np.array([counts * 0.5, counts * 0.5])
+        shares[:, 0] = counts[0] * np.array([0.7, 0.3])
+        return cls(joint=shares.T)
+
+    def by_definition(self, array: Floats, prior: Floats) -> float:
+        """Return ``I(X; Z) - I(C; Z)``."""
+        joint, information = self._joint(), MutualInformation()
+        clear = joint.sum(axis=0)
+        rows = np.vstack([joint.T @ array / clear[:, None]])
+        return information.value(array, prior) - information.value(rows, clear)
+
     def on(self, joint: ArrayLike) -> Self:
         """Return the objective for the frequencies (S, C) of a file."""
         return replace(self, joint=np.asarray(joint, dtype=np.float64))

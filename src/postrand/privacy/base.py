@@ -6,6 +6,7 @@ A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, 
     scaled(factor)        the model with its level scaled, for a search over budgets
     with_prior(epsilon)   the claim of a block whose prior took ε from the same budget
     rounded(array)        an exact law close to a float matrix that nearly meets the model, or None
+    example(counts)       a class method: the model for a file with these counts, for the conformance suite
     require_size(size)    raises PrivacyError where no law of so many categories can be designed
 
 Other rooms ask by the functions below, which know what to do where a model lacks the verb.
@@ -64,6 +65,10 @@ class ModelTraits:
         Whether it needs a block that exchanges all values of its variables.
     columns_sum
         Whether the columns of its matrices sum to 1 too.
+    linear
+        Whether ``constraints`` say all, or the model has a condition that is not linear beside them.
+    post_processing
+        Whether anything computed from the release meets the model too.
     objective, structure
         Their names in a plan where the plan says nothing else.
     rank
@@ -78,6 +83,8 @@ class ModelTraits:
     within_classes: bool = False
     whole_blocks: bool = False
     columns_sum: bool = False
+    linear: bool = True
+    post_processing: bool = True
     objective: str = "information"
     structure: str = "uniform-off-diagonal"
     rank: int = 50

@@ -50,6 +50,8 @@ class Bistochastic:
         stronger="larger",
         composition="bits",
         columns_sum=True,
+        linear=False,
+        post_processing=False,
         structure="bistochastic",
         rank=20,
     )

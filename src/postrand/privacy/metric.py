@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, shortest_paths
+from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, ranks, shortest_paths
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
@@ -67,6 +67,11 @@ class MetricPrivacy:
         object.__setattr__(self, "points", as_points(self.points))
         raise_all(PrivacyError, self._problems())
         object.__setattr__(self, "epsilon", finite(self.epsilon))
+
+    @classmethod
+    def example(cls, counts: np.ndarray) -> MetricPrivacy:
+        """Return the model for categories in their order, neighbours at distance 1."""
+        return cls(1.0, ranks(len(counts)))
 
     def __repr__(self) -> str:
         return f"MetricPrivacy(epsilon={self.epsilon!r}, {len(self.edges)} edges)"

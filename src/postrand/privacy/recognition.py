@@ -73,6 +73,7 @@ class SpontaneousRecognition:
         plain="No released combination of a few traits points to one person with more than the chance α that it is "
         "the right one. The claim is about this file alone.",
         level="alpha",
+        post_processing=False,
         objective="l2",
         structure="least-loss",
         rank=30,
@@ -94,6 +95,11 @@ class SpontaneousRecognition:
             object.__setattr__(self, "subsets", tuple(tuple(s) for s in self.subsets))
         if self.types is not None:
             self.types.key_sets(self.subsets)
+
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> SpontaneousRecognition:
+        """Return the model for a variable with these counts, of which those below 25 are rare."""
+        return cls(0.04, 1).on(counts)
 
     def on(
         self, file: KeyTypes | ContingencyTable | ArrayLike, variables: Sequence[str] | None = None

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from postrand.designers.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
 from postrand.designers.problem import Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, nearest, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import Objective
@@ -66,6 +66,10 @@ class Parameterised:
             what = "takes its first row as values" if self.family == "circulant" else "takes no values"
             raise DesignError(sentence(f"family {self.family!r} {what}", got=f"{len(values)} values"))
         object.__setattr__(self, "values", values)
+
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether the columns of a matrix (S, S) sum to 1 too, up to rounding, as in all these families."""
+        return bool((np.abs(array.sum(axis=0) - 1) <= ROUNDING).all())
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the family's member nearest to the identity with this β; raises DesignError for another model."""

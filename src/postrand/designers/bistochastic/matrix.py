@@ -16,7 +16,7 @@ from postrand.designers.bistochastic.rounding import round_bistochastic
 from postrand.designers.bistochastic.search import Slope, best_found, inside
 from postrand.designers.bistochastic.truthfulness import truthful
 from postrand.designers.problem import Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import Bistochastic, PrivacyModel
@@ -45,6 +45,10 @@ class BistochasticMatrix:
         models=(Bistochastic,),
         rank=50,
     )
+
+    def contains(self, array: Array) -> bool:
+        """Tell whether the columns of a matrix (S, S) sum to 1 too, up to rounding."""
+        return bool((np.abs(array.sum(axis=0) - 1) <= ROUNDING).all())
 
     def solve(self, prior: Array, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best exact law found; raises DesignError for another privacy model."""

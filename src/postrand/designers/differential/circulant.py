@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.designers.problem import Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, entropy_excess, information_bound
@@ -66,6 +66,10 @@ class Circulant:
         object.__setattr__(self, "size", int(self.size))
         if self.block and self.size:
             raise DesignError(sentence("both block and size are given", fix="give one"))
+
+    def contains(self, array: Floats) -> bool:
+        """Tell whether each row of a matrix (S, S) is the row before, shifted by one, up to rounding."""
+        return bool((np.abs(np.roll(array, (1, 1), (0, 1)) - array) <= ROUNDING).all())
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best design found."""

@@ -21,7 +21,7 @@ from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.differential.whole_record import best_channel
 from postrand.designers.problem import DesignWarning, Solution
-from postrand.designers.supports import Structure, StructureTraits, require
+from postrand.designers.suitability import Structure, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord

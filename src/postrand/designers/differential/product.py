@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from postrand.designers.differential.polytope import MAX_SEARCHED
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.problem import DesignWarning, Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import StructureTraits, require
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import MAX_DENSE

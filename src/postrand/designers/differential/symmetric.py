@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from postrand.designers.problem import Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 _GRID = 101
+_ENDLESS = 1e12  # in place of an infinite cost, which the refinement cannot subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class Symmetric:
         models=(DifferentialPrivacy,),
         rank=20,
     )
+
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether a matrix (S, S) has one value on the diagonal and one off it, up to rounding."""
+        off = array[~np.eye(len(array), dtype=bool)]
+        return bool(np.ptp(array.diagonal()) <= ROUNDING and np.ptp(off) <= ROUNDING)
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best end of the interval, or the best value found in it."""
@@ -75,5 +81,9 @@ def _search(score: Callable[[float], float], low: float, high: float) -> float:
     values = [score(q) for q in grid]
     k = int(np.argmax(values))
     around = (grid[max(k - 1, 0)], grid[min(k + 1, _GRID - 1)])
-    refined = minimize_scalar(lambda q: -score(q), bounds=around, method="bounded", options={"xatol": 1e-10})
+
+    def cost(q: float) -> float:
+        return min(-score(q), _ENDLESS)
+
+    refined = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-10})
     return float(refined.x) if -refined.fun > values[k] else float(grid[k])

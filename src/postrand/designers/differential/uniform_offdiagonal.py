@@ -18,7 +18,7 @@ from postrand.designers.differential.whole_record import best_vertex
 from postrand.designers.feasible import FeasibleSet, corner_values
 from postrand.designers.problem import Solution
 from postrand.designers.rounding import mixing_weights
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.objectives import ExpectedChanges, MutualInformation, Objective, WholeRecord
@@ -48,6 +48,11 @@ class UniformOffDiagonal:
         models=(DifferentialPrivacy,),
         rank=10,
     )
+
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether every row of a matrix (S, S) has one value off the diagonal, up to rounding."""
+        off = array[~np.eye(len(array), dtype=bool)].reshape(len(array), -1)
+        return bool((np.ptp(off, axis=1) <= ROUNDING).all())
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the global optimum, rounded inside the family."""

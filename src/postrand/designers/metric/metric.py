@@ -24,7 +24,7 @@ from scipy.sparse import csr_array, eye_array, kron
 from postrand.codebook.category_distances import Edges, edge_problems, shortest_paths
 from postrand.designers.differential.general import ILL_CONDITIONED, as_array, describe
 from postrand.designers.problem import DesignWarning, Solution
-from postrand.designers.supports import StructureTraits, require
+from postrand.designers.suitability import StructureTraits, require
 from postrand.errors import DesignError, raise_all, sentence
 from postrand.objectives import Linear, Objective
 from postrand.privacy import MetricPrivacy, PrivacyModel

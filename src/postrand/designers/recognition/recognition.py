@@ -16,7 +16,7 @@ from postrand.designers.recognition.problem import Problem
 from postrand.designers.recognition.search import Found, Proof, judge, search
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
-from postrand.designers.supports import StructureTraits, refusal, require
+from postrand.designers.suitability import StructureTraits, refusal, require
 from postrand.errors import DesignError, SpecificationError, sentence, shown
 from postrand.mechanism.matrix import MAX_CONDITION, TransitionMatrix
 from postrand.objectives import Objective
