@@ -57,8 +57,8 @@ class Structure(Protocol):
 
     Implementations are frozen dataclasses; their fields are the options of plans, command line and forms. Where traits
     do not say all, a method ``refuses(privacy, objective, size)`` returns the sentence of what does not work, or None.
-    More verbs: ``contains(array)`` tells whether a matrix is of the family; ``on_cells(cells)`` tells the structure which
-    combinations its categories are; ``stand_in(objective, size)`` is a part of it that is designed in a moment.
+    More verbs: ``contains(array)`` tells whether a matrix is of the family; ``on_cells(cells)`` tells the structure
+    which combinations its categories are; ``stand_in(objective, size)`` is a part of it that is designed in a moment.
     """
 
     name: ClassVar[str]

@@ -55,7 +55,7 @@ def on_the_way(far: Floats, share: float) -> Floats:
 
 
 def boundary(model: Any, far: Floats) -> float:
-    """Return the largest share of ``far`` in a mixture with the uniform law that still meets the model, by bisection."""
+    """Return the largest share of ``far`` in a mixture with the uniform law that meets the model, by bisection."""
     low, high = 0.0, 1.0
     if model.check([exact(model, far)]).holds:
         return 1.0

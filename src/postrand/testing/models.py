@@ -71,7 +71,7 @@ def check_independent_release(kind: Any) -> None:
 
 
 def check_against_constraints(kind: Any) -> None:
-    """Check that ``check`` and ``constraints``, written apart, agree on laws inside, outside and next to the boundary."""
+    """Check that ``check`` and ``constraints``, written apart, agree inside, outside and next to the boundary."""
     for model, far, share in _paths(kind):
         rows = model.constraints(len(far))
         for part in (0.0, share / 2, share * (1 - NEAR), share * (1 + NEAR), (1 + share) / 2, 1.0):
