@@ -18,6 +18,7 @@ from postrand.designers import (
     Parameterised,
     Prior,
     Product,
+    StructureTraits,
     Symmetric,
     UniformOffDiagonal,
     design,
@@ -85,6 +86,7 @@ class Boastful:
     """A designer whose bound is beaten by its own matrix."""
 
     name = "boastful"
+    traits = StructureTraits("Says more than it proves.")
 
     def solve(self, prior, privacy, objective):
         matrix = design(prior, privacy, objective).matrix

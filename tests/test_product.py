@@ -1,5 +1,6 @@
 """Products of independent laws on feasible combinations: against the law by its definition, and end to end."""
 
+import dataclasses
 import itertools
 import math
 
@@ -234,6 +235,6 @@ def test_a_product_whose_law_could_not_be_written_is_refused_before_it_is_design
     (tmp_path / "codebook.toml").write_text(CODEBOOK, "utf-8")
     (tmp_path / "plan.toml").write_text(PLAN, "utf-8")
     (tmp_path / "data.csv").write_text("age,work,place,town\nold,none,N,A\n", "utf-8")
-    monkeypatch.setattr(blocks, "MAX_PRODUCT_CELLS", 39)
+    monkeypatch.setattr(Product, "traits", dataclasses.replace(Product.traits, most_cells=39))
     with pytest.raises(DesignError, match=r"too many combinations; got 40; wanted at most 39"):
         blocks.design_blocks(load_plan(tmp_path / "plan.toml"))

@@ -29,7 +29,7 @@ FLOORS = (
     ("columns", "data", "objectives"),
     ("engines", "estimate", "privacy"),
     ("certification", "designers"),
-    ("metadata", "report", "risk"),
+    ("metadata", "report", "risk", "testing"),
     ("plan", "release"),
     ("workflow",),
     ("app",),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import tomllib
 import types
 import typing
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from postrand.designers import OBJECTIVES, STRUCTURES, design
-from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
+from postrand.designers import OBJECTIVES, STRUCTURES, supports
+from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.privacy import MODELS
 from postrand.support import options
 
@@ -45,35 +43,7 @@ class Level:
     hint: str
 
 
-# Where a model's first number has one of these names: lowest, highest, at first, logarithmic, what it means.
-_LEVELS = {
-    "epsilon": (0.05, 10.0, 1.0, True, "smaller protects more; no answer becomes more than e^ε times as likely"),
-    "beta": (0.05, 0.99, 0.9, False, "larger protects more: the share of the greatest possible uncertainty"),
-    "alpha": (
-        0.01,
-        0.9,
-        0.1,
-        True,
-        "smaller protects more: the largest chance that a recognised person is the right one",
-    ),
-}
 STEPS = 60
-PLAIN = {
-    "differential": "Differential privacy: whatever the true answer, no released answer becomes more than e^ε times as "
-    "likely. The budgets of a record's variables add up.",
-    "bistochastic": "Every released answer leaves at least the share β of the greatest possible uncertainty about the "
-    "true one, and the margins of a uniform population stay as they are.",
-    "information": "Keep as much information about the true answers as possible.",
-    "variance": "Make corrected shares as precise as possible.",
-    "changes": "Change as few answers as possible.",
-    "l2": "Make the corrected table as close to the true one as possible, in squared error.",
-    "kullback-leibler": "Make the corrected table as close to the true one as possible, in relative terms.",
-    "uniform-off-diagonal": "An answer that changes is equally likely to become any other. Each category has a chance "
-    "of its own to stay.",
-    "symmetric": "Every answer stays with the same chance, and changes to any other with the same chance.",
-    "circulant": "Each answer becomes one of a set of answers, shifted from row to row: better at strong privacy.",
-    "general": "Any matrix at all: the most information, but the released categories may be merged ones.",
-}
 
 
 def offered(family: str) -> tuple[type, ...]:
@@ -106,11 +76,8 @@ def title(name: str) -> str:
 
 
 def explain(kind: type) -> str:
-    """Return what a member means: in plain words where we have them, else the first paragraph of its documentation."""
-    if _name(kind) in PLAIN:
-        return PLAIN[_name(kind)]
-    text = (inspect.getdoc(kind) or "").split("\n\n")[0]
-    return " ".join(text.replace("``", "").replace("`", "").split())
+    """Return what a member means, in plain words."""
+    return str(kind.traits.plain)  # type: ignore[attr-defined]
 
 
 @functools.cache
@@ -123,14 +90,14 @@ def fields_of(kind: type) -> tuple[Field, ...]:
 
 @functools.cache
 def level_of(kind: type) -> Level | None:
-    """Return the option of a privacy model that a slider moves: its first number."""
-    number = next((f for f in fields_of(kind) if f.kind == "number"), None)
-    if number is None:
+    """Return the option of a privacy model that a slider moves: its level, with the range that it declares."""
+    name = kind.traits.level  # type: ignore[attr-defined]
+    offered = next((f.metadata.get("range") for f in dataclasses.fields(kind) if f.name == name), None)
+    if offered is None:
         return None
-    low, high, _, logarithmic, hint = _LEVELS.get(number.name, (0.01, 10.0, 1.0, True, ""))
-    steps = [k / STEPS for k in range(STEPS + 1)]
-    grid = [low * (high / low) ** t if logarithmic else low + (high - low) * t for t in steps]
-    return Level(number.name, tuple(float(f"{x:.3g}") for x in grid), hint)
+    low, high, steps = offered.least, offered.most, [k / STEPS for k in range(STEPS + 1)]
+    grid = [low * (high / low) ** t if offered.logarithmic else low + (high - low) * t for t in steps]
+    return Level(name, tuple(float(f"{x:.3g}") for x in grid), offered.hint)
 
 
 def parse(kind: type, values: Values, where: str) -> dict[str, Any]:
@@ -165,20 +132,8 @@ def make(family: str, name: str, values: Values) -> Any:
 
 @functools.cache
 def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
-    """Return for each structure why it cannot be designed for this model and objective; empty where it can.
-
-    Found by designing a matrix of three categories.
-    """
-    reasons = {}
-    for structure in offered("structure"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                design([0.5, 0.3, 0.2], privacy, objective, structure())
-            reasons[_name(structure)] = ""
-        except (PostrandError, TypeError, ImportError) as error:
-            reasons[_name(structure)] = str(error)
-    return reasons
+    """Return for each structure why it does not go with this model and objective; empty where it does."""
+    return {_name(kind): supports(privacy, objective, kind()) or "" for kind in offered("structure")}
 
 
 def _name(kind: type) -> str:
@@ -191,10 +146,8 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
     initial = ""
     if has_default and field.default is not None:
         initial = _text(field.default)
-    elif not has_default and kind == "number":
-        initial = f"{_LEVELS.get(field.name, (0, 0, 1.0))[2]:g}"
-    elif not has_default and kind == "whole":
-        initial = "1000" if field.name == "records" else "1"
+    elif not has_default and "range" in field.metadata:
+        initial = f"{field.metadata['range'].usual:g}"
     optional = nullable or has_default or field.default_factory is not dataclasses.MISSING
     return Field(field.name, kind, initial or (choices[0] if choices else ""), choices, optional)
 

@@ -18,6 +18,7 @@ import numpy as np
 from postrand.mechanism import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import classes_of, part
+from postrand.support.exact import add_upper as add_upper  # what an account is added up with
 from postrand.support.exact import log_upper
 
 MAX_STRATA = 100_000
@@ -53,19 +54,6 @@ def record_account(blocks: Sequence[Block]) -> Account:
     # A block that changes nothing has no ratio to multiply, and tells everything.
     spent = math.inf if math.inf in each else spent
     return Account(each, priors, add_upper(spent, *priors))
-
-
-def add_upper(*terms: float) -> float:
-    """Return the sum of floats, rounded up.
-
-    >>> add_upper(0.1, 0.2) >= 0.1 + 0.2, add_upper(1.0, 2.0)
-    (True, 3.0)
-    """
-    if not all(map(math.isfinite, terms)):
-        return math.inf
-    exact = sum((Fraction(t) for t in terms), Fraction(0))
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 def worst_laws(blocks: Sequence[Block]) -> list[TransitionMatrix]:

@@ -1,4 +1,8 @@
-"""Design: the matrix that keeps most, or costs least, under a privacy model, with a bound that proves it."""
+"""Design: the matrix that keeps most, or costs least, under a privacy model, with a bound that proves it.
+
+A new structure is a new file here: a frozen dataclass with ``name``, ``traits`` and ``solve``. It is found by
+:func:`postrand.support.options.discover`; no list names it.
+"""
 
 from postrand.designers.bistochastic.families import Parameterised
 from postrand.designers.bistochastic.matrix import BistochasticMatrix
@@ -10,10 +14,11 @@ from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.feasible import FeasibleSet
 from postrand.designers.metric.metric import Exponential, Geometric, Metric
-from postrand.designers.problem import Design, DesignWarning, Prior, Structure
+from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
+from postrand.designers.suitability import Setting, Structure, StructureTraits, supports
 from postrand.objectives import (
     OBJECTIVES,
     CustomObjective,
@@ -22,20 +27,9 @@ from postrand.objectives import (
     MutualInformation,
     Objective,
 )
+from postrand.support.options import discover
 
-STRUCTURES: tuple[type, ...] = (
-    UniformOffDiagonal,
-    Symmetric,
-    Circulant,
-    General,
-    BistochasticMatrix,
-    Parameterised,
-    LeastLoss,
-    Metric,
-    Exponential,
-    Geometric,
-    Product,
-)
+STRUCTURES: tuple[type, ...] = discover(__path__, __name__, lambda kind: {"name", "traits", "solve"} <= set(dir(kind)))
 """Every structure that a plan may name, by its ``name``."""
 
 __all__ = [
@@ -60,7 +54,9 @@ __all__ = [
     "Parameterised",
     "Prior",
     "Product",
+    "Setting",
     "Structure",
+    "StructureTraits",
     "Symmetric",
     "UniformOffDiagonal",
     "by_stratum",
@@ -68,4 +64,5 @@ __all__ = [
     "design",
     "least_loss",
     "round_inside",
+    "supports",
 ]

@@ -15,21 +15,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.differential.circulant import EXHAUSTIVE_SIZE, Circulant
-from postrand.designers.differential.general import General
-from postrand.designers.differential.symmetric import Symmetric
-from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
-from postrand.designers.problem import DesignWarning, Structure
+from postrand.designers.problem import DesignWarning
+from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.objectives import EstimatorVariance, MutualInformation, Objective, WholeRecord
-from postrand.objectives.information import entropy, information
+from postrand.objectives import MutualInformation, Objective, truth_of, value_of
 from postrand.privacy import DifferentialPrivacy
 from postrand.support.inputs import finite
 
@@ -84,6 +80,15 @@ class Share:
         object.__setattr__(self, "least", least)
         object.__setattr__(self, "floor", floor)
 
+    def scaled(self, factor: float) -> Share:
+        """Return the share with ``factor`` times its least ε."""
+        return replace(self, least=self.least * factor)
+
+
+def is_share(privacy: object) -> TypeGuard[Share]:
+    """Return whether a block asks for a share of the record's budget."""
+    return isinstance(privacy, Share)
+
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
@@ -108,7 +113,7 @@ def curve_of(classes: Sequence[tuple[float, Floats, Objective]], structure: Stru
 
     def curve(epsilon: float) -> tuple[float, float]:
         if epsilon > LARGEST_SHARE:
-            return curve(LARGEST_SHARE)[0], math.fsum(mass * _truth(asked, prior) for mass, prior, asked in classes)
+            return curve(LARGEST_SHARE)[0], math.fsum(mass * truth_of(asked, prior) for mass, prior, asked in classes)
         value = bound = 0.0
         for mass, prior, asked in classes:
             sign = 1 if asked.maximise else -1
@@ -116,37 +121,30 @@ def curve_of(classes: Sequence[tuple[float, Floats, Objective]], structure: Stru
                 warnings.simplefilter("ignore", DesignWarning)  # here only the curve matters, not the matrix
                 found = _quick(structure, asked, prior.size).solve(prior, DifferentialPrivacy(epsilon), asked)
             kept = sign * _value(found.array, asked, prior)
-            limit = asked.least(prior, epsilon) if isinstance(asked, EstimatorVariance) else found.bound
+            limit = asked.least(prior, epsilon) if hasattr(asked, "least") else found.bound
             value, bound = value + mass * kept, bound + mass * max(kept, sign * limit)
         return value, bound
 
     return curve
 
 
-def information_curve(classes: Sequence[tuple[float, Floats, WholeRecord | None]], structure: Structure) -> Curve:
+def information_curve(classes: Sequence[tuple[float, Floats, Objective | None]], structure: Structure) -> Curve:
     """Return the curve of information, of the whole record where a class has that objective."""
     return curve_of([(mass, prior, whole or MutualInformation()) for mass, prior, whole in classes], structure)
 
 
-def _quick(structure: Structure, objective: Objective, size: int) -> Structure:
-    """Return the structure, or a part of it whose least variance is found in a moment."""
-    if isinstance(objective, EstimatorVariance) and isinstance(structure, UniformOffDiagonal | General):
-        every = isinstance(structure, General) and size <= EXHAUSTIVE_SIZE and not objective.queries
-        return Circulant() if every else Symmetric()
-    return structure
-
-
-def _truth(objective: Objective, prior: Floats) -> float:
-    """Return what no matrix keeps more of."""
-    if isinstance(objective, MutualInformation | WholeRecord):
-        return entropy(prior)
-    return (1 if objective.maximise else -1) * float(objective.value(np.eye(prior.size), prior))
+def _quick(structure: Any, objective: Objective, size: int) -> Structure:
+    """Return the structure, or a part of it that is designed in a moment where the objective bounds itself."""
+    found: Structure = structure
+    if hasattr(objective, "least") and hasattr(structure, "stand_in"):
+        found = structure.stand_in(objective, size)
+    return found
 
 
 def _value(law: Floats | TransitionMatrix, objective: Objective, prior: Floats) -> float:
-    if not isinstance(law, TransitionMatrix):
-        return float(objective.value(law, prior))
-    return information(law, prior) if isinstance(objective, MutualInformation) else objective.value(law.array, prior)
+    if isinstance(law, TransitionMatrix):
+        return value_of(objective, law, prior)
+    return float(objective.value(law, prior))
 
 
 def allocate(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.differential.product import Product
 from postrand.designers.linked_cells import Shape
-from postrand.designers.problem import Design, Prior, Status, Structure
+from postrand.designers.problem import Design, Prior, Status
 from postrand.designers.solve import design
+from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.objectives import MutualInformation, Objective, WholeRecord
+from postrand.objectives import Objective, needs_joint
 from postrand.privacy import PrivacyModel, needs_file
 
 _ORDER: tuple[Status, ...] = ("optimal", "bounded", "local")
@@ -69,7 +70,7 @@ def design_shape(
             prior = Prior(pooled / pooled.sum(), weights.provenance)
             try:
                 asked = privacy.part(np.concatenate(members)) if needs_file(privacy) else privacy
-                part = objective.part(members) if isinstance(objective, WholeRecord) else objective
+                part = objective.part(members) if needs_joint(objective) else objective
                 made[law] = design(prior, asked, part, _told(structure, shape, members[0]))
             except PostrandError as error:
                 if shape.is_simple:
@@ -82,12 +83,16 @@ def design_shape(
     return _summary(shape, weights, [made[int(law)] for law in shape.laws], matrix, objective)
 
 
+def on_cells(structure: Any, cells: NDArray[np.int32]) -> Structure:
+    """Return the structure, told which combinations (K, J) its categories are where it asks for them."""
+    told: Structure = structure.on_cells(cells) if hasattr(structure, "on_cells") else structure
+    return told
+
+
 def _told(structure: Structure, shape: Shape, inside: NDArray[np.intp]) -> Structure:
     """Tell a structure that asks for them which combinations its categories are."""
-    if not isinstance(structure, Product):
-        return structure
     perturbed = [at for at, name in enumerate(shape.variables) if name not in shape.given]
-    return Product.over(shape.cells[inside][:, perturbed], structure.floor)
+    return on_cells(structure, shape.cells[inside][:, perturbed])
 
 
 def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:
@@ -107,7 +112,7 @@ def _summary(
     mass = np.bincount(shape.labels, weights=p, minlength=len(designs))
     perturbed = [(m, d) for m, d in zip(mass, designs, strict=True) if d is not None]
     status: Status = max((d.status for _, d in perturbed), key=_ORDER.index, default="optimal")
-    if isinstance(objective, MutualInformation | WholeRecord):
+    if objective.traits.per_class:
         value = math.fsum(m * d.value for m, d in perturbed)
         bound = math.fsum(m * d.bound for m, d in perturbed)
     else:

@@ -14,8 +14,9 @@ from postrand.designers.differential.circulant import Circulant
 from postrand.designers.differential.general import General
 from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
-from postrand.designers.problem import DesignWarning, Prior, Status, Structure, as_prior
+from postrand.designers.problem import DesignWarning, Prior, Status, as_prior
 from postrand.designers.solve import design
+from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, MutualInformation
 from postrand.objectives.information import entropy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.errors import DesignError, nearest, raise_all, sentence, shown
 from postrand.mechanism.block import PROVENANCES, Provenance
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
-from postrand.objectives import Objective
-from postrand.privacy import PrivacyModel
 from postrand.support.inputs import is_whole, real_array
 
 SUM_TOLERANCE = 1e-9
@@ -112,29 +110,9 @@ class Design:
         return self.gap / abs(self.value) if self.value else math.inf
 
 
-@runtime_checkable
-class Structure(Protocol):
-    """A family of transition matrices, with the algorithm that finds its best member.
-
-    Implementations are frozen dataclasses; their fields are the options of plans, command line and forms.
-    """
-
-    name: ClassVar[str]
-
-    def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
-        """Return the best member found; raises DesignError for an objective or privacy model it cannot treat."""
-        ...
-
-
 def as_prior(prior: Prior | ArrayLike) -> Prior:
     """Return ``prior`` itself, or a Prior of unstated provenance from its probabilities."""
     return prior if isinstance(prior, Prior) else Prior(real_array(prior, "the prior", DesignError))
-
-
-def refuse(structure: Structure, part: object, fix: str) -> DesignError:
-    """Return the error for a combination that no algorithm here solves."""
-    name = getattr(part, "name", type(part).__name__)
-    return DesignError(sentence(f"structure {structure.name!r} has no algorithm for {name!r}", fix=fix))
 
 
 def _prior_problems(p: NDArray[np.float64], provenance: str) -> list[str]:

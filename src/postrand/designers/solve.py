@@ -7,19 +7,22 @@ import math
 from numpy.typing import ArrayLike
 
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
-from postrand.designers.problem import OPTIMAL_GAP, Design, Prior, Solution, Status, Structure, as_prior
+from postrand.designers.problem import OPTIMAL_GAP, Design, Prior, Solution, Status, as_prior
 from postrand.designers.rounding import round_inside
-from postrand.errors import DesignError, PrivacyError, sentence, shown
-from postrand.mechanism.matrix import TransitionMatrix, check_epsilon
-from postrand.objectives import MutualInformation, Objective
-from postrand.objectives.information import information
-from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.designers.suitability import Structure, require
+from postrand.errors import DesignError, sentence, shown
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.objectives import MutualInformation, Objective, value_of
+from postrand.privacy import PrivacyModel, require_size
 
 _ROUNDING = 1e-12
 """A bound may lie so much on the wrong side of the value, in the objective's unit, by rounding alone."""
 
-LEAST_EPSILON = 1e-9
-"""Below it, rounding to multiples of 2^-53 decides more than the design does."""
+_WANTED: dict[type, str] = {
+    PrivacyModel: "name, traits, check and constraints, as of DifferentialPrivacy(1.0)",
+    Objective: "name, traits, maximise and value, as of MutualInformation()",
+    Structure: "name, traits and solve, as of General()",
+}
 
 
 def design(
@@ -44,7 +47,8 @@ def design(
     Raises
     ------
     DesignError
-        If the prior is not a distribution, or no algorithm treats this combination, or none converged.
+        If the prior is not a distribution, or the structure has no algorithm for this combination
+        (:func:`postrand.designers.suitability` says so beforehand), or none converged.
     PrivacyError
         If ε is outside what exact laws of S categories can hold.
 
@@ -59,18 +63,9 @@ def design(
     structure = UniformOffDiagonal() if structure is None else structure
     for part, kind in ((privacy, PrivacyModel), (objective, Objective), (structure, Structure)):
         if not isinstance(part, kind) or isinstance(part, type):
-            raise DesignError(sentence(f"not a {kind.__name__}", got=shown(part, repr)))
-    if isinstance(privacy, DifferentialPrivacy):
-        check_epsilon(privacy.epsilon, prior.size)
-        if privacy.epsilon < LEAST_EPSILON:
-            raise PrivacyError(
-                sentence(
-                    "epsilon is smaller than a law in units of 2^-53 can use",
-                    got=privacy.epsilon,
-                    wanted=f">= {LEAST_EPSILON:g}",
-                    fix="suppress the variable: hardly anything of it could be released",
-                )
-            )
+            raise DesignError(sentence(f"not a {kind.__name__}", got=shown(part, repr), wanted=_WANTED[kind]))
+    require_size(privacy, prior.size)
+    require(structure, privacy, objective, prior.size)
     solution = structure.solve(prior.p, privacy, objective)
     return _finish(solution, prior, privacy, objective)
 
@@ -82,8 +77,7 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
     finding = privacy.check([matrix])
     if not finding.holds:
         raise DesignError(sentence("the designed law does not meet its privacy model", got=finding.sentence))
-    simple = isinstance(objective, MutualInformation)
-    value = information(matrix, prior.p) if simple else float(objective.value(matrix.array, prior.p))
+    value = value_of(objective, matrix, prior.p)
     # The bound is proven for real numbers; a value above it can only be rounding in the last digits of either.
     beyond = value - solution.bound if objective.maximise else solution.bound - value
     bound = max(solution.bound, value) if objective.maximise else min(solution.bound, value)

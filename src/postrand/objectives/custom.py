@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence
+from postrand.objectives.base import ObjectiveTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class CustomObjective:
     """
 
     name: ClassVar[str] = "custom"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "A function of your own.", "its own", relabelling="none", rank=90
+    )
 
     function: Callable[[NDArray[np.float64], NDArray[np.float64]], float]
     maximise: bool = True

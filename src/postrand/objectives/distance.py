@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook.category_distances import Edges, as_edges, ranks, shortest_paths
+from postrand.objectives.base import ObjectiveTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,12 @@ class ExpectedDistance:
     """
 
     name: ClassVar[str] = "distance"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Move values as little as possible on a map or a scale.",
+        "unit of the distance",
+        relabelling="none",
+        rank=50,
+    )
     maximise: ClassVar[bool] = False
     edges: Edges = ()
 
@@ -42,3 +49,11 @@ class ExpectedDistance:
     def distances(self, size: int) -> NDArray[np.float64]:
         """Return the distance matrix (S, S)."""
         return shortest_paths(self.edges or ranks(size), size)
+
+    def loss(self, size: int) -> NDArray[np.float64]:
+        """Return the distances (S, S)."""
+        return self.distances(size)
+
+    def beside(self, privacy: object) -> ExpectedDistance:
+        """Return the distance of the block's privacy model, where this one names no edges."""
+        return self if self.edges else ExpectedDistance(getattr(privacy, "edges", ()))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.objectives.base import ObjectiveTraits
 
 _SERIES = np.array([(-1.0) ** k / (k * (k - 1)) for k in range(2, 15)])[::-1]
 _SMALL = 0.05  # the 13 terms of the series then leave out less than 1e-17, relative
@@ -32,6 +33,13 @@ class MutualInformation:
     """
 
     name: ClassVar[str] = "information"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Keep as much information about the true answers as possible.",
+        "nats",
+        at_ends=True,
+        per_class=True,
+        rank=10,
+    )
     maximise: ClassVar[bool] = True
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
@@ -44,6 +52,25 @@ class MutualInformation:
             excess = array[:, columns] / marginal[columns] - 1
             kept += float(marginal[columns] @ (prior @ entropy_excess(excess)))
         return kept
+
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``Σ j ln(j / (p m))`` over the joint table j of true and released category."""
+        joint = prior[:, None] * array
+        apart = np.outer(prior, joint.sum(axis=0))
+        there = joint > 0
+        return float((joint[there] * np.log(joint[there] / apart[there])).sum())
+
+    def of_law(self, matrix: TransitionMatrix, prior: NDArray[np.float64]) -> float:
+        """Return the value of an exact law: see :func:`information`."""
+        return information(matrix, prior)
+
+    def most(self, epsilon: float) -> float:
+        """Return a bound over all ε-DP matrices: see :func:`information_bound`."""
+        return information_bound(epsilon)
+
+    def truth(self, prior: NDArray[np.float64]) -> float:
+        """Return the entropy of the prior."""
+        return entropy(prior)
 
 
 def information(matrix: TransitionMatrix, prior: NDArray[np.float64]) -> float:

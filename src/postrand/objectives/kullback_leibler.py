@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence, shown
+from postrand.objectives.base import ObjectiveTraits
 from postrand.support.inputs import is_whole
+from postrand.support.options import Range, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,14 @@ class KullbackLeiblerLoss:
     """
 
     name: ClassVar[str] = "kullback-leibler"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Make the corrected table as close to the true one as possible, in relative terms.",
+        "nats",
+        relabelling="none",
+        rank=70,
+    )
     maximise: ClassVar[bool] = False
-    records: int
+    records: int = ranged(Range(1, 1e12, 1000, "records", "how many records the file has"))
     draws: int = 1000
     seed: int = 0
 
@@ -69,6 +77,11 @@ class KullbackLeiblerLoss:
                 got, wanted = shown(number, repr), f"{least}..{most}"
                 raise DesignError(sentence(f"{name} is not a whole number in its range", got=got, wanted=wanted))
             object.__setattr__(self, name, int(number))
+
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> KullbackLeiblerLoss:
+        """Return the loss for a file with these counts, of few draws."""
+        return cls(int(counts.sum()), draws=200)
 
     def value(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
         """Return the simulated mean over finite losses (inf where none is finite, or the matrix is singular)."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import MAX_CONDITION
+from postrand.objectives.base import ObjectiveTraits
 from postrand.support.inputs import finite
 
 
@@ -36,6 +37,11 @@ class L2Loss:
     """
 
     name: ClassVar[str] = "l2"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Make the corrected table as close to the true one as possible, in squared error.",
+        "squared shares",
+        rank=60,
+    )
     maximise: ClassVar[bool] = False
     records: float = 1
 
@@ -74,6 +80,14 @@ class L2Loss:
         gram = inverse @ inverse.T
         weighted = inverse.T * (prior @ array)
         return np.asarray(np.outer(prior, gram.diagonal()) - 2 * weighted @ gram) / self.records
+
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``(Σ_l w_l Σ_k (M^-1[l,k])² - 1) / n``."""
+        return float((prior @ array @ np.linalg.inv(array) ** 2).sum() - 1) / self.records
+
+    def of_file(self, records: int) -> L2Loss:
+        """Return the loss for a file of so many records, where this one is per record."""
+        return L2Loss(records) if self.records == 1 else self
 
 
 def _inverse(array: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import MAX_CONDITION
+from postrand.objectives.base import ObjectiveTraits
 from postrand.support.inputs import real_array
 
 IDENTIFIED = 1e-8
@@ -42,6 +43,14 @@ class EstimatorVariance:
     """
 
     name: ClassVar[str] = "variance"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Make corrected shares as precise as possible.",
+        "variance for one record",
+        relabelling="released",
+        at_ends=True,
+        adds_up=True,
+        rank=30,
+    )
     maximise: ClassVar[bool] = False
 
     queries: tuple[tuple[float, ...], ...] = ()
@@ -89,6 +98,13 @@ class EstimatorVariance:
         weighted = (prior @ array)[:, None] * answers
         slope: NDArray[np.float64] = np.outer(prior, (answers**2).sum(axis=1))
         return slope - 2 * np.linalg.solve(array.T, weighted) @ answers.T
+
+    def by_definition(self, array: NDArray[np.float64], prior: NDArray[np.float64]) -> float:
+        """Return ``Σ_q c_q' Cov(π^) c_q`` from the covariance matrix."""
+        released, inverse = prior @ array, np.linalg.inv(array)
+        covariance = inverse.T @ (np.diag(released) - np.outer(released, released)) @ inverse
+        queries = self.matrix(prior.size)
+        return float(np.trace(queries @ covariance @ queries.T))
 
     def least(self, prior: NDArray[np.float64], epsilon: float) -> float:
         """Return a proven lower bound of the value over all ε-DP matrices, of any structure.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DesignError, SpecificationError, sentence
-from postrand.objectives.information import MutualInformation
+from postrand.objectives.base import ObjectiveTraits
+from postrand.objectives.information import MutualInformation, entropy
 from postrand.support.inputs import is_names
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,13 @@ class WholeRecord:
     """
 
     name: ClassVar[str] = "whole-record"
+    traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
+        "Keep as much information as possible about the true answers beyond what the unperturbed variables tell.",
+        "nats",
+        at_ends=True,
+        per_class=True,
+        rank=20,
+    )
     maximise: ClassVar[bool] = True
     needs_file: ClassVar[bool] = True
 
@@ -58,14 +66,36 @@ class WholeRecord:
         if self.joint is not None:
             object.__setattr__(self, "joint", _table(self.joint))
 
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> Self:
+        """Return the objective for a clear variable of two values that leans one way in the first category."""
+        shares = np.array([counts * 0.5, counts * 0.5])
+        shares[:, 0] = counts[0] * np.array([0.7, 0.3])
+        return cls(joint=shares.T)
+
+    def by_definition(self, array: Floats, prior: Floats) -> float:
+        """Return ``I(X; Z) - I(C; Z)``."""
+        joint, information = self._joint(), MutualInformation()
+        clear = joint.sum(axis=0)
+        rows = np.vstack([joint.T @ array / clear[:, None]])
+        return information.value(array, prior) - information.value(rows, clear)
+
     def on(self, joint: ArrayLike) -> Self:
         """Return the objective for the frequencies (S, C) of a file."""
         return replace(self, joint=np.asarray(joint, dtype=np.float64))
+
+    def beyond(self, clear: tuple[str, ...]) -> Self:
+        """Return the objective for these clear variables; their frequencies come later."""
+        return replace(self, clear=clear, joint=None)
 
     def part(self, members: Iterable[NDArray[np.intp]]) -> Self:
         """Return the objective of classes that share a law, rows ``members[k]`` each: the class is known, as C is."""
         joint = self._joint()
         return self.on(np.hstack([joint[rows] for rows in members]))
+
+    def truth(self, prior: Floats) -> float:
+        """Return the entropy of the prior, which is no less than what can be kept."""
+        return entropy(prior)
 
     def value(self, array: Floats, prior: Floats) -> float:
         """Return ``I(X; Z | C)`` in nats; ``prior`` (S,) must be the table's own margin."""

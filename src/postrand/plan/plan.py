@@ -9,22 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from postrand.certification.account import add_upper
 from postrand.certification.certificate import Claim
 from postrand.codebook import Codebook
 from postrand.codebook.category_distances import edges_from, points_from
 from postrand.columns.planned import NumericalPlan, read_entries
-from postrand.designers import OBJECTIVES, STRUCTURES, MutualInformation, Objective, Structure, UniformOffDiagonal
-from postrand.designers.budget import Share
+from postrand.designers import OBJECTIVES, STRUCTURES, Objective, Setting, Structure, supports
+from postrand.designers.budget import Share, is_share
 from postrand.designers.linked_cells import Part, Shape, advice, shapes_of
-from postrand.designers.recognition.recognition import LeastLoss
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.metadata import Description
-from postrand.objectives import ExpectedDistance, L2Loss, WholeRecord
+from postrand.objectives import beside, needs_joint
 from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.infer import load_codebook
-from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
+from postrand.privacy import MODELS, ModelTraits, PrivacyModel, Together, models_of, needs_file, spent, with_prior
 from postrand.support import options
 from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
 
@@ -106,10 +104,10 @@ class Plan:
             for block, shape in zip(self.blocks, self.shapes, strict=True)
         ]
         each = [
-            Claim(_with_prior(model, block), block.variables, inside and not needs_file(model))
+            Claim(_claimed(model, block), block.variables, inside and not needs_file(model))
             for block, inside in zip(self.blocks, within, strict=True)
             for model in models_of(block.privacy)
-            if not isinstance(model, Share) and (len(self.blocks) > 1 or model.name != self.privacy.name)
+            if not is_share(model) and (len(self.blocks) > 1 or model.name != self.privacy.name)
         ]
         if not needs_file(self.privacy):
             return (Claim(self.privacy, within=any(within)), *each)
@@ -120,7 +118,7 @@ class Plan:
     def shapes(self) -> tuple[Shape | None, ...]:
         """The shape of each block; None where it acts on all combinations of its variables, and reads no other."""
         return tuple(
-            None if shape.is_simple and len(shape.cells) == self._cells(block) and not block.rarer_than else shape
+            None if shape.is_simple and len(shape.cells) == self.cells_of(block) and not block.rarer_than else shape
             for block, shape in zip(self.blocks, shapes_of(self.codebook, self._parts), strict=True)
         )
 
@@ -131,30 +129,33 @@ class Plan:
 
     @property
     def _parts(self) -> list[Part]:
-        claimed = self.privacy.epsilon if isinstance(self.privacy, DifferentialPrivacy) else 1.0
-        share = claimed / max(len(self.blocks), 1)  # of blocks without a budget of their own, about
-        models = [block.privacy if isinstance(block.privacy, DifferentialPrivacy) else None for block in self.blocks]
-        budgets = [share if model is None else model.epsilon for model in models]
+        total = _budget(self.privacy)
+        share = (1.0 if total is None else total) / max(len(self.blocks), 1)  # of blocks without a budget, about
+        budgets = [share if (own := _budget(block.privacy)) is None else own for block in self.blocks]
         return [Part(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
 
-    def _cells(self, block: BlockPlan) -> int:
+    def cells_of(self, block: BlockPlan) -> int:
+        """Return the number of combinations of a block's variables, feasible or not."""
         return math.prod(self.codebook[name].size for name in block.variables)
 
 
-def _with_prior(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
-    """Return what a block claims: its law's ε and what its prior spends."""
-    if block.prior == "dp" and isinstance(model, DifferentialPrivacy):
-        return DifferentialPrivacy(add_upper(model.epsilon, block.prior_epsilon))
-    return model
+def _claimed(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
+    """Return what a block claims: its law's level and what its prior spends."""
+    claimed: PrivacyModel = with_prior(model, block.prior_epsilon) if block.prior == "dp" else model
+    return claimed
+
+
+def _budget(privacy: Any) -> float | None:
+    """Return the ε of a model whose levels add up over blocks; None of any other."""
+    traits = getattr(privacy, "traits", None)
+    return spent(privacy) if traits is not None and traits.composition == "sum" else None
 
 
 _SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
 _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
-_DEFAULTS = {"objective": MutualInformation(), "structure": UniformOffDiagonal(), "prior": "uniform"}
 _ANY = ((0, 1, 1.0),)  # edges in place of those that were refused already
-_ON_FILE = {"objective": L2Loss(), "structure": LeastLoss(), "prior": "file"}
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -184,6 +185,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.problems += _release_problems(release, f"{where} [release]")
     metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
     check.design = check.choices(design, "[design]")
+    check.record = privacy
     if needs_file(privacy):
         check.unasked = data["privacy"]
     entries = check.tables(data, "blocks")
@@ -205,7 +207,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
     shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
-    check.problems += _distance_problems(blocks, shapes or (), where)
+    check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
     return plan
 
@@ -218,6 +220,7 @@ class _Check:
         self.problems: list[str] = []
         self.design: dict[str, Any] = {}
         self.unasked: Any = {"model": Share.name}  # the privacy of a block that names none
+        self.record: Any = None  # the claim on the whole record
 
     def add(self, what: str, part: str, **more: Any) -> None:
         self.problems.append(sentence(what, where=f"{self.where} {part}".strip(), **more))
@@ -283,9 +286,13 @@ class _Check:
         return None if None in models else self.attempt(Together, tuple(models))
 
     def defaults(self, privacy: Any) -> dict[str, Any]:
-        if needs_file(privacy):
-            return {**_ON_FILE, **self.design, "prior": "file"}
-        return {**_DEFAULTS, **self.design}
+        """Return the choices of a block that makes none: those of [design], else its model's own."""
+        model = next((m for m in models_of(privacy) if needs_file(m)), models_of(privacy)[0])
+        traits: ModelTraits = getattr(self.record if is_share(model) else model, "traits", ModelTraits("", "", ""))
+        families = {"objective": OBJECTIVES, "structure": STRUCTURES}
+        usual = {name: options.named(family, getattr(traits, name))() for name, family in families.items()}
+        always = {"prior": "file"} if needs_file(privacy) else {}
+        return {**usual, "prior": "uniform", **self.design, **always}
 
     def block(self, entry: Mapping[str, Any], part: str, codebook: Codebook | None) -> BlockPlan | None:
         before = len(self.problems)
@@ -302,8 +309,7 @@ class _Check:
             asked = {k: v for k, v in asked.items() if k != "distance"} | {"edges": found or _ANY, "points": places}
         privacy = self.privacy(asked, f"{self.where} {part} privacy")
         choices = {**self.defaults(privacy), **self.choices(entry, part)}
-        if choices.get("objective") == ExpectedDistance() and isinstance(privacy, MetricPrivacy):
-            choices["objective"] = ExpectedDistance(privacy.edges)
+        choices["objective"] = beside(choices.get("objective"), privacy)
         matrix = self.attempt(_rows, entry.get("matrix"), f"{self.where} {part} matrix")
         self.problems += _block_problems(entry, choices, f"{self.where} {part}")
         self.problems += _file_problems(entry, privacy, f"{self.where} {part}")
@@ -321,13 +327,6 @@ def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where:
         yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
     if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
         yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
-    if (
-        isinstance(choices.get("objective"), WholeRecord)
-        and choices.get("prior") == "uniform"
-        and "matrix" not in entry
-    ):
-        fix = "set prior = 'file' or 'dp'"
-        yield sentence("the whole record needs the frequencies of its variables together", where=where, fix=fix)
     spent = choices.get("prior_epsilon", 0.0)
     if not finite(spent) >= 0:
         yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))
@@ -345,26 +344,30 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
         yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
 
 
-def _distance_problems(blocks: Sequence[BlockPlan], shapes: Sequence[Shape | None], where: str) -> list[str]:
-    """Say where a distance is asked of a block that does not exchange all values of its variable."""
-    asked = [
-        block
-        for block, shape in zip(blocks, shapes, strict=False)
-        if shape is not None and any(isinstance(model, MetricPrivacy) for model in models_of(block.privacy))
-    ]
-    what = "a distance needs a block that exchanges all values, and strata, rules or a selection part them"
-    fix = "use model 'differential', or leave the variable out of rules, 'given' and 'rarer_than'"
-    return [sentence(what, where=f"{where}, block {'*'.join(b.variables)!r}", fix=fix) for b in asked]
+def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterable[str]:
+    """Say which blocks ask for what does not go together, and which structures would do."""
+    for block, shape in zip(plan.blocks, shapes, strict=False):
+        privacy = plan.privacy if is_share(block.privacy) else block.privacy
+        if block.matrix is not None or (is_share(block.privacy) and plan.privacy.traits.composition == "none"):
+            continue
+        classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
+        size = plan.cells_of(block) if shape is None else 0
+        setting = Setting(size, shape is not None, classes, block.prior)
+        problem = supports(privacy, block.objective, block.structure, setting)
+        if problem is not None:
+            others = [s.name for s in STRUCTURES if supports(privacy, block.objective, s(), setting) is None]
+            hint = f" Structures that do: {', '.join(others)}." if others else ""
+            yield f"{where}, block {'*'.join(block.variables)!r}: {problem}{hint}"
 
 
 def _with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], codebook: Codebook) -> BlockPlan:
     """Name the clear variables of an objective that names none: all categorical ones released as they are."""
-    if not isinstance(block.objective, WholeRecord) or block.objective.clear:
+    if not needs_joint(block.objective) or block.objective.clear:
         return block
     perturbed = {name for other in blocks for name in other.variables}
     released = codebook.with_role("key", "sensitive", "other")
     clear = tuple(v.name for v in released if v.is_categorical and v.name not in perturbed)
-    return dataclasses.replace(block, objective=WholeRecord(clear))
+    return dataclasses.replace(block, objective=block.objective.beyond(clear))
 
 
 def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
@@ -403,7 +406,7 @@ def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> It
     names = [name for block in blocks for name in block.variables]
     for name in sorted({n for n in names if names.count(n) > 1}):
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
-    clear = {n for b in blocks if isinstance(b.objective, WholeRecord) for n in b.objective.clear}
+    clear = {n for b in blocks if needs_joint(b.objective) for n in b.objective.clear}
     for name in sorted(clear.intersection(names)):
         yield sentence(f"{name!r} is named as clear, and a block perturbs it", where=f"{where} [[blocks]] objective")
     names += [*(name for block in blocks for name in block.given), *sorted(clear)]

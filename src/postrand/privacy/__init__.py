@@ -1,14 +1,36 @@
-"""Privacy models: one file each, one Protocol, one conformance suite."""
+"""Privacy models: one file each, one Protocol, one conformance suite (:mod:`postrand.testing`).
 
-from postrand.privacy.base import FileModel, Finding, LinearConstraints, PrivacyModel, needs_file
+A new model is a new file here: a frozen dataclass with ``name``, ``traits``, ``check`` and ``constraints``. It is found
+by :func:`postrand.support.options.discover`; no list names it.
+"""
+
+from postrand.privacy.base import (
+    FileModel,
+    Finding,
+    LinearConstraints,
+    ModelTraits,
+    PrivacyModel,
+    level_of,
+    models_of,
+    needs_file,
+    require_size,
+    rounded,
+    spent,
+    with_prior,
+)
 from postrand.privacy.bistochastic import Bistochastic
 from postrand.privacy.differential import DifferentialPrivacy
 from postrand.privacy.key_types import KeyTypes
 from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
-from postrand.privacy.together import Together, models_of
+from postrand.privacy.together import Together
+from postrand.support.options import discover
 
-MODELS: tuple[type, ...] = (DifferentialPrivacy, Bistochastic, SpontaneousRecognition, MetricPrivacy)
+MODELS: tuple[type, ...] = discover(
+    __path__,
+    __name__,
+    lambda kind: {"name", "traits", "check", "constraints"} <= set(dir(kind)) and kind is not Together,
+)
 """Every model that a plan or certificate may name, by its ``name``."""
 
 __all__ = [
@@ -20,10 +42,16 @@ __all__ = [
     "KeyTypes",
     "LinearConstraints",
     "MetricPrivacy",
+    "ModelTraits",
     "PrivacyModel",
     "Recognition",
     "SpontaneousRecognition",
     "Together",
+    "level_of",
     "models_of",
     "needs_file",
+    "require_size",
+    "rounded",
+    "spent",
+    "with_prior",
 ]

@@ -1,10 +1,22 @@
-"""What every privacy model offers: an exact test for the certificate, and constraints for the designer."""
+"""What every privacy model offers: an exact test for the certificate, and constraints for the designer.
+
+A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, and it may offer more verbs:
+
+    spent                 the ε of a record's budget that a block under the model takes
+    scaled(factor)        the model with its level scaled, for a search over budgets
+    with_prior(epsilon)   the claim of a block whose prior took ε from the same budget
+    rounded(array)        an exact law close to a float matrix that nearly meets the model, or None
+    example(counts)       a class method: the model for a file with these counts, for the conformance suite
+    require_size(size)    raises PrivacyError where no law of so many categories can be designed
+
+Other rooms ask by the functions below, which know what to do where a model lacks the verb.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +45,54 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelTraits:
+    """Declare how a privacy model is said, and how its claims behave: what other rooms ask instead of its class.
+
+    Parameters
+    ----------
+    code
+        Names the claim in certificates, for ever: wording may change, the code may not.
+    plain
+        What it promises, for readers who are no statisticians.
+    level
+        The option that says how much; its :class:`postrand.support.options.Range` has unit and meaning.
+    stronger
+        Which levels promise more.
+    composition
+        How the levels of independent blocks make that of the record: ``sum`` (they add up, so a budget is divided),
+        ``bits`` (they are shares of bits, and bits add up), ``none`` (a total is stated and checked, not divided).
+    within_classes
+        Whether the claim may be weakened to true values of one class.
+    whole_blocks
+        Whether it needs a block that exchanges all values of its variables.
+    columns_sum
+        Whether the columns of its matrices sum to 1 too.
+    linear
+        Whether ``constraints`` say all, or the model has a condition that is not linear beside them.
+    post_processing
+        Whether anything computed from the release meets the model too.
+    objective, structure
+        Their names in a plan where the plan says nothing else.
+    rank
+        Where lists name it; members of one rank stand by their names.
+    """
+
+    code: str
+    plain: str
+    level: str
+    stronger: Literal["smaller", "larger"] = "smaller"
+    composition: Literal["sum", "bits", "none"] = "none"
+    within_classes: bool = False
+    whole_blocks: bool = False
+    columns_sum: bool = False
+    linear: bool = True
+    post_processing: bool = True
+    objective: str = "information"
+    structure: str = "uniform-off-diagonal"
+    rank: int = 50
+
+
+@dataclass(frozen=True, slots=True)
 class LinearConstraints:
     """Constraints ``A vec(M) <= b`` on a matrix of shape (S, S), ``vec`` row by row (true category slowest).
 
@@ -55,6 +115,7 @@ class PrivacyModel(Protocol):
     """
 
     name: ClassVar[str]
+    traits: ClassVar[ModelTraits]
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Test the product of independent blocks, exactly, on the law that is sampled."""
@@ -93,3 +154,36 @@ class FileModel(PrivacyModel, Protocol):
 def needs_file(model: object) -> TypeGuard[FileModel]:
     """Return whether a model, or a part of it, must be tied to the file before it is checked."""
     return bool(getattr(model, "needs_file", False))
+
+
+def models_of(privacy: Any) -> tuple[Any, ...]:
+    """Return the models of a conjunction, or the one model."""
+    return tuple(getattr(privacy, "models", (privacy,)))
+
+
+def level_of(model: Any) -> float:
+    """Return the level that a model asks for."""
+    return float(getattr(model, model.traits.level))
+
+
+def spent(model: Any) -> float | None:
+    """Return the ε of a record's budget that a block under the model takes; None where it takes none."""
+    found = getattr(model, "spent", None)
+    return None if found is None else float(found)
+
+
+def with_prior(model: Any, epsilon: float) -> Any:
+    """Return what a block claims whose prior took ``epsilon`` from the record's budget."""
+    return model.with_prior(epsilon) if hasattr(model, "with_prior") else model
+
+
+def rounded(model: Any, array: NDArray[np.float64]) -> TransitionMatrix | None:
+    """Return an exact law close to ``array`` by the model's own rounding; None where it has none, or found none."""
+    found: TransitionMatrix | None = model.rounded(array) if hasattr(model, "rounded") else None
+    return found
+
+
+def require_size(model: Any, size: int) -> None:
+    """Raise PrivacyError where no law of so many categories can be designed for the model."""
+    if hasattr(model, "require_size"):
+        model.require_size(size)

@@ -12,10 +12,13 @@ from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
 from postrand.support.inputs import finite
+from postrand.support.options import Range, ranged
 from postrand.support.wordings import say
+
+_HINT = "larger protects more: the share of the greatest possible uncertainty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,20 @@ class Bistochastic:
     """
 
     name: ClassVar[str] = "bistochastic"
-    beta: float
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        code="bistochastic-privacy",
+        plain="Every released answer leaves at least the share β of the greatest possible uncertainty about the "
+        "true one, and the margins of a uniform population stay as they are.",
+        level="beta",
+        stronger="larger",
+        composition="bits",
+        columns_sum=True,
+        linear=False,
+        post_processing=False,
+        structure="bistochastic",
+        rank=20,
+    )
+    beta: float = ranged(Range(0.05, 0.99, 0.9, "share of bits", _HINT, logarithmic=False))
 
     def __post_init__(self) -> None:
         beta = finite(self.beta)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints
-from postrand.support.exact import exp_float, log_upper, within
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
+from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.inputs import finite
+from postrand.support.options import Range, ranged
 from postrand.support.wordings import say
+
+LEAST_EPSILON = 1e-9
+"""Below it, rounding to multiples of 2^-53 decides more than the design does."""
+
+_ROUNDING = 1e-9
+
+EPSILON = Range(0.05, 10.0, 1.0, "nats", "smaller protects more; no answer becomes more than e^ε times as likely")
+"""What a form offers for ε."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,16 @@ class DifferentialPrivacy:
     """
 
     name: ClassVar[str] = "differential"
-    epsilon: float
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        code="differential-privacy",
+        plain="Differential privacy: whatever the true answer, no released answer becomes more than e^ε times as "
+        "likely. The budgets of a record's variables add up.",
+        level="epsilon",
+        composition="sum",
+        within_classes=True,
+        rank=10,
+    )
+    epsilon: float = ranged(EPSILON)
 
     def __post_init__(self) -> None:
         epsilon = finite(self.epsilon)
@@ -73,6 +92,49 @@ class DifferentialPrivacy:
         values = np.concatenate([np.ones(i.size), np.full(i.size, -exp_float(self.epsilon))])
         places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
         return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.zeros(i.size))
+
+    @property
+    def spent(self) -> float:
+        """The ε that a block takes of a record's budget."""
+        return self.epsilon
+
+    def scaled(self, factor: float) -> DifferentialPrivacy:
+        """Return the model with ``factor`` times the budget."""
+        return replace(self, epsilon=self.epsilon * factor)
+
+    def with_prior(self, epsilon: float) -> DifferentialPrivacy:
+        """Return the claim of a block whose prior took ``epsilon``: the sum, rounded up."""
+        return replace(self, epsilon=add_upper(self.epsilon, epsilon))
+
+    def require_size(self, size: int) -> None:
+        """Raise PrivacyError where ε is outside what exact laws of ``size`` categories can hold."""
+        check_epsilon(self.epsilon, size)
+        if self.epsilon < LEAST_EPSILON:
+            raise PrivacyError(
+                sentence(
+                    "epsilon is smaller than a law in units of 2^-53 can use",
+                    got=self.epsilon,
+                    wanted=f">= {LEAST_EPSILON:g}",
+                    fix="suppress the variable: hardly anything of it could be released",
+                )
+            )
+
+    def rounded(self, array: NDArray[np.float64]) -> TransitionMatrix | None:
+        """Round column by column into ``[low, floor(e^ε low)]``; the fullest column takes up what rows then lack.
+
+        Only that column needs slack, and it has the smallest relative rounding. None where a row has no room there.
+        """
+        grown = exp_lower(self.epsilon)
+        scaled = array * UNIT
+        low = np.ceil(scaled.min(axis=0)).astype(np.int64)
+        high = np.array([min(int(w) * grown.numerator // grown.denominator, UNIT) for w in low], dtype=np.int64)
+        weights = np.clip(np.rint(scaled).astype(np.int64), low, high)
+        fullest = int(low.argmax())
+        weights[:, fullest] = 0
+        weights[:, fullest] = UNIT - weights.sum(axis=1)
+        # Clipping moves a feasible matrix by rounding alone; more means that it was not feasible: mixing must go on.
+        moved = np.abs(weights - scaled).max() / UNIT
+        return TransitionMatrix(weights) if weights.min() >= 0 and moved <= _ROUNDING else None
 
 
 def _worst_entries(matrix: TransitionMatrix) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, shortest_paths
+from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, ranks, shortest_paths
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
+from postrand.privacy.differential import EPSILON
 from postrand.support.exact import exp_float, exp_lower, log_upper
 from postrand.support.inputs import finite
+from postrand.support.options import ranged
 from postrand.support.wordings import say
 
 _SMALLEST, _LARGEST = 1e-100, 1e6
@@ -47,7 +49,17 @@ class MetricPrivacy:
     """
 
     name: ClassVar[str] = "metric"
-    epsilon: float
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        code="metric-privacy",
+        plain="Near values are hard to tell apart, far ones less so: no released answer becomes more than e^(ε d) "
+        "times as likely for a true answer at distance d.",
+        level="epsilon",
+        whole_blocks=True,
+        objective="distance",
+        structure="metric",
+        rank=40,
+    )
+    epsilon: float = ranged(EPSILON)
     edges: Edges
     points: Points = ()
 
@@ -56,6 +68,11 @@ class MetricPrivacy:
         object.__setattr__(self, "points", as_points(self.points))
         raise_all(PrivacyError, self._problems())
         object.__setattr__(self, "epsilon", finite(self.epsilon))
+
+    @classmethod
+    def example(cls, counts: np.ndarray) -> MetricPrivacy:
+        """Return the model for categories in their order, neighbours at distance 1."""
+        return cls(1.0, ranks(len(counts)))
 
     def __repr__(self) -> str:
         return f"MetricPrivacy(epsilon={self.epsilon!r}, {len(self.edges)} edges)"
@@ -79,6 +96,15 @@ class MetricPrivacy:
         """The ε that the two farthest values spend, ``ε max d``: that of plain differential privacy."""
         size = 1 + max(max(edge[:2]) for edge in self.edges)
         return self.epsilon * float(shortest_paths(self.edges, size).max())
+
+    @property
+    def spent(self) -> float:
+        """The ε that a block takes of a record's budget: that of the two farthest values."""
+        return self.widest
+
+    def scaled(self, factor: float) -> MetricPrivacy:
+        """Return the model with ``factor`` times the budget."""
+        return replace(self, epsilon=self.epsilon * factor)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the exact ratio of every edge with a directed-rounded ``e^(ε length)``.

@@ -16,13 +16,15 @@ from scipy.sparse import csr_array, kron, vstack
 from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.support import options
 from postrand.support.exact import format_upper
 from postrand.support.inputs import finite, is_names, is_whole
+from postrand.support.options import Range, ranged
 from postrand.support.wordings import claim
 
+_HINT = "smaller protects more: the largest chance that a recognised person is the right one"
 _HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
 
 
@@ -68,9 +70,19 @@ class SpontaneousRecognition:
     """
 
     name: ClassVar[str] = "recognition"
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        code="spontaneous-recognition",
+        plain="No released combination of a few traits points to one person with more than the chance α that it is "
+        "the right one. The claim is about this file alone.",
+        level="alpha",
+        post_processing=False,
+        objective="l2",
+        structure="least-loss",
+        rank=30,
+    )
     needs_file: ClassVar[bool] = True
     not_covered: ClassVar[str] = "recognition"
-    alpha: float
+    alpha: float = ranged(Range(0.01, 0.9, 0.1, "probability", _HINT))
     subsets: int | tuple[tuple[str, ...], ...] = 3
     types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
 
@@ -81,6 +93,11 @@ class SpontaneousRecognition:
             object.__setattr__(self, "subsets", tuple(tuple(s) for s in self.subsets))
         if self.types is not None:
             self.types.key_sets(self.subsets)
+
+    @classmethod
+    def example(cls, counts: NDArray[np.int64]) -> SpontaneousRecognition:
+        """Return the model for a variable with these counts, of which those below 25 are rare."""
+        return cls(0.04, 1).on(counts)
 
     def on(
         self, file: KeyTypes | ContingencyTable | ArrayLike, variables: Sequence[str] | None = None

@@ -26,7 +26,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.support.inputs import finite, is_whole
@@ -71,6 +70,8 @@ def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
     gained: float = -math.expm1(epsilon - local_epsilon) / (1 + chance) * (1 + _SLACK)
     if epsilon > _LARGEST_EXPONENT:
         return min(gained, 1.0)  # no clone at all: the most that δ_c can be
+    from scipy.stats import binom  # takes half a second to import, and every plan imports this package
+
     low, grid = _clones(records - 1, chance)
     levels = _given_clones(grid, epsilon, local_epsilon, gained)
     levels = np.minimum.accumulate(levels)  # each bounds those of more clones, too
@@ -126,6 +127,8 @@ def _given_clones(
     clones: NDArray[np.float64], epsilon: float, local_epsilon: float, gained: float
 ) -> NDArray[np.float64]:
     """Return an upper bound of δ_c for each number c of clones."""
+    from scipy.stats import binom  # as above
+
     paid = math.expm1(epsilon)
     first, second = -math.expm1(epsilon - local_epsilon), paid - math.expm1(-local_epsilon)
     # The first law is the likelier by more than e^ε where a / (c+1) is above this share.

@@ -12,13 +12,8 @@ from scipy.sparse import csr_array, vstack
 
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints, PrivacyModel, needs_file
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, PrivacyModel, needs_file
 from postrand.support.inputs import listed
-
-
-def models_of(privacy: Any) -> tuple[Any, ...]:
-    """Return the models of a conjunction, or the one model."""
-    return privacy.models if isinstance(privacy, Together) else (privacy,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +34,7 @@ class Together:
     """
 
     name: ClassVar[str] = "together"
+    traits: ClassVar[ModelTraits] = ModelTraits("together", "Several promises at once.", "")
     models: tuple[PrivacyModel, ...]
 
     def __post_init__(self) -> None:
@@ -61,6 +57,10 @@ class Together:
     def part(self, members: NDArray[np.intp]) -> Together:
         """Return the models, those that need the file for the records of these types alone."""
         return Together(tuple(m.part(members) if needs_file(m) else m for m in self.models))
+
+    def scaled(self, factor: float) -> Together:
+        """Return the models, each scaled."""
+        return Together(tuple(getattr(m, "scaled")(factor) for m in self.models))  # noqa: B009 -- an optional verb
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Test every model; ``level`` and ``where`` are those of the first that fails, else of the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from postrand.certification.certificate import Certificate
 from postrand.codebook.category_distances import Edge, shortest_paths
 from postrand.mechanism import Block
-from postrand.privacy import MetricPrivacy
 
 _SLACK = 1e-9  # relative: the length of a path is a rounded sum
 MAX_BANDS = 8
@@ -31,10 +31,10 @@ class Moves:
     reach: NDArray[np.float64]
 
 
-def metric_of(block: Block, certificate: Certificate) -> MetricPrivacy | None:
-    """Return the metric budget that is claimed for a block, with its map; None where there is none."""
+def metric_of(block: Block, certificate: Certificate) -> Any:
+    """Return the model that is claimed for a block and has a map, of edges and points; None where there is none."""
     for claim in certificate.claims:
-        if isinstance(claim.privacy, MetricPrivacy) and claim.variables == block.variables and block.cells is None:
+        if getattr(claim.privacy, "edges", ()) and claim.variables == block.variables and block.cells is None:
             return claim.privacy
     return None
 

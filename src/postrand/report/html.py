@@ -20,7 +20,7 @@ from postrand.estimate.export import fits_r
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
-from postrand.privacy import Bistochastic, MetricPrivacy
+from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
@@ -167,14 +167,14 @@ def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
         "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
-        "level": _level(model, level),
+        "level": _level(claim.privacy, level),
         "sentence": text[:1].upper() + text[1:],
     }
 
 
-def _level(model: str, level: float) -> str:
-    """Return the level, rounded against the claim: β protects more where it is larger."""
-    return f"≥ {format_lower(level)}" if model == Bistochastic.name else f"≤ {format_upper(level)}"
+def _level(model: PrivacyModel, level: float) -> str:
+    """Return the level, rounded against the claim: some protect more where they are larger."""
+    return f"≥ {format_lower(level)}" if model.traits.stronger == "larger" else f"≤ {format_upper(level)}"
 
 
 def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:

@@ -51,6 +51,19 @@ def log_upper(ratio: Fraction) -> float:
     return value if Decimal(value) >= bound else math.nextafter(value, math.inf)
 
 
+def add_upper(*terms: float) -> float:
+    """Return the sum of floats, rounded up.
+
+    >>> add_upper(0.1, 0.2) >= 0.1 + 0.2, add_upper(1.0, 2.0)
+    (True, 3.0)
+    """
+    if not all(map(math.isfinite, terms)):
+        return math.inf
+    exact = sum((Fraction(t) for t in terms), Fraction(0))
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
 def format_upper(value: float, digits: int = 6) -> str:
     """Return ``value`` as text of so many significant digits, rounded up, so that "at most" stays true.
 

@@ -3,13 +3,68 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 
 MAX_LISTED = 10
 """Entries of a list that a sentence spells out."""
+
+_KERNELS = ("kernel", "kernels")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Say which values of a number a form offers, from ``least`` to ``most``, first ``usual``, and what they mean.
+
+    A member accepts more than a form offers: what it refuses, it refuses by itself.
+    """
+
+    least: float
+    most: float
+    usual: float
+    unit: str = ""
+    hint: str = ""
+    logarithmic: bool = True
+
+
+def ranged(offered: Range) -> Any:
+    """Return the field of a dataclass for a number that has no default, with the range that a form offers."""
+    return dataclasses.field(metadata={"range": offered})
+
+
+def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool]) -> tuple[type, ...]:
+    """Return the classes that modules of a package define and ``is_member`` accepts, by rank and then by name.
+
+    So a new member is one new file, and no list names it. Modules of compiled kernels hold no members and take a second
+    to import: they are left out by their names.
+    """
+    found: set[type] = set()
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        if module.name.rpartition(".")[2].rpartition("_")[2] not in _KERNELS:
+            values = vars(importlib.import_module(module.name)).values()
+            found |= {v for v in values if isinstance(v, type) and v.__module__ == module.name and is_member(v)}
+    return tuple(sorted(found, key=lambda member: (member.traits.rank, member.name)))  # type: ignore[attr-defined]
+
+
+def named(family: Iterable[type], name: str) -> Any:
+    """Return the class of a family's member by its name."""
+    return next(kind for kind in family if kind.name == name)  # type: ignore[attr-defined]
+
+
+def usual(kind: type, **given: Any) -> Any:
+    """Return a member made of ``given`` and, for options that have no default, the usual values of their ranges.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> usual(DifferentialPrivacy)
+    DifferentialPrivacy(epsilon=1.0)
+    """
+    fields = [f for f in dataclasses.fields(kind) if "range" in f.metadata and f.name not in given]
+    return kind(**{f.name: f.metadata["range"].usual for f in fields}, **given)
 
 
 def to_dict(value: Any) -> dict[str, Any]:

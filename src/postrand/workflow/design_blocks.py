@@ -18,9 +18,8 @@ from postrand.codebook import Codebook
 from postrand.codebook.rule_files import check_records
 from postrand.data.table import ContingencyTable
 from postrand.designers.bistochastic import round_bistochastic, shares
-from postrand.designers.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors
-from postrand.designers.by_class import Weights, design_shape
-from postrand.designers.differential.product import Product
+from postrand.designers.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors, is_share
+from postrand.designers.by_class import Weights, design_shape, on_cells
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.linked_cells import Shape, select
 from postrand.designers.problem import Design, DesignWarning, Prior
@@ -31,7 +30,7 @@ from postrand.formats import Source
 from postrand.mechanism import Block
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.objectives import EstimatorVariance, ExpectedChanges, L2Loss, MutualInformation, Objective, WholeRecord
+from postrand.objectives import MutualInformation, Objective, needs_joint, of_file
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
 from postrand.plan.plan import BlockPlan
@@ -39,10 +38,11 @@ from postrand.privacy import (
     Bistochastic,
     DifferentialPrivacy,
     KeyTypes,
-    MetricPrivacy,
     PrivacyModel,
+    level_of,
     models_of,
     needs_file,
+    spent,
 )
 from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
@@ -54,9 +54,6 @@ MAX_CELLS = 1 << 13
 
 MAX_CONSTANT_CELLS = 1 << 16
 """Of one whose law is constant off the diagonal, two numbers a cell: the design then takes 11 s and 1.7 GB."""
-
-MAX_PRODUCT_CELLS = 3_500
-"""Of a product, whose entries are all written out: with more, ``mechanism.json`` would be too long to be read again."""
 
 _STARVED = 1e-3
 """Of a variable's entropy: a share that keeps less is warned of."""
@@ -154,14 +151,14 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
 
 def _starved(made: DesignedBlock) -> DesignedBlock:
     """Warn, in the design's own message, where a block's share leaves it with almost no information."""
-    if made.design is None or made.frequencies is None or not isinstance(made.plan.privacy, DifferentialPrivacy):
+    if made.design is None or made.frequencies is None or spent(made.plan.privacy) is None:
         return made
     everything = entropy(made.frequencies)
     kept = information(made.matrix, made.frequencies)
     if kept >= _STARVED * everything:
         return made
     text = (
-        f"The share of {made.block.name}, ε = {made.plan.privacy.epsilon:.3g}, keeps {kept / everything:.1g} of its "
+        f"The share of {made.block.name}, ε = {spent(made.plan.privacy):.3g}, keeps {kept / everything:.1g} of its "
         "information: almost nothing. Give it a 'floor', a 'least' or a larger 'weight', or drop the variable."
     )
     warnings.warn(text, DesignWarning, stacklevel=3)
@@ -175,7 +172,7 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
     Blocks divide a budget by the information that each keeps under its prior, so a prior that was tuned on the file
     steers the ε of all that share. A block with an ε, a matrix or a budget of its own alone is steered by nobody.
     """
-    sharing = {b for b, (plan, _) in enumerate(tasks) if isinstance(plan.privacy, Share) and plan.matrix is None}
+    sharing = {b for b, (plan, _) in enumerate(tasks) if is_share(plan.privacy) and plan.matrix is None}
     order: tuple[Provenance, ...] = ("public", "dp", "unstated", "confidential")
     told = {b: "public" if weights is None else weights.provenance for b, (_, weights) in enumerate(tasks)}
     return [
@@ -194,7 +191,7 @@ def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, 
     codebook = plan.codebook
     size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
     most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
-    most = min(most, MAX_PRODUCT_CELLS) if isinstance(block.structure, Product) else most
+    most = min(most, block.structure.traits.most_cells)
     if size > most:
         where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
         fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
@@ -211,7 +208,7 @@ def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, 
         block, shape = _on_file(block, shape, table)
     held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
     weights = _weights(block, held)
-    if isinstance(block.objective, WholeRecord):
+    if needs_joint(block.objective):
         block, frequencies = beyond_clear(block, shape, codebook, engine, source)
         weights = Weights(frequencies, weights.provenance)
     if shape is not None and block.rarer_than:
@@ -247,8 +244,7 @@ def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> 
     assert needs_file(block.privacy)
     with _naming(block):
         block = dataclasses.replace(block, privacy=block.privacy.on(types), prior="file")
-    if block.objective == L2Loss():
-        block = dataclasses.replace(block, objective=L2Loss(types.records))
+    block = dataclasses.replace(block, objective=of_file(block.objective, types.records))
     if shape is not None:
         shape = dataclasses.replace(shape, laws=np.arange(len(shape.laws)))
     return block, shape
@@ -280,19 +276,17 @@ def _prior(task: _Task, codebook: Codebook) -> Prior:
 
 
 def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> DesignedBlock:
-    assert not isinstance(privacy, Share)  # budgets name every block that shares
+    assert not is_share(privacy)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
-        bistochastic = any(isinstance(model, Bistochastic) for model in models_of(privacy))
-        exact = round_bistochastic if bistochastic else TransitionMatrix.from_array
+        columns = any(model.traits.columns_sum for model in models_of(privacy))
+        exact = round_bistochastic if columns else TransitionMatrix.from_array
         return DesignedBlock(block, exact(block.matrix), None, task.shape, _prior(task, codebook).p)
     with _naming(block):
         if task.shape is None or task.weights is None:
             sizes = [codebook[name].size for name in block.variables]
             cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
-            asked = block.structure
-            structure = Product.over(cells, asked.floor) if isinstance(asked, Product) else asked
-            made = solve(_prior(task, codebook), privacy, block.objective, structure)
+            made = solve(_prior(task, codebook), privacy, block.objective, on_cells(block.structure, cells))
         else:
             shape, weights = task.shape, task.weights
             names = _class_names(shape, codebook)
@@ -312,19 +306,17 @@ def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
 
 def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     """Return the budget of each block that shares what the record's claim leaves to it."""
-    sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if isinstance(task.plan.privacy, Share)}
+    sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if is_share(task.plan.privacy)}
     if not sharing:
         return {}
-    if isinstance(plan.privacy, Bistochastic):
-        return _bits(plan.privacy.beta, sharing, tasks, plan.codebook)
-    if not isinstance(plan.privacy, DifferentialPrivacy):
+    if plan.privacy.traits.composition == "none":
         fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
-    models = [model for t in tasks for model in models_of(t.plan.privacy)]
-    spent = [model.epsilon for model in models if isinstance(model, DifferentialPrivacy)]
-    spent += [model.widest for model in models if isinstance(model, MetricPrivacy)]
-    spent += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
-    left = plan.privacy.epsilon - math.fsum(spent)
+    if plan.privacy.traits.composition == "bits":
+        return _bits(level_of(plan.privacy), sharing, tasks, plan.codebook)
+    taken = [e for t in tasks for model in models_of(t.plan.privacy) if (e := spent(model)) is not None]
+    taken += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
+    left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
         what = "nothing of the record's epsilon is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
@@ -347,7 +339,7 @@ def _bits(
     others = []
     for b, task in enumerate(tasks):
         size = _prior(task, codebook).p.size
-        own = [model.beta for model in models_of(task.plan.privacy) if isinstance(model, Bistochastic)]
+        own = [] if b in sharing else [level_of(m) for m in models_of(task.plan.privacy) if m.traits.columns_sum]
         if task.plan.matrix is not None:
             with _naming(task.plan):
                 others.append((entropy_rate_lower(round_bistochastic(np.array(task.plan.matrix)).weights), size))
@@ -369,13 +361,13 @@ def _least(asked: Sequence[Share], left: float) -> list[float]:
 def _criterion(blocks: Sequence[BlockPlan]) -> type[Objective] | None:
     """Return the objective that all blocks minimise, if it is one that adds up; else None: information is divided."""
     kinds = {type(block.objective) for block in blocks}
-    return kinds.pop() if kinds in ({EstimatorVariance}, {ExpectedChanges}) else None
+    return kinds.pop() if len(kinds) == 1 and all(block.objective.traits.adds_up for block in blocks) else None
 
 
 def _curve(task: _Task, criterion: type[Objective] | None, codebook: Codebook) -> Curve:
     """Return what a block keeps as a function of its budget, mean over its classes."""
     shape, weights, asked = task.shape, task.weights, task.plan.objective
-    if criterion is None and not isinstance(asked, WholeRecord):
+    if criterion is None and not needs_joint(asked):
         asked = MutualInformation()
     if shape is None or weights is None:
         return curve_of([(1.0, _prior(task, codebook).p, asked)], task.plan.structure)
@@ -384,6 +376,6 @@ def _curve(task: _Task, criterion: type[Objective] | None, codebook: Codebook) -
         members = [np.flatnonzero(shape.labels == c) for c in np.flatnonzero(shape.laws == law)]
         pooled = np.sum([weights.counts[rows] for rows in members], axis=0)
         if len(pooled) > 1 and pooled.sum() > 0:
-            part = asked.part(members) if isinstance(asked, WholeRecord) else asked
+            part = asked.part(members) if needs_joint(asked) else asked
             classes.append((float(pooled.sum() / total), pooled / pooled.sum(), part))
     return curve_of(classes, task.plan.structure)

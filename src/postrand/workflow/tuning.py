@@ -7,12 +7,12 @@ import warnings
 from typing import Any
 
 from postrand import formats, risk
-from postrand.designers.budget import LARGEST_SHARE, Share
+from postrand.designers.budget import LARGEST_SHARE, is_share
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import BlockPlan
-from postrand.privacy import DifferentialPrivacy, MetricPrivacy, Together, models_of
+from postrand.privacy import MODELS, level_of, models_of
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.planned import mechanism_of
 
@@ -34,10 +34,10 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     problems = [problem for n, block in enumerate(plan.blocks, 1) for problem in _problems(block, n)]
     raise_all(UsageError, problems)
     blocks = tuple(
-        dataclasses.replace(b, privacy=_scaled(b.privacy, factor), prior_epsilon=b.prior_epsilon * factor)
+        dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)
         for b in plan.blocks
     )
-    return dataclasses.replace(plan, privacy=_scaled(plan.privacy, factor), blocks=blocks)
+    return dataclasses.replace(plan, privacy=_scalable(plan.privacy).scaled(factor), blocks=blocks)
 
 
 def tune_plan(
@@ -83,28 +83,26 @@ def _mechanism(plan: Plan, level: float) -> Mechanism:
 
 
 def _total(plan: Plan) -> float:
-    if not isinstance(plan.privacy, DifferentialPrivacy):
+    if plan.privacy.traits.composition != "sum":
         what = "the plan's privacy is no total epsilon that can be scaled"
-        raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=DifferentialPrivacy.name))
-    return plan.privacy.epsilon
+        wanted = " or ".join(m.name for m in MODELS if m.traits.composition == "sum")  # type: ignore[attr-defined]
+        raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=wanted))
+    return level_of(plan.privacy)
 
 
 def _largest(plan: Plan) -> float:
     """Return the largest ε of a block; blocks with a share are taken to have equal ones."""
     equal = _total(plan) / len(plan.blocks)
-    return max(equal if isinstance(b.privacy, Share) else _level(b.privacy) for b in plan.blocks)
+    return max(equal if is_share(b.privacy) else _level(b.privacy) for b in plan.blocks)
+
+
+def _scalable(model: Any) -> Any:
+    """Return a model that has the verb ``scaled``: problems were looked for before."""
+    return model
 
 
 def _level(model: Any) -> float:
-    return max(float(one.epsilon) for one in models_of(model))
-
-
-def _scaled(model: Any, factor: float) -> Any:
-    if isinstance(model, Together):
-        return dataclasses.replace(model, models=tuple(_scaled(one, factor) for one in model.models))
-    if isinstance(model, Share):
-        return dataclasses.replace(model, least=model.least * factor)
-    return dataclasses.replace(model, epsilon=model.epsilon * factor)
+    return max(level_of(one) for one in models_of(model))
 
 
 def _problems(block: BlockPlan, number: int) -> list[str]:
@@ -112,5 +110,5 @@ def _problems(block: BlockPlan, number: int) -> list[str]:
     if block.matrix is not None:
         fix = "name a privacy model in place of the matrix"
         return [sentence("a matrix that is given has no budget to scale", where=where, fix=fix)]
-    wrong = [m for m in models_of(block.privacy) if not isinstance(m, DifferentialPrivacy | MetricPrivacy | Share)]
+    wrong = [m for m in models_of(block.privacy) if not hasattr(m, "scaled")]
     return [sentence("the block's privacy has no epsilon to scale", where=where, got=m.name) for m in wrong]

@@ -13,7 +13,7 @@ from postrand.designers.linked_cells import Shape
 from postrand.engines import Engine
 from postrand.errors import DesignError, sentence
 from postrand.formats import Source
-from postrand.objectives import WholeRecord
+from postrand.objectives import needs_joint
 from postrand.plan.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 
@@ -35,7 +35,7 @@ def beyond_clear(
         If the clear variables have too many combinations.
     """
     objective = block.objective
-    assert isinstance(objective, WholeRecord)
+    assert needs_joint(objective)
     names = block.variables if shape is None else shape.variables
     clear = tuple(name for name in objective.clear if name not in names)
     table = engine.count(source, codebook, (*names, *clear))

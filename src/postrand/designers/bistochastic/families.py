@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from postrand.designers.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
-from postrand.designers.problem import Solution, refuse
+from postrand.designers.problem import Solution
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, nearest, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import Objective
@@ -45,6 +46,11 @@ class Parameterised:
     """
 
     name: ClassVar[str] = "parameterised"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "One family of matrices whose rows and columns sum to 1, with the parameter that just reaches β.",
+        models=(Bistochastic,),
+        rank=60,
+    )
     family: Family = "randomised-response"
     values: tuple[float, ...] = ()
 
@@ -61,11 +67,14 @@ class Parameterised:
             raise DesignError(sentence(f"family {self.family!r} {what}", got=f"{len(values)} values"))
         object.__setattr__(self, "values", values)
 
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether the columns of a matrix (S, S) sum to 1 too, up to rounding, as in all these families."""
+        return bool((np.abs(array.sum(axis=0) - 1) <= ROUNDING).all())
+
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the family's member nearest to the identity with this β; raises DesignError for another model."""
-        if not isinstance(privacy, Bistochastic):
-            raise refuse(self, privacy, "privacy = bistochastic, with a beta")
-        law = self._own(prior.size) if self.values else self._reaching(prior.size, privacy.beta)
+        beta = require(self, privacy, objective, prior.size).beta
+        law = self._own(prior.size) if self.values else self._reaching(prior.size, beta)
         notes = (f"The family {self.family!r} alone: nothing is proven of other matrices.",)
         return Solution(law, math.inf if objective.maximise else -math.inf, {"notes": notes})
 

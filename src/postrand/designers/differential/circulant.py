@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.problem import Solution, refuse
+from postrand.designers.problem import Solution
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.objectives.information import entropy, entropy_excess, information_bound
@@ -48,6 +49,11 @@ class Circulant:
     """
 
     name: ClassVar[str] = "circulant"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "Each answer becomes one of a set of answers, shifted from row to row: better at strong privacy.",
+        models=(DifferentialPrivacy,),
+        rank=30,
+    )
 
     block: tuple[int, ...] = ()
     size: int = 0
@@ -61,11 +67,13 @@ class Circulant:
         if self.block and self.size:
             raise DesignError(sentence("both block and size are given", fix="give one"))
 
+    def contains(self, array: Floats) -> bool:
+        """Tell whether each row of a matrix (S, S) is the row before, shifted by one, up to rounding."""
+        return bool((np.abs(np.roll(array, (1, 1), (0, 1)) - array) <= ROUNDING).all())
+
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best design found."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
-        search = _Search(prior, privacy.epsilon, objective)
+        search = _Search(prior, require(self, privacy, objective, prior.size).epsilon, objective)
         if (self.block and not 0 <= self.block[0] <= self.block[-1] < prior.size) or self.size >= prior.size:
             raise DesignError(sentence("the block does not fit the categories", got=self, wanted=f"below {prior.size}"))
         if self.block:
@@ -101,19 +109,13 @@ class _Search:
 
     def scores(self, sets: Sets) -> Floats:
         """Return the objective of each set (B, S), larger is better, -inf where the matrix is singular."""
-        size = self.p.size
         grown = np.where(sets, 1.0, math.exp(-self.epsilon))
         rows = grown / grown.sum(axis=1, keepdims=True)
         power = np.abs(np.fft.rfft(rows, axis=1)) ** 2
         regular = power.min(axis=1) > _SINGULAR
-        if isinstance(self.objective, MutualInformation):
-            scores = self._information(sets, rows)
-        elif isinstance(self.objective, EstimatorVariance) and not self.objective.queries:
-            counts = np.full(power.shape[1], 2.0)  # rfft keeps one of each conjugate pair
-            counts[0] = 1
-            if size % 2 == 0:
-                counts[-1] = 1
-            scores = self.p @ self.p - (counts / np.maximum(power, _SINGULAR)).sum(axis=1) / size
+        by_spectrum = _BY_SPECTRUM.get(_kind(self.objective))
+        if by_spectrum is not None:
+            scores = by_spectrum(self, rows, power)
         else:
             sign = 1 if self.objective.maximise else -1
             scores = np.full(len(sets), -np.inf)
@@ -121,7 +123,17 @@ class _Search:
                 scores[k] = sign * self.objective.value(self.array(sets[k]), self.p)
         return np.where(regular, scores, -np.inf)
 
-    def _information(self, sets: Sets, rows: Floats) -> Floats:
+    def _variance(self, rows: Floats, power: Floats) -> Floats:
+        """Return minus the trace variance, from the squared eigenvalues."""
+        size = self.p.size
+        counts = np.full(power.shape[1], 2.0)  # rfft keeps one of each conjugate pair
+        counts[0] = 1
+        if size % 2 == 0:
+            counts[-1] = 1
+        scores: Floats = self.p @ self.p - (counts / np.maximum(power, _SINGULAR)).sum(axis=1) / size
+        return scores
+
+    def _information(self, rows: Floats, power: Floats) -> Floats:
         """Return ``E(row) - Σ_z e(m_z)``, both divergences from the uniform law."""
         size = self.p.size
         marginal = np.fft.irfft(np.fft.rfft(rows, axis=1) * np.fft.rfft(self.p), n=size, axis=1)
@@ -160,17 +172,48 @@ class _Search:
 
     def bound(self) -> float:
         """Return a proven bound of the objective over all sets D, infinite where none is known."""
-        size, grown = self.p.size, math.exp(self.epsilon)
-        if isinstance(self.objective, MutualInformation | WholeRecord):
-            return min(information_bound(self.epsilon), entropy(self.p)) * (1 + 1e-12)
-        if isinstance(self.objective, ExpectedChanges):
-            return (size - 1) / (grown + size - 1) * (1 - 1e-12)
-        if isinstance(self.objective, EstimatorVariance) and not self.objective.queries:
-            # The squared eigenvalues of a size d have a fixed sum; their reciprocals sum to least where all are equal.
-            d = np.arange(1, size)
-            power = size * (d * grown**2 + size - d) / (d * grown + size - d) ** 2 - 1
-            return float((1 + (size - 1) ** 2 / power).min() / size - self.p @ self.p) * (1 - 1e-12)
+        known = _BOUNDS.get(_kind(self.objective))
+        if known is not None:
+            return known(self.p, self.epsilon)
         return math.inf if self.objective.maximise else -math.inf
+
+
+def _kind(objective: Objective) -> tuple[type, bool]:
+    """Return what the tables below know an objective by: its class, and whether it names queries."""
+    return type(objective), bool(getattr(objective, "queries", ()))
+
+
+_BY_SPECTRUM: dict[tuple[type, bool], Callable[[_Search, Floats, Floats], Floats]] = {
+    (MutualInformation, False): _Search._information,
+    (EstimatorVariance, False): _Search._variance,
+}
+"""Objectives whose value for many sets at once follows from rows and squared eigenvalues."""
+
+
+def _most_information(p: Floats, epsilon: float) -> float:
+    return min(information_bound(epsilon), entropy(p)) * (1 + 1e-12)
+
+
+def _fewest_changes(p: Floats, epsilon: float) -> float:
+    size, grown = p.size, math.exp(epsilon)
+    return (size - 1) / (grown + size - 1) * (1 - 1e-12)
+
+
+def _least_variance(p: Floats, epsilon: float) -> float:
+    """Of a size d the squared eigenvalues have a fixed sum; their reciprocals sum to least where all are equal."""
+    size, grown = p.size, math.exp(epsilon)
+    d = np.arange(1, size)
+    power = size * (d * grown**2 + size - d) / (d * grown + size - d) ** 2 - 1
+    return float((1 + (size - 1) ** 2 / power).min() / size - p @ p) * (1 - 1e-12)
+
+
+_BOUNDS: dict[tuple[type, bool], Callable[[Floats, float], float]] = {
+    (MutualInformation, False): _most_information,
+    (WholeRecord, False): _most_information,
+    (ExpectedChanges, False): _fewest_changes,
+    (EstimatorVariance, False): _least_variance,
+}
+"""Bounds over all sets D."""
 
 
 def _all_sets(size: int, count: int) -> Sets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from postrand.designers.differential.circulant import Circulant
+from postrand.designers.differential.circulant import EXHAUSTIVE_SIZE, Circulant
 from postrand.designers.differential.fewer_symbols import least_variance
 from postrand.designers.differential.fewest_changes import most_agreement
 from postrand.designers.differential.polytope import MAX_SEARCHED
@@ -19,7 +20,8 @@ from postrand.designers.differential.staircase import EXACT_SIZE, Staircase, bes
 from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.differential.whole_record import best_channel
-from postrand.designers.problem import DesignWarning, Solution, Structure, refuse
+from postrand.designers.problem import DesignWarning, Solution
+from postrand.designers.suitability import Structure, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
@@ -59,31 +61,55 @@ class General:
     """
 
     name: ClassVar[str] = "general"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "Any matrix at all: the most information, but the released categories may be merged ones.",
+        models=(DifferentialPrivacy,),
+        objectives=(MutualInformation, WholeRecord, EstimatorVariance, ExpectedChanges),
+        most=MAX_SIZE,
+        rank=40,
+    )
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the optimum over all ε-DP matrices, as floats."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
-        if prior.size > MAX_SIZE:
-            fix = "use structure UniformOffDiagonal or Circulant"
-            raise DesignError(sentence("too many categories", got=prior.size, wanted=f"S <= {MAX_SIZE}", fix=fix))
-        if isinstance(objective, ExpectedChanges):
-            array, bound = most_agreement(prior, privacy.epsilon)
-            return Solution(array, bound, describe(array))
-        if isinstance(objective, EstimatorVariance):
-            return _least_variance(prior, privacy, objective)
-        solved = replace(privacy, epsilon=min(privacy.epsilon, _LARGEST_EPSILON))
-        if isinstance(objective, WholeRecord):
-            found = best_channel(*objective.classes(prior), solved.epsilon)
-        elif isinstance(objective, MutualInformation):
-            # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
-            tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
-            found = best_staircase(prior, solved.epsilon, tolerance)
-        else:
-            raise refuse(self, objective, "use structure UniformOffDiagonal, Symmetric or Circulant")
-        truth = float(objective.value(np.eye(prior.size), prior))  # no channel tells more
-        bound = min(found.bound, truth) if solved.epsilon == privacy.epsilon else truth
-        return _answer(prior, solved, objective, replace(found, bound=bound))
+        model = require(self, privacy, objective, prior.size)
+        return _ALGORITHMS[type(objective)](prior, model, objective)
+
+    def stand_in(self, objective: Objective, size: int) -> Structure:
+        """Return a part of it in which the best matrix is found in a moment, whatever the objective."""
+        every = size <= EXHAUSTIVE_SIZE and not getattr(objective, "queries", ())
+        return Circulant() if every else Symmetric()
+
+
+def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
+    """Return the optimum of a linear programme."""
+    array, bound = most_agreement(prior, privacy.epsilon)
+    return Solution(array, bound, describe(array))
+
+
+def _most_information(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
+    """Return the staircase that keeps most."""
+    # The relative gap aimed at; rounds of the linear programme take seconds where S is large.
+    tolerance = 1e-12 if prior.size <= EXACT_SIZE else 5e-7 if prior.size <= _LARGE else 8e-6
+    return _staircase(prior, privacy, objective, lambda epsilon: best_staircase(prior, epsilon, tolerance))
+
+
+def _whole_record(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: WholeRecord) -> Solution:
+    """Return the staircase that keeps most beyond the clear variables."""
+    return _staircase(prior, privacy, objective, lambda epsilon: best_channel(*objective.classes(prior), epsilon))
+
+
+def _staircase(
+    prior: NDArray[np.float64],
+    privacy: DifferentialPrivacy,
+    objective: Objective,
+    search: Callable[[float], Staircase],
+) -> Solution:
+    """Return what ``search`` finds for an ε in the solvers' range, with a bound for the ε asked for."""
+    solved = replace(privacy, epsilon=min(privacy.epsilon, _LARGEST_EPSILON))
+    found = search(solved.epsilon)
+    truth = float(objective.value(np.eye(prior.size), prior))  # no channel tells more
+    bound = min(found.bound, truth) if solved.epsilon == privacy.epsilon else truth
+    return _answer(prior, solved, objective, replace(found, bound=bound))
 
 
 def _answer(
@@ -94,7 +120,7 @@ def _answer(
     details = {**describe(array), "rounds": found.rounds}
     if details["condition"] > ILL_CONDITIONED:
         text = _warning_of(details, prior, privacy, objective)
-        warnings.warn(text, DesignWarning, stacklevel=4)
+        warnings.warn(text, DesignWarning, stacklevel=6)
         details["notes"] = (text,)
     return Solution(array, found.bound * (1 + 1e-13), details)
 
@@ -121,6 +147,14 @@ def _least_variance(prior: NDArray[np.float64], privacy: DifferentialPrivacy, ob
         warnings.warn(text, DesignWarning, stacklevel=4)
         notes = (*notes, text)
     return Solution(found[name], bound, {**details, "notes": notes})
+
+
+_ALGORITHMS: dict[type, Callable[[NDArray[np.float64], DifferentialPrivacy, Any], Solution]] = {
+    MutualInformation: _most_information,
+    WholeRecord: _whole_record,
+    EstimatorVariance: _least_variance,
+    ExpectedChanges: _fewest_changes,
+}
 
 
 def _queries_alone(details: dict[str, Any], size: int, usual: str, worse: float, best: float) -> str:

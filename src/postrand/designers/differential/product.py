@@ -15,12 +15,12 @@ from scipy.sparse import csr_array
 
 from postrand.designers.differential.polytope import MAX_SEARCHED
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
-from postrand.designers.problem import DesignWarning, Solution, refuse
+from postrand.designers.problem import DesignWarning, Solution
+from postrand.designers.suitability import StructureTraits, require
 from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import MAX_DENSE
 from postrand.objectives import ExpectedChanges, MutualInformation, Objective
-from postrand.objectives.information import information_bound
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 from postrand.support.inputs import finite
 
@@ -36,6 +36,7 @@ _WORK = 2e8  # pairs of a cell and a combination, over the divisions tried
 _MOST = 600  # divisions
 _CLIMBS = 4
 _STEP, _LEAST_STEP = 0.1, 0.003  # of the budget, moved at a time
+_QUICK = (MutualInformation, ExpectedChanges)  # found in a moment whatever the size
 _CHUNK = 1 << 24  # entries of a table of infeasible combinations at a time
 
 
@@ -69,6 +70,12 @@ class Product:
     """
 
     name: ClassVar[str] = "product"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "The variables of a joint block are drawn apart; combinations that cannot occur are mended.",
+        models=(DifferentialPrivacy,),
+        most_cells=3_500,  # with more, what is written of the matrix would be too long to be read again
+        rank=110,
+    )
     cells: tuple[tuple[int, ...], ...] = field(default=(), repr=False, metadata={"confidential": True})
     floor: float = 0.5
 
@@ -86,10 +93,9 @@ class Product:
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best of the products, or the uniform off-diagonal matrix."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        privacy = require(self, privacy, objective, prior.size)
         sign = 1 if objective.maximise else -1
-        bound = information_bound(privacy.epsilon) if isinstance(objective, MutualInformation) else sign * math.inf
+        bound = objective.most(privacy.epsilon) if hasattr(objective, "most") else sign * math.inf
         law, details = _uniform(prior, privacy, objective)
         usual = sign * float(objective.value(law.array if isinstance(law, TransitionMatrix) else law, prior))
         codes = self._codes(prior.size)
@@ -102,6 +108,10 @@ class Product:
                 law, details = array, {"law": self.name, "epsilons": tuple(epsilons.tolist())}
             details["notes"] = _notes(details.get("epsilons", ()), max(value, usual), free, objective)
         return Solution(law, bound, details)
+
+    def on_cells(self, cells: ArrayLike) -> Product:
+        """Return the structure for a block of these feasible cells."""
+        return Product.over(cells, self.floor)
 
     def _codes(self, size: int) -> Codes:
         """Return the cells with the codes of each variable that occur numbered anew, (K, J); none of one variable."""
@@ -141,7 +151,7 @@ def _uniform(
 ) -> tuple[Floats | TransitionMatrix, dict[str, Any]]:
     """Return the best uniform off-diagonal matrix where it is found in a moment, else randomised response."""
     response = randomised_response(prior.size, privacy.epsilon)
-    quick = isinstance(objective, MutualInformation | ExpectedChanges) or prior.size <= MAX_SEARCHED
+    quick = type(objective) in _QUICK or prior.size <= MAX_SEARCHED
     law = UniformOffDiagonal().solve(prior, privacy, objective).array if quick else response
     if isinstance(law, TransitionMatrix) and law == response:
         return law, {"law": "randomised response"}

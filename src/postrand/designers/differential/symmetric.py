@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from postrand.designers.problem import Solution, refuse
+from postrand.designers.problem import Solution
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.mechanism.matrix import randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
+from postrand.objectives import Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 _GRID = 101
+_ENDLESS = 1e12  # in place of an infinite cost, which the refinement cannot subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +39,33 @@ class Symmetric:
     """
 
     name: ClassVar[str] = "symmetric"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "Every answer stays with the same chance, and changes to any other with the same chance.",
+        models=(DifferentialPrivacy,),
+        rank=20,
+    )
+
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether a matrix (S, S) has one value on the diagonal and one off it, up to rounding."""
+        off = array[~np.eye(len(array), dtype=bool)]
+        return bool(np.ptp(array.diagonal()) <= ROUNDING and np.ptp(off) <= ROUNDING)
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best end of the interval, or the best value found in it."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
+        epsilon = require(self, privacy, objective, prior.size).epsilon
         size, sign = prior.size, 1 if objective.maximise else -1
-        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-privacy.epsilon, privacy.epsilon))
+        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-epsilon, epsilon))
 
         def score(q: float) -> float:
             return sign * objective.value(_array(q, size), prior)
 
         ends = {q: score(q) for q in (high, low)}
         q = max(ends, key=lambda end: ends[end])
-        proven = isinstance(objective, MutualInformation | WholeRecord | EstimatorVariance | ExpectedChanges)
-        if proven:
+        if objective.traits.at_ends:
             bound = sign * (ends[q] + 1e-12 * abs(ends[q]))
         else:
             q, bound = _search(score, low, high), sign * math.inf
-        law = randomised_response(size, privacy.epsilon) if q == high else None
+        law = randomised_response(size, epsilon) if q == high else None
         return Solution(law or _array(q, size), bound, {"q": q})
 
 
@@ -71,5 +81,9 @@ def _search(score: Callable[[float], float], low: float, high: float) -> float:
     values = [score(q) for q in grid]
     k = int(np.argmax(values))
     around = (grid[max(k - 1, 0)], grid[min(k + 1, _GRID - 1)])
-    refined = minimize_scalar(lambda q: -score(q), bounds=around, method="bounded", options={"xatol": 1e-10})
+
+    def cost(q: float) -> float:
+        return min(-score(q), _ENDLESS)
+
+    refined = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-10})
     return float(refined.x) if -refined.fun > values[k] else float(grid[k])

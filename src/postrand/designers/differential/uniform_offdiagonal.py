@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.differential.polytope import best_local
+from postrand.designers.differential.polytope import MAX_SEARCHED, best_local
 from postrand.designers.differential.sign_patterns import best_pattern
+from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.whole_record import best_vertex
 from postrand.designers.feasible import FeasibleSet, corner_values
-from postrand.designers.problem import Solution, refuse
+from postrand.designers.problem import Solution
 from postrand.designers.rounding import mixing_weights
+from postrand.designers.suitability import ROUNDING, StructureTraits, require
 from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
+from postrand.objectives import ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 
 
@@ -40,31 +43,52 @@ class UniformOffDiagonal:
     """
 
     name: ClassVar[str] = "uniform-off-diagonal"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "An answer that changes is equally likely to become any other. Each category has a chance of its own to stay.",
+        models=(DifferentialPrivacy,),
+        rank=10,
+    )
+
+    def contains(self, array: NDArray[np.float64]) -> bool:
+        """Tell whether every row of a matrix (S, S) has one value off the diagonal, up to rounding."""
+        off = array[~np.eye(len(array), dtype=bool)].reshape(len(array), -1)
+        return bool((np.ptp(off, axis=1) <= ROUNDING).all())
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the global optimum, rounded inside the family."""
-        if not isinstance(privacy, DifferentialPrivacy):
-            raise refuse(self, privacy, "use privacy DifferentialPrivacy")
-        if isinstance(objective, ExpectedChanges):
-            return _fewest_changes(prior, privacy)
-        if not isinstance(objective, MutualInformation | WholeRecord):
-            return _searched(prior, privacy, objective)
-        if prior.size == 2:
-            return _binary(prior, privacy, objective)
-        if isinstance(objective, WholeRecord):
-            return _whole_record(prior, privacy, objective)
-        pattern = best_pattern(prior, privacy.epsilon)
-        law = round_family(pattern.off, privacy)
-        details = {"nodes": pattern.nodes, "pattern": describe(law)}
-        return Solution(law, pattern.bound, details)
+        model = require(self, privacy, objective, prior.size)
+        return _EXACT.get(type(objective), _searched)(prior, model, objective)
+
+    def refuses(self, privacy: PrivacyModel, objective: Objective, size: int) -> str | None:
+        """Say where the family is too large to search for an objective without an exact method."""
+        if type(objective) in _EXACT or size <= MAX_SEARCHED:
+            return None
+        what, fix = "too many categories to search", "use structure 'symmetric' or 'circulant'"
+        return sentence(what, where=f"objective {objective.name!r}", got=size, wanted=f"S <= {MAX_SEARCHED}", fix=fix)
+
+    def stand_in(self, objective: Objective, size: int) -> Symmetric:
+        """Return a part of the family in which the best matrix is found in a moment, whatever the objective."""
+        return Symmetric()
 
     def feasible_set(self, size: int, epsilon: float) -> FeasibleSet:
         """Return the diagonals q that ε-DP allows: ``C q <= b`` (ABC Fact 1), vertices, a test."""
         return FeasibleSet(size, epsilon)
 
 
+def _most_information(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
+    """Return the vertex that keeps most information, of all."""
+    if prior.size == 2:
+        return _binary(prior, privacy, objective)
+    pattern = best_pattern(prior, privacy.epsilon)
+    law = round_family(pattern.off, privacy)
+    details = {"nodes": pattern.nodes, "pattern": describe(law)}
+    return Solution(law, pattern.bound, details)
+
+
 def _whole_record(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: WholeRecord) -> Solution:
     """Return the best vertex for what is kept beyond the clear variables, beside what the usual optimum keeps of it."""
+    if prior.size == 2:
+        return _binary(prior, privacy, objective)
     found = best_vertex(*objective.classes(prior), prior, privacy.epsilon)
     law = round_family(found.off, privacy)
     note = f"The matrix that is best for information by itself would keep {found.usual:.6g} of this."
@@ -85,11 +109,11 @@ def _searched(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objectiv
     found = round_family((1 - best_local(prior, privacy.epsilon, objective)) / (prior.size - 1), privacy)
     response, sign = randomised_response(prior.size, privacy.epsilon), 1 if objective.maximise else -1
     law = max((found, response), key=lambda law: sign * objective.value(law.array, prior))
-    bound = objective.least(prior, privacy.epsilon) if isinstance(objective, EstimatorVariance) else sign * math.inf
+    bound = objective.least(prior, privacy.epsilon) if hasattr(objective, "least") else sign * math.inf
     return Solution(law, bound, {"pattern": describe(law)})
 
 
-def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy) -> Solution:
+def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy, objective: Objective) -> Solution:
     """Return the vertex with the smallest ``Σ p_k (S-1) o_k``: everyone low, and the heaviest category least."""
     size = prior.size
     if size == 2:
@@ -103,6 +127,14 @@ def _fewest_changes(prior: NDArray[np.float64], privacy: DifferentialPrivacy) ->
     bound = float(prior @ off) * (size - 1) * (1 - 1e-12)
     law = round_family(off, privacy)
     return Solution(law, bound, {"nodes": 0, "pattern": describe(law)})
+
+
+_EXACT: dict[type, Callable[[NDArray[np.float64], DifferentialPrivacy, Any], Solution]] = {
+    MutualInformation: _most_information,
+    WholeRecord: _whole_record,
+    ExpectedChanges: _fewest_changes,
+}
+"""The objectives that the family has an exact method for; any other is searched."""
 
 
 def round_family(off: NDArray[np.float64], privacy: PrivacyModel) -> TransitionMatrix:

@@ -14,7 +14,7 @@ import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,11 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, kron
 
 from postrand.codebook.category_distances import Edges, edge_problems, shortest_paths
-from postrand.designers.differential.general import ILL_CONDITIONED, describe
-from postrand.designers.problem import DesignWarning, Solution, refuse
+from postrand.designers.differential.general import ILL_CONDITIONED, as_array, describe
+from postrand.designers.problem import DesignWarning, Solution
+from postrand.designers.suitability import StructureTraits, require
 from postrand.errors import DesignError, raise_all, sentence
-from postrand.objectives import ExpectedChanges, Objective
-from postrand.objectives.distance import ExpectedDistance
+from postrand.objectives import Linear, Objective
 from postrand.privacy import MetricPrivacy, PrivacyModel
 
 Floats = NDArray[np.float64]
@@ -52,29 +52,32 @@ class Metric:
     --------
     >>> from postrand.designers import design
     >>> from postrand.codebook.category_distances import ranks
+    >>> from postrand.objectives import ExpectedDistance
     >>> d = design([0.2, 0.3, 0.3, 0.2], MetricPrivacy(1.0, ranks(4)), ExpectedDistance(ranks(4)), Metric())
     >>> d.bound <= d.value < 0.76, d.relative_gap < 1e-6
     (True, True)
     """
 
     name: ClassVar[str] = "metric"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "All matrices that keep a distance's budgets: the fewest and the shortest moves.",
+        models=(MetricPrivacy,),
+        objectives=(Linear,),
+        most=MAX_SIZE,
+        rank=80,
+    )
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the least expected loss over all matrices, as floats, and the proven bound."""
-        if not isinstance(privacy, MetricPrivacy):
-            raise refuse(self, privacy, "use privacy MetricPrivacy")
-        if prior.size > MAX_SIZE:
-            fix = "use structure 'exponential'"
-            raise DesignError(sentence("too many categories", got=prior.size, wanted=f"S <= {MAX_SIZE}", fix=fix))
+        privacy = require(self, privacy, objective, prior.size)
         distance = _distance(privacy, prior.size)
-        loss = prior[:, None] * loss_of(self, objective, distance)
+        loss = prior[:, None] * cast("Linear", objective).loss(prior.size)
         array, bound, steps = least_loss(loss, privacy.edges, privacy.epsilon * (1 - _MARGIN), distance)
         # A little more than the margin was given away: a bound for the budget itself.
         bound *= 1 - 2 * _MARGIN * privacy.epsilon * float(distance.max())
         details = {**describe(array), "iterations": steps}
         if details["condition"] > ILL_CONDITIONED:
-            other = Exponential().solve(prior, privacy, objective).array
-            assert isinstance(other, np.ndarray)
+            other = as_array(Exponential().solve(prior, privacy, objective))
             text = (
                 "The matrix that moves values least is not invertible in practice (condition number "
                 f"{details['condition']:.2g}): not all frequencies can be estimated from the release. Structure "
@@ -90,15 +93,6 @@ def _distance(privacy: MetricPrivacy, size: int) -> Floats:
     """Return the distances (S, S); raises DesignError where the edges do not connect these categories."""
     raise_all(DesignError, edge_problems(privacy.edges, size))
     return shortest_paths(privacy.edges, size)
-
-
-def loss_of(structure: Metric | Exponential, objective: Objective, distance: Floats) -> Floats:
-    """Return the loss (S, S) of releasing j for i; raises DesignError where it is none."""
-    if isinstance(objective, ExpectedDistance):
-        return objective.distances(len(distance))
-    if isinstance(objective, ExpectedChanges):
-        return 1.0 - np.eye(len(distance))
-    raise refuse(structure, objective, "use objective ExpectedDistance or ExpectedChanges")
 
 
 def least_loss(loss: Floats, edges: Edges, epsilon: float, distance: Floats) -> tuple[Floats, float, int]:
@@ -247,17 +241,22 @@ class Exponential:
     --------
     >>> from postrand.designers import design
     >>> from postrand.codebook.category_distances import ranks
+    >>> from postrand.objectives import ExpectedDistance
     >>> d = design([0.2, 0.3, 0.3, 0.2], MetricPrivacy(1.0, ranks(4)), ExpectedDistance(ranks(4)), Exponential())
     >>> d.status, d.value < 1.1
     ('local', True)
     """
 
     name: ClassVar[str] = "exponential"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "The chance of an answer falls with its distance from the true one, for any map: quick.",
+        models=(MetricPrivacy,),
+        rank=90,
+    )
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the closed form, as floats; no bound is known."""
-        if not isinstance(privacy, MetricPrivacy):
-            raise refuse(self, privacy, "use privacy MetricPrivacy")
+        privacy = require(self, privacy, objective, prior.size)
         distance = _distance(privacy, prior.size)
         ends = np.array([e[:2] for e in privacy.edges])
         budget = privacy.epsilon * (1 - _MARGIN) * np.array([e[2] for e in privacy.edges])
@@ -288,16 +287,21 @@ class Geometric:
     --------
     >>> from postrand.designers import design
     >>> from postrand.codebook.category_distances import ranks
+    >>> from postrand.objectives import ExpectedDistance
     >>> design([0.5, 0.5], MetricPrivacy(1.0, ranks(2)), ExpectedDistance(ranks(2)), Geometric()).status
     'local'
     """
 
     name: ClassVar[str] = "geometric"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "The chance of an answer falls by one factor with each step from the true one: for ordered answers.",
+        models=(MetricPrivacy,),
+        rank=100,
+    )
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the closed form, as floats; no bound is known."""
-        if not isinstance(privacy, MetricPrivacy):
-            raise refuse(self, privacy, "use privacy MetricPrivacy")
+        privacy = require(self, privacy, objective, prior.size)
         size = prior.size
         steps = {tuple(sorted(e[:2])) for e in privacy.edges}
         if steps != {(i, i + 1) for i in range(size - 1)} or len({e[2] for e in privacy.edges}) > 1:

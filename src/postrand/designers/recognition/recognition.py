@@ -6,21 +6,22 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.problem import Design, Prior, Solution, refuse
+from postrand.designers.problem import Design, Prior, Solution
 from postrand.designers.recognition.problem import Problem
 from postrand.designers.recognition.search import Found, Proof, judge, search
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
+from postrand.designers.suitability import StructureTraits, refusal, require
 from postrand.errors import DesignError, SpecificationError, sentence, shown
 from postrand.mechanism.matrix import MAX_CONDITION, TransitionMatrix
 from postrand.objectives import Objective
 from postrand.objectives.l2 import L2Loss
-from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, Together
+from postrand.privacy import DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, models_of
 from postrand.support.inputs import finite, is_names, real_array
 
 Vector = NDArray[np.float64]
@@ -73,6 +74,11 @@ class LeastLoss:
     """
 
     name: ClassVar[str] = "least-loss"
+    traits: ClassVar[StructureTraits] = StructureTraits(
+        "Records of frequent types become rarer ones, as few as it takes to hide the rare.",
+        objectives=(L2Loss,),
+        rank=70,
+    )
     min_diagonal: float = 0.0
     reach: Literal["auto", "all", "cover"] = "auto"
     invariant: tuple[tuple[str, ...], ...] = ()
@@ -96,9 +102,8 @@ class LeastLoss:
 
     def solve(self, prior: Vector, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best matrix found, as an exact law; raises DesignError for another objective or no C1."""
-        if not isinstance(objective, L2Loss):
-            raise refuse(self, objective, "take objective L2Loss()")
-        model, epsilon = _conditions(self, privacy)
+        privacy = require(self, privacy, objective, prior.size)
+        model, epsilon = _conditions(privacy)
         if prior.size != model.file.size:
             what = "the prior does not fit the key types"
             raise DesignError(sentence(what, got=prior.size, wanted=model.file.size))
@@ -122,8 +127,16 @@ class LeastLoss:
             )
         law, best = min(laws, key=lambda pair: L2Loss().value(pair[0].array, weights))
         proof = judge(problem, best.matrix, best.pairs)
-        scale = 1 / (model.file.records * objective.records)
+        scale = 1 / (model.file.records * cast("L2Loss", objective).records)
         return Solution(law, proof.bound * scale, _details(best, proof, problem, notes))
+
+    def refuses(self, privacy: PrivacyModel, objective: Objective, size: int) -> str | None:
+        """Ask for one model of recognition, alone or together with differential privacy."""
+        kinds = [type(model) for model in models_of(privacy)]
+        if kinds.count(SpontaneousRecognition) == 1 and set(kinds) <= {SpontaneousRecognition, DifferentialPrivacy}:
+            return None
+        fix = "use privacy 'recognition', or a list of it and 'differential'"
+        return refusal(self, privacy, f"{SpontaneousRecognition.name!r}", fix)
 
     def _starting_matrix(self, size: int) -> NDArray[np.float64] | None:
         if self.start is None:
@@ -166,13 +179,13 @@ def _check_start(start: Vector) -> None:
         )
 
 
-def _conditions(structure: LeastLoss, privacy: PrivacyModel) -> tuple[SpontaneousRecognition, float | None]:
-    models = privacy.models if isinstance(privacy, Together) else (privacy,)
-    recognition = [m for m in models if isinstance(m, SpontaneousRecognition)]
-    differential = [m.epsilon for m in models if isinstance(m, DifferentialPrivacy)]
-    if len(recognition) != 1 or len(recognition) + len(differential) < len(models):
-        raise refuse(structure, privacy, "take SpontaneousRecognition, or Together with DifferentialPrivacy")
-    return recognition[0], min(differential, default=None)
+def _conditions(privacy: PrivacyModel) -> tuple[SpontaneousRecognition, float | None]:
+    """Return the model of recognition, and the least ε of those beside it."""
+    by_kind: dict[type, list[Any]] = {SpontaneousRecognition: [], DifferentialPrivacy: []}
+    for model in models_of(privacy):
+        by_kind[type(model)].append(model)
+    (recognition,) = by_kind[SpontaneousRecognition]
+    return recognition, min((model.epsilon for model in by_kind[DifferentialPrivacy]), default=None)
 
 
 def _settled(
