@@ -29,7 +29,7 @@ from postrand.risk.findings import Findings
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.workflow.design_blocks import DesignedBlock
-from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, report_rows
+from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
 
 RISK = "Risk before and after"
 CLEAR = "What leaves in clear"
@@ -51,6 +51,7 @@ class Dossier:
     findings: Findings = field(default_factory=Findings)
     truth: TrueFile | None = None
     fraction: float | None = None
+    measured: risk.Assessment | None = None
 
     @property
     def text(self) -> str:
@@ -79,6 +80,10 @@ class Dossier:
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
         captions = {RISK: CAPTION}
+        for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
+            sections[title] = rows
+            pictures |= {title: drawn} if drawn else {}
+            captions |= {title: words} if words else {}
         return report.internal_report(
             mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
         )
@@ -137,7 +142,9 @@ def collect(
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
-    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction)
+    measured = None if truth is None else measures(source, codebook, truth)
+    data["measures"] = {} if measured is None else measured.to_dict()["measures"]
+    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured)
 
 
 def assess(
