@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,12 @@ def files() -> dict[str, RiskFile]:
     none, one, distinct = np.zeros(0, dtype=np.int64), (np.zeros(1, dtype=np.int64),), (np.arange(6),)
     wild = (np.where(rng.random(n) < 0.1, -1, mixed[0]), *mixed[1:])
     names = ("a", "b", "c")
-    full = {"household": household, "sensitive": ("ill",), "columns": {"ill": ill}}
+    full: dict[str, Any] = {"household": household, "sensitive": ("ill",), "columns": {"ill": ill}}
     few = KeyCodes(("a",), (2,), (np.arange(16) // 2 % 2,))
-    told = {"sensitive": ("ill",), "columns": {"ill": Coded(np.arange(16) // 3 % 3, 3, 3, ("no", "yes", "so"), True)}}
+    told: dict[str, Any] = {
+        "sensitive": ("ill",),
+        "columns": {"ill": Coded(np.arange(16) // 3 % 3, 3, 3, ("no", "yes", "so"), True)},
+    }
     return {
         "keys alone": RiskFile(KeyCodes(names, shape, mixed)),
         "a fraction": RiskFile(KeyCodes(names, shape, mixed), 0.1, **full),
@@ -234,11 +238,11 @@ def twice(file: RiskFile) -> RiskFile:
     return changed(both, household=np.concatenate([file.household, second]))
 
 
-def changed(file: RiskFile, **parts: object) -> RiskFile:
+def changed(file: RiskFile, **parts: Any) -> RiskFile:
     """Return the file with other parts."""
     names = ("keys", "fraction", "weights", "household", "sensitive", "columns", "model", "rules")
     held = {name: getattr(file, name) for name in names}
-    return RiskFile(**{**held, **parts})  # type: ignore[arg-type]
+    return RiskFile(**{**held, **parts})
 
 
 def _at(column: Coded, order: NDArray[np.int64]) -> Coded:
