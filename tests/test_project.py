@@ -32,6 +32,7 @@ FLOORS = (
     ("metadata", "report", "risk", "testing"),
     ("plan", "release"),
     ("workflow",),
+    ("testing",),
     ("app",),
     ("cli",),
 )
