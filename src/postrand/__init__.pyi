@@ -15,7 +15,9 @@ from .designers import (
     UniformOffDiagonal,
     compare,
     design,
+    least_loss,
 )
+from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
 from .engines.frame import content_of, perturb
 from .errors import PostrandError
@@ -68,11 +70,13 @@ __all__ = [
     "design",
     "estimate",
     "findings",
+    "least_loss",
     "load_plan",
     "perturb",
     "randomised_response",
     "read_release",
     "risk",
+    "round_bistochastic",
     "run",
     "tune",
     "verify",

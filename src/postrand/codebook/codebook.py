@@ -11,7 +11,7 @@ from typing import Any
 from postrand.codebook.rules import Rule, rule_problems
 from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.support.inputs import listed
+from postrand.support.inputs import few, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Codebook:
             object.__setattr__(self, field, held)
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
+
+    def __repr__(self) -> str:
+        held = few([f"{v.name} ({v.role}{f', {v.size}' if v.is_categorical else ''})" for v in self.variables])
+        rules = f"; {len(self.rules)} rules" if self.rules else ""
+        return f"Codebook({len(self.variables)} variables: {held}{rules})"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -57,6 +57,9 @@ class Prior:
         p.setflags(write=False)
         object.__setattr__(self, "p", p)
 
+    def __repr__(self) -> str:  # without the shares: they may be the confidential file's
+        return f"Prior({self.size} categories, {self.provenance})"
+
     @classmethod
     def uniform(cls, size: int) -> Prior:
         """Return the uniform prior: public, since it says nothing about the data; raises DesignError if S < 2."""
@@ -98,6 +101,11 @@ class Design:
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance = "unstated"
+
+    def __repr__(self) -> str:
+        worth = f"value {self.value:.6g}, {self.status}"
+        worth += f" within {self.gap:.2g}" if self.status == "bounded" else ""
+        return f"Design({self.matrix.size} categories, {worth}, ε = {self.matrix.epsilon:.4g})"
 
     @property
     def gap(self) -> float:

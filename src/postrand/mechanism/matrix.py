@@ -132,6 +132,11 @@ class TransitionMatrix:
         check_size(size)
         return cls.constant(np.full(size, UNIT), np.zeros(size, dtype=np.int64))
 
+    def __repr__(self) -> str:
+        least, most = float(self.diagonal.min()), float(self.diagonal.max())
+        stays = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+        return f"TransitionMatrix({self.size} categories, stays with probability {stays}, ε = {self.epsilon:.4g})"
+
     @property
     def size(self) -> int:
         """The number S of categories."""

@@ -17,7 +17,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
 from postrand.ranks.column import RankedColumn, column_problems
-from postrand.support.inputs import listed
+from postrand.support.inputs import few, listed
 
 SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28
@@ -77,6 +77,11 @@ class Mechanism:
             )
         object.__setattr__(self, "codebook", codebook)
         raise_all(SpecificationError, _mechanism_problems(self))
+
+    def __repr__(self) -> str:
+        blocks = few([f"{' × '.join(block.perturbed)} (ε = {block.epsilon:.4g})" for block in self.blocks])
+        ranked = f"; ranks of {few([column.variable for column in self.numerical])}" if self.numerical else ""
+        return f"Mechanism({blocks}{ranked}{'' if self.codebook else '; no codebook'})"
 
     @property
     def variables(self) -> tuple[str, ...]:

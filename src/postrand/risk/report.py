@@ -66,6 +66,14 @@ class RiskReport:
     notes: tuple[str, ...]
     records_at: RecordRisk = field(repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        uniques = f"{_words(self.sample_uniques)} sample uniques"
+        return f"RiskReport({', '.join(self.key_variables)}: {self.records:,} records, {uniques})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the report in a notebook as ``print`` does."""
+        printer.text(str(self))
+
     @property
     def tau1(self) -> float | None:
         """The estimated number of sample uniques that are population unique."""
