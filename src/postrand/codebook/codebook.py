@@ -11,7 +11,8 @@ from typing import Any
 from postrand.codebook.rules import Rule, rule_problems
 from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.support.inputs import few, listed
+from postrand.support.inputs import listed
+from postrand.support.showing import few
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.support.showing import show_whole
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
@@ -174,7 +175,7 @@ class Ratio:
             "warnings": list(self.warnings),
         }
 
-    _repr_pretty_ = tidy.show_whole
+    _repr_pretty_ = show_whole
 
     def __str__(self) -> str:
         low, high = self.interval()

@@ -18,6 +18,7 @@ from postrand.estimate.em import check_untangled
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
+from postrand.support.showing import show_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class ChiSquared:
         """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
         return tidy.to_pandas(self.to_arrow())
 
-    _repr_pretty_ = tidy.show_whole
+    _repr_pretty_ = show_whole
 
     def __str__(self) -> str:
         head = f"{self.method}: chi-squared {self.statistic:.5g} on {self.degrees_of_freedom} degrees of freedom"

@@ -18,6 +18,7 @@ from postrand.estimate.axes import Array, Axis, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
+from postrand.support.showing import show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +54,7 @@ class Precision:
             "effective_sample_size": self.effective_sample_size,
         }
 
-    _repr_pretty_ = tidy.show_whole
+    _repr_pretty_ = show_whole
 
     def __repr__(self) -> str:
         alike = f"{self.records:,} released records answer like {self.effective_sample_size:,.0f}"

@@ -13,6 +13,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.result import format_rows
+from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
 """A log odds or log rate whose 95% interval is wider than this to both sides says nothing: a factor of 22,000."""
@@ -159,7 +160,7 @@ class Regression:
             "warnings": list(self.warnings),
         }
 
-    _repr_pretty_ = tidy.show_whole
+    _repr_pretty_ = show_whole
 
     def __repr__(self) -> str:
         size = f"{len(self.names)} coefficients from {self.records:,} records"

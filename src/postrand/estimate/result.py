@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
+from postrand.support.showing import show_whole
 
 Part = Literal["total", "sampling", "perturbation"]
 MAX_PRINTED = 40
@@ -235,7 +236,7 @@ class Estimate:
             "warnings": list(self.warnings),
         }
 
-    _repr_pretty_ = tidy.show_whole
+    _repr_pretty_ = show_whole
 
     def __repr__(self) -> str:
         held = f"{' × '.join(self.variables)}: {self.value.size:,} values" if self.variables else "one value"

@@ -72,11 +72,6 @@ def to_pandas(table: pa.Table) -> Any:
         raise UsageError(sentence("to_pandas() needs the package pandas", fix=fix)) from None
 
 
-def show_whole(result: object, printer: Any, cycle: bool) -> None:
-    """Print a result in a notebook as ``print`` does; a class takes this as its ``_repr_pretty_``."""
-    printer.text(str(result))
-
-
 def plain(array: Array) -> Any:
     """Return nested lists, None where a number is not finite: JSON has no other numbers.
 

@@ -17,7 +17,8 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
 from postrand.ranks.column import RankedColumn, column_problems
-from postrand.support.inputs import few, listed
+from postrand.support.inputs import listed
+from postrand.support.showing import few
 
 SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28

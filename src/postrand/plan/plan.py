@@ -26,7 +26,8 @@ from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.infer import load_codebook
 from postrand.privacy import MODELS, DifferentialPrivacy, MetricPrivacy, PrivacyModel, Together, models_of, needs_file
 from postrand.support import options
-from postrand.support.inputs import few, finite, has_controls, is_names, is_whole, read_toml
+from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
+from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -89,16 +89,6 @@ def listed(value: object) -> tuple[Any, ...] | None:
 def is_names(value: object) -> bool:
     """Whether the value is a list or tuple of texts."""
     return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
-
-
-def few(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names of a list in a line, and how many more there are.
-
-    >>> few(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def has_controls(text: str) -> bool:
