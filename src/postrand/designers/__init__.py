@@ -10,7 +10,7 @@ from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.feasible import FeasibleSet
 from postrand.designers.metric.metric import Exponential, Geometric, Metric
-from postrand.designers.problem import Design, DesignWarning, Prior, Structure
+from postrand.designers.problem import Design, DesignWarning, Prior, Structure, load_design
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
@@ -67,5 +67,6 @@ __all__ = [
     "compare",
     "design",
     "least_loss",
+    "load_design",
     "round_inside",
 ]
