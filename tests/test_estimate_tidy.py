@@ -3,6 +3,8 @@
 import json
 import sys
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +36,7 @@ FRAME = pa.table(
     }
 )
 NUMBERS = ["estimate", "standard_error", "lower", "upper"]
-RESULTS = {
+RESULTS: dict[str, tuple[Callable[[], Any], list[str], int]] = {
     "table": (lambda: estimate.table(FRAME, ["sex", "work"], MECHANISM), ["sex", "work", *NUMBERS], 4),
     "likelihood": (lambda: estimate.maximum_likelihood(FRAME, ["sex"], MECHANISM), ["sex", *NUMBERS], 2),
     "mean": (lambda: estimate.mean(FRAME, "pay", MECHANISM), NUMBERS, 1),
@@ -133,7 +135,7 @@ def test_a_result_is_short_where_it_is_shown_and_whole_where_it_is_printed(name)
 @pytest.mark.parametrize("name", ["table", "mean", "regression", "odds ratio", "independence", "precision"])
 def test_a_notebook_shows_the_printed_result(name):
     found = RESULTS[name][0]()
-    said = []
+    said: list[str] = []
     found._repr_pretty_(type("Printer", (), {"text": staticmethod(said.append)}), False)
     assert said == [str(found)]
 

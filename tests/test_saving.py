@@ -146,6 +146,9 @@ def test_other_files_are_refused(tmp_path, load, text):
         load(tmp_path / "none")
 
 
+WRONG: tuple[object, ...] = (None, "text", -1, [], {})
+
+
 def places(value, path=()):
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, entry in entries:
@@ -162,7 +165,7 @@ def test_a_damaged_file_is_an_error_of_ours_wherever_it_is_damaged(tmp_path, kin
     good = (tmp_path / "good.json").read_text("utf-8")
     refused = 0
     for path in places(json.loads(good)):
-        for wrong in (None, "text", -1, [], {}):
+        for wrong in WRONG:
             data = json.loads(good)
             at = data
             for name in path[:-1]:
