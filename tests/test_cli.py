@@ -407,3 +407,23 @@ def test_estimate_fits_regressions(released):
 def test_a_question_that_cannot_be_meant_is_refused(released, words, said):
     refused = call("estimate", released, *words)
     assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
+
+
+@pytest.mark.parametrize(("name", "former"), [("--keys", "--key")])
+def test_the_identifying_variables_have_one_name_and_the_former_one_is_understood(survey, name, former):
+    ask = ["assess", survey, "--sampling-fraction", "0.1"]
+    assert answer(*ask, name, "sex,area") == answer(*ask, former, "sex,area")
+    for command in ("init", "assess", "tune", "anatomise"):
+        shown = call(command, "--help").output
+        assert f"{name} A,B" in shown
+        assert f"{former} " not in shown
+    assert "Missing option '--keys'" in call("assess", survey).output
+    assert call("init", survey, "--keys", " , ").exit_code == 2
+
+
+def test_the_sampling_weight_has_one_name_and_the_former_one_is_understood(started):
+    (started / "codebook.toml").write_text((started / "codebook.toml").read_text().replace("sensitive", "weight"))
+    assert "--weights" not in call("estimate", "--help").output
+    for option in ("--weight", "--weights"):
+        wrong = call("estimate", started, "--regression", "pay ~ sex", option, "pay", "--by", "sex")
+        assert "--by does not go with --regression; wanted --family, --method, --weight, --strata" in wrong.output

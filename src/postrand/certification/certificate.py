@@ -25,6 +25,7 @@ from postrand.support.exact import format_upper, within
 SCHEMA = "postrand/certificate/3"  # 3: codes in place of sentences
 SCHEMAS = ("postrand/certificate/1", "postrand/certificate/2", SCHEMA)
 """Every schema whose claims and facts are read."""
+_SHOWN = 5  # sentences in a repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class Certificate:
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
     numerical: tuple[RankedColumn, ...] = ()
     codebook_digest: str = ""
+
+    def __repr__(self) -> str:
+        lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
+        return "\n".join(["Certificate:", *lines, *([f"and {more} more claims"] if more > 0 else [])])
 
     @property
     def sentences(self) -> tuple[str, ...]:

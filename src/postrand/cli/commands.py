@@ -13,7 +13,7 @@ import click
 
 from postrand.cli import columns as columns
 from postrand.cli.estimate import answer, estimate_options
-from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, names, release_key
+from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, release_key
 from postrand.cli.frame import main as main
 from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 
@@ -21,7 +21,7 @@ from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 @command
 @click.argument("file", type=SOURCE)
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
-@click.option("--key", "key", metavar="A,B", help="Identifying variables.")
+@keys_option()
 @click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
 @click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all not named.")
 @click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all not named.")
@@ -29,14 +29,14 @@ from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Household id.")
 @click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
-def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result:
+def init(file: Path, out: Path, ddi: Path | None, keys: str | None, **roles: str | None) -> Result:
     """Write a codebook and a plan for FILE, to edit.
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
     """
     from postrand.workflow import draft
 
-    given = {role: names(value) for role, value in roles.items() if value}
+    given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     made = draft.start(file, out, given, ddi=ddi)
     lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
@@ -66,7 +66,7 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @command
 @click.argument("file", type=SOURCE)
-@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@keys_option(required=True)
 @click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
 @click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
@@ -170,7 +170,7 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
 
 @command
 @click.argument("file", type=FILE, required=False)
-@click.option("--keys", metavar="A,B", help="Identifying variables of FILE.")
+@keys_option(of=" of FILE")
 @click.option("--plan", type=FILE, help="plan.toml, in place of FILE: its budgets are scaled together.")
 @click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")

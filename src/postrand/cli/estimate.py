@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
+from postrand.cli.frame import Renamed
 from postrand.errors import UsageError, raise_all, sentence
 
 _Ask = Callable[[Any, str, Mapping[str, str]], Any]
 
 QUESTIONS = {
-    "table": ("A,B", "Shares of the categories of these variables together.", ("method", "weights", "strata")),
-    "mean": ("Y", "Mean of a number, in each group of --by.", ("by", "weights", "strata")),
-    "total": ("Y", "Total of a number, in each group of --by.", ("by", "weights", "strata")),
-    "ratio": ("A,B", "Ratio of the totals of two numbers, in each group of --by.", ("by", "weights", "strata")),
-    "quantile": ("Y", "Quantiles of a number, in each group of --by.", ("q", "by", "weights", "strata")),
-    "regression": ("FORMULA", "For example 'income ~ C(region)'.", ("family", "method", "weights", "strata")),
+    "table": ("A,B", "Shares of the categories of these variables together.", ("method", "weight", "strata")),
+    "mean": ("Y", "Mean of a number, in each group of --by.", ("by", "weight", "strata")),
+    "total": ("Y", "Total of a number, in each group of --by.", ("by", "weight", "strata")),
+    "ratio": ("A,B", "Ratio of the totals of two numbers, in each group of --by.", ("by", "weight", "strata")),
+    "quantile": ("Y", "Quantiles of a number, in each group of --by.", ("q", "by", "weight", "strata")),
+    "regression": ("FORMULA", "For example 'income ~ C(region)'.", ("family", "method", "weight", "strata")),
 }
 """Option, what it takes, its help, and the options that go with it."""
 
@@ -27,9 +28,11 @@ OPTIONS = {
     "q": ("P,Q", "Which quantiles, for example 0.1,0.5,0.9; the median if not given."),
     "family": ("NAME", "Of a regression: linear (if not given), logistic, poisson or multinomial."),
     "method": ("NAME", "Of a table: unbiased or likelihood. Of a regression: equations or likelihood."),
-    "weights": ("W", "Sampling weight, a released variable."),
+    "weight": ("W", "Sampling weight, a released variable."),
     "strata": ("S", "Sampling strata, a released variable that is not perturbed."),
 }
+FORMERLY = {"weight": "--weights"}
+"""Options that are still understood by another name: ``--weight`` is what the other commands say."""
 TABLE_METHODS = ("unbiased", "likelihood")
 
 
@@ -37,7 +40,8 @@ def estimate_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the questions, and the options that go with them."""
     shown = {name: (metavar, text) for name, (metavar, text, _) in QUESTIONS.items()} | OPTIONS
     for name, (metavar, text) in reversed(shown.items()):
-        function = click.option(f"--{name}", metavar=metavar, help=text)(function)
+        former: dict[str, Any] = {"cls": Renamed, "formerly": FORMERLY[name]} if name in FORMERLY else {}
+        function = click.option(f"--{name}", metavar=metavar, help=text, **former)(function)
     return function
 
 
@@ -91,7 +95,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _sampled(given: Mapping[str, str]) -> dict[str, Any]:
     """Return weights, strata and groups where they are given."""
-    found: dict[str, Any] = {name: given[name] for name in ("weights", "strata") if name in given}
+    names = {"weight": "weights", "strata": "strata"}
+    found: dict[str, Any] = {parameter: given[name] for name, parameter in names.items() if name in given}
     if "by" in given:
         groups = _names(given["by"])
         found["by"] = groups[0] if len(groups) == 1 else groups
@@ -144,9 +149,9 @@ def _quantile(release: Any, text: str, given: Mapping[str, str]) -> Any:
 def _regression(release: Any, text: str, given: Mapping[str, str]) -> Any:
     from postrand import estimate
 
-    named: Any = {name: given[name] for name in ("method", "weights", "strata") if name in given}
+    method: Any = {"method": given["method"]} if "method" in given else {}
     family: Any = given.get("family", "linear")
-    return estimate.regression(text, release.frame(), release.mechanism, family, **named)
+    return estimate.regression(text, release.frame(), release.mechanism, family, **method, **_sampled(given))
 
 
 _ASK: dict[str, _Ask] = {

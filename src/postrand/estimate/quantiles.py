@@ -146,7 +146,8 @@ def solve(records: Records, variable: str, chances: Sequence[float], level: floa
         found = _of_codes(records, variable, chances, level)
     else:
         found = _of_numbers(records, variable, chances, level)
-    return tuple(np.array(part).reshape(-1, len(chances)) for part in zip(*found, strict=True))  # type: ignore[return-value]
+    values, low, high = (np.array(part).reshape(-1, len(chances)) for part in zip(*found, strict=True))
+    return values, low, high
 
 
 _Found = list[tuple[float, float, float]]

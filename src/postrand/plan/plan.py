@@ -25,6 +25,7 @@ from postrand.plan.infer import load_codebook
 from postrand.privacy import MODELS, ModelTraits, PrivacyModel, Together, models_of, needs_file, spent, with_prior
 from postrand.support import options
 from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
+from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
@@ -92,6 +93,10 @@ class Plan:
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     metadata: Description = field(default_factory=Description)
     numerical: tuple[NumericalPlan, ...] = ()
+
+    def __repr__(self) -> str:
+        blocks = few([" × ".join(block.variables) for block in self.blocks])
+        return f"Plan({self.source.name}: {len(self.blocks)} blocks, {blocks}; {self.privacy!r})"
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -64,6 +64,11 @@ class Release:
     manifest: dict[str, Any]
     findings: Any = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        perturbed = len(self.mechanism.variables) + len(self.mechanism.numerical)
+        size = f"{len(self.codebook.names)} variables, {perturbed} of them perturbed"
+        return f"Release({str(self.path)!r}: {size}, {len(self.certificate_sentences)} claims)"
+
     @property
     def data_path(self) -> Path:
         """The data file, or the folder of data files."""
