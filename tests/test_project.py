@@ -32,6 +32,7 @@ FLOORS = (
     ("metadata", "report", "risk"),
     ("plan", "release"),
     ("workflow",),
+    ("testing",),
     ("app",),
     ("cli",),
 )

@@ -1,5 +1,11 @@
 """Correct inference from a release: the analyst has the data, the matrices and nothing else."""
 
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
 from postrand.estimate.em import maximum_likelihood
 from postrand.estimate.export import r_files
 from postrand.estimate.functionals import Ratio, identified, odds_ratio, quantities, ratio
@@ -7,6 +13,7 @@ from postrand.estimate.groups import mean, ratio_of_totals, total
 from postrand.estimate.hypotheses import ChiSquared
 from postrand.estimate.hypotheses import goodness_of_fit_test as test_goodness_of_fit
 from postrand.estimate.hypotheses import independence_test as test_independence
+from postrand.estimate.offer import Estimator, Option
 from postrand.estimate.planning import Precision, expected_precision
 from postrand.estimate.quantiles import quantile
 from postrand.estimate.recognition import Candidates, candidates
@@ -21,11 +28,14 @@ __all__ = [
     "Candidates",
     "ChiSquared",
     "Estimate",
+    "Estimator",
+    "Option",
     "Precision",
     "Ratio",
     "Regression",
     "Simex",
     "candidates",
+    "estimators",
     "expected_precision",
     "from_counts",
     "from_tally",
@@ -46,3 +56,15 @@ __all__ = [
     "test_independence",
     "total",
 ]
+
+
+@cache
+def estimators() -> dict[str, Estimator]:
+    """Return every estimator that is offered as a question, by name: what the modules of this package name.
+
+    >>> list(estimators())[:3]
+    ['fit', 'independence', 'mean']
+    """
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    found = [one for module in modules for one in getattr(module, "ESTIMATORS", ())]
+    return {one.name: one for one in sorted(found, key=lambda one: one.name)}
