@@ -233,11 +233,11 @@ class SparkEngine:
                     yield frame, False, frame.count() if source.num_rows is None else source.num_rows
                 return
             files = parquet_files(source)
-            if files is None and isinstance(source, SparkSource):
+            if not files and isinstance(source, SparkSource):
                 with _explained("frame"):
                     source.frame.select(*map(_column, columns)).write.parquet(f"file://{scratch}/frame")
                 files = sorted(Path(scratch, "frame").glob("*.parquet"))
-            elif files is None:
+            elif not files:
                 files = [_written(source, columns, scratch)]
             groups, total = [], 0
             for file in files:
