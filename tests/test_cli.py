@@ -397,7 +397,7 @@ def test_estimate_fits_regressions(released):
         (["--mean", "pay", "--table", "sex"], "several questions are asked at once"),
         (["--table", "sex", "--by", "area"], "--by does not go with --table"),
         (["--mean", "pay", "--q", "0.5"], "--q does not go with --mean"),
-        (["--table", "sex", "--method", "magic"], "unknown method 'magic' of a table"),
+        (["--table", "sex", "--method", "magic"], "--method does not know 'magic'"),
         (["--ratio", "pay"], "--ratio does not name two variables"),
         (["--quantile", "pay", "--q", "half"], "not a list of numbers"),
         (["--quantile", "pay", "--q", "2"], "not the chances of quantiles"),

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.estimate import answer, estimate_options
+from postrand.cli.estimate import Questions, answer
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, release_key
 from postrand.cli.frame import main as main
 from postrand.errors import ReleaseError, UsageError, raise_all, sentence
@@ -297,15 +297,14 @@ def report(directory: Path, out: Path | None) -> Result:
     return {"report": str(path)}, f"report: {path}"
 
 
-@command
+@functools.partial(command, kind=Questions)
 @click.argument("directory", type=FOLDER)
-@estimate_options
 @click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
 def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
     """Answer one question about the true records from a release.
 
-    Name one of --table, --mean, --total, --ratio, --quantile and --regression. Everything is corrected for the
-    perturbation, and standard errors include it.
+    Name one question: a table, a mean, a regression, a test, and so on. Everything is corrected for the perturbation,
+    and standard errors include it.
     """
     return answer(directory, excel, choices)
 

@@ -81,13 +81,13 @@ def main() -> None:
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
-def command(function: Callable[..., Result]) -> Callable[..., None]:
+def command(function: Callable[..., Result], kind: type[click.Command] = click.Command) -> Callable[..., None]:
     """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
 
-    A signal that ends it is one too; what was half done is removed.
+    A signal that ends it is one too; what was half done is removed. ``kind`` is the class of the command.
     """
 
-    @main.command(function.__name__.rstrip("_"))
+    @main.command(function.__name__.rstrip("_"), cls=kind)
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:

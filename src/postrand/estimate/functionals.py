@@ -16,6 +16,7 @@ from postrand.errors import EstimationError, UsageError, nearest, raise_all, sen
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, apply, apply_maps, single
 from postrand.estimate.intervals import Moments
+from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
@@ -379,3 +380,18 @@ def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: 
     )
     slope = np.array(signs) / value
     return Ratio(float(np.exp(np.array(signs) @ np.log(value))), math.sqrt(max(float(slope @ covariance @ slope), 0.0)))
+
+
+_ROWS = Option("rows", "P,Q", "Two categories of the first variable; not needed where it has two.", pair)
+_COLUMNS = Option("columns", "P,Q", "Two categories of the second variable; not needed where it has two.", pair)
+ESTIMATORS = (
+    Estimator(
+        "odds-ratio",
+        "A,B",
+        "Odds ratio of two categories of each of two variables.",
+        odds_ratio,
+        (_ROWS, _COLUMNS, WEIGHT, STRATA),
+        example="sex,ill",
+        read=pair,
+    ),
+)

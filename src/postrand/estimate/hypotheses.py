@@ -15,6 +15,7 @@ from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
 from postrand.estimate.em import check_untangled
+from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, numbers, pair
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
@@ -257,3 +258,26 @@ def _pearson(observed: Array, expected: Array, freedom: int, method: str) -> Chi
     impossible = observed[~used].any()
     statistic = np.inf if impossible else float(((observed - expected)[used] ** 2 / expected[used]).sum())
     return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
+
+
+_EXPECTED = Option("expected", "P,Q", "Shares of the categories to test against, in the codebook's order.", numbers)
+ESTIMATORS = (
+    Estimator(
+        "independence",
+        "A,B",
+        "Test whether two variables are independent.",
+        independence_test,
+        (WEIGHT, STRATA),
+        example="sex,area",
+        read=pair,
+    ),
+    Estimator(
+        "fit",
+        "A",
+        "Test whether a variable has the shares that --expected gives.",
+        goodness_of_fit_test,
+        (_EXPECTED, WEIGHT, STRATA),
+        example="sex",
+        needs={"expected": "0.4,0.6"},
+    ),
+)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from postrand.certification.certificate import Certificate, Claim
 from postrand.engines.summary import Summary
 from postrand.estimate.export import fits_r
+from postrand.formats import format_of
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
@@ -40,15 +41,6 @@ PRIORS = {
     "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
-_PACKAGES = {
-    **dict.fromkeys((".sav", ".zsav", ".dta", ".xpt"), "haven"),
-    **dict.fromkeys((".parquet", ".pq"), "arrow or nanoparquet"),
-    **dict.fromkeys((".arrow", ".feather"), "arrow"),
-    ".csv": "",
-    "": "the one that reads the files of data",  # a folder of them
-}
-"""What R needs to read the data; postrand.R says the same."""
-
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Further tables by title: each a sequence of rows, each row its cells by column name."""
 
@@ -258,8 +250,15 @@ def _python(variables: Sequence[VariableView], data_name: str) -> str:
 def _packages(mechanism: Mechanism, data_name: str) -> str:
     """Return what of R has to be installed, in words; empty for base R."""
     law = "" if fits_r(mechanism) else "jsonlite"
-    reader = _PACKAGES.get(PurePath(data_name).suffix.lower(), "")
+    reader = _r_packages(data_name)
     return " and ".join(name for name in (law, reader) if name)
+
+
+def _r_packages(data_name: str) -> str:
+    """Return what R needs to read the data, empty where nothing; ``postrand.R`` says the same."""
+    if not PurePath(data_name).suffix:
+        return "the one that reads the files of data"  # a folder of them
+    return " or ".join(format_of(data_name).readers.r_values)
 
 
 def _r(mechanism: Mechanism, data_name: str) -> str:

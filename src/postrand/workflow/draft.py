@@ -44,7 +44,7 @@ prior = "uniform" tells nothing about the file; "file" tunes the matrices to the
 information, and is named in the certificate as not covered by the guarantee."""
 BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
 RELEASE_NOTE = """\
-format = "same" as the source, "parquet", "csv", "arrow", "sav" (SPSS), "dta" (Stata) or "xpt" (SAS);
+format = "same" as the source, or {formats};
 shuffle the order of records; release record ids or not.
 Household numbers are drawn anew; household_numbers = "as they are" keeps them."""
 AS_IS_NOTE = """\
@@ -221,7 +221,7 @@ def plan_text(
         "objective": MutualInformation.name,
         "prior": "uniform",
     }
-    _comment(plan, RELEASE_NOTE)
+    _comment(plan, RELEASE_NOTE.format(formats=_listed(formats.written_names())))
     plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
     if undecided:
         listed = ", ".join(f"{name} ({share_text(share)})" for name, share in undecided.items())
@@ -340,6 +340,16 @@ def tune(
     if twice:
         raise UsageError(sentence("a plan names its own file, codebook and keys", got=", ".join(twice)))
     return tune_plan(load_plan(plan), **choices)
+
+
+def _listed(named: Mapping[str, str]) -> str:
+    """Return what a plan may ask a release to be written as, with the names that people know.
+
+    >>> _listed({"csv": "CSV", "arrow": "Arrow IPC", "sav": "SPSS"})
+    '"csv", "arrow" or "sav" (SPSS)'
+    """
+    texts = [f'"{name}"' + f" ({called})" * (not called.lower().startswith(name)) for name, called in named.items()]
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _comment(document: tomlkit.TOMLDocument, text: str) -> None:
