@@ -29,7 +29,7 @@ FLOORS = (
     ("columns", "data", "objectives"),
     ("engines", "estimate", "privacy"),
     ("certification", "designers"),
-    ("metadata", "report", "risk", "testing"),
+    ("metadata", "report", "risk"),
     ("plan", "release"),
     ("workflow",),
     ("testing",),
