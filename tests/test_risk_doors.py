@@ -75,7 +75,7 @@ MORE = {
     "groups": [([], "no variable to group by"), (["--set", "groups.by=arae"], "did you mean 'area'")],
     "households": [(["--weight", "w"], "household numbers"), (["--household", "h"], "share of the population")],
     "individual": [([], "share of the population"), (["--weight", "low"], "below 1")],
-    "k-anonymity": [(["--weight", "weigth"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
+    "k-anonymity": [(["--weight", "wt"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
     "l-diversity": [([], "no sensitive variable|none is named"), (["--sensitive", "il"], "did you mean 'ill'")],
     "latent-classes": [([], "share of the population"), (["--set", "latent-classes.chains=0"], "chains is outside")],
     "rare-combinations": [(["--set", "rare-combinations.size=0"], "outside"), (["--set", "suda.size=2"], "not asked")],
