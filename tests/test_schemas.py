@@ -1,6 +1,7 @@
 """Releases of every schema are read, verified and estimated from for ever; words are no part of them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +13,12 @@ from postrand import estimate, release
 from postrand.codebook import Codebook
 from postrand.errors import ReleaseError
 from postrand.mechanism import Mechanism
-from postrand.release import canonical_json, fields, rendering, whole_columns
+from postrand.release import canonical_json, earlier, fields, rendering, whole_columns
 from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS
 from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
 from postrand.support import wordings
 from postrand.support.randomness import ReleaseKey
+from tests.conftest import ROOT
 from tests.fixtures.releases.make import write_people
 from tests.json_schema import problems
 from tests.release_case import edit, make, rehash
@@ -130,8 +132,10 @@ def test_a_forged_release_of_any_schema_fails(number: int, name: str, tmp_path: 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_schema_cannot_be_lowered_or_raised(number: int, tmp_path: Path) -> None:
     root = copied(KEPT / str(number) / "survey", tmp_path)
+    manifest = json.loads((root / "manifest.json").read_text())
     for other in {*NUMBERS, 99} - {number}:
-        edit(root / "manifest.json", lambda m, other=other: m.update(schema=f"postrand/release/{other}"))
+        changed = {**manifest, "schema": f"postrand/release/{other}"}
+        (root / "manifest.json").write_bytes(canonical_json.dump(changed))
         assert release.verify(root, raise_if_failed=False).verdict == "failed"
 
 
@@ -272,9 +276,8 @@ def test_what_is_written_today_fits_too(name: str, tmp_path: Path) -> None:
 def test_every_schema_is_carried() -> None:
     found = {path.stem for path in (Path(fields.__file__).parent / "schemas").glob("*.json")}
     written = [*SCHEMAS, CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, LEDGER_SCHEMA]
-    written += [
-        f"postrand/{kind}/{n}" for kind, numbers in (("certificate", NUMBERS), ("mechanism", (1, 2))) for n in numbers
-    ]
+    written += [f"postrand/certificate/{number}" for number in NUMBERS]
+    written += sorted(set(earlier.MECHANISMS.values()))
     names = {"-".join(schema.split("/")[1:]) for schema in written}
     numbers = [schema.rpartition("/")[2] for schema in whole_columns.SCHEMAS]
     names |= {f"columns-{kind}-{number}" for kind in ("manifest", "certificate") for number in numbers}
@@ -365,6 +368,16 @@ def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> No
         edit(root / name, lambda data: data.update(secret_switch=True))
         with pytest.raises(ReleaseError, match=r"unknown field 'secret_switch'.*newer postrand"):
             release.read(root)
+
+
+def test_the_format_s_page_names_every_schema_code_and_reserved_field() -> None:
+    page = (ROOT / "docs" / "release-format.md").read_text()
+    written = [SCHEMAS[-1], CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, whole_columns.SCHEMAS[-1]]
+    codes = [code.partition(".")[2] for code in wordings.WORDINGS if code.startswith("limit.")]
+    names = [*fields.RESERVED_NAMES, *(str(entry[1][-1]) for entry in RESERVED)]
+    for name in [*written, *earlier.MECHANISMS.values(), "postrand/certificate/3", *codes, *names]:
+        assert re.search(rf"`{re.escape(name)}/?`", page) or "mechanism/1" in name, name
+    assert all(feature in page for *_, feature in RESERVED)
 
 
 def test_early_files_have_the_forms_that_they_had() -> None:

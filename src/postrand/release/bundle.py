@@ -27,7 +27,7 @@ from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
 from postrand.support import wordings
 
-SCHEMAS = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
+SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
 CODEBOOK_SCHEMA = "postrand/codebook/1"
 DESCRIPTION_SCHEMA = "postrand/description/1"

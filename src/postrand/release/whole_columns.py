@@ -41,8 +41,13 @@ from postrand.release.checks import (
 from postrand.support import options, wordings
 
 _KIND = "postrand/columns/"
-SCHEMAS = (f"{_KIND}1", f"{_KIND}2", f"{_KIND}3")  # 2: levels of values, link rates; 3: codes in place of sentences
-"""Every schema of such a folder that this version reads; it writes the last one."""
+SCHEMAS: tuple[str, ...] = (
+    f"{_KIND}1",
+    f"{_KIND}2",
+    f"{_KIND}3",
+)
+"""Every schema of such a folder that this version reads; it writes the last one. The second added levels of values and
+rates of links, the third has codes in place of sentences."""
 ANATOMY = "anatomy"
 _FIELDS = {"schema", "method", "columns", "claims", "details", "not_covered", "facts"}
 
