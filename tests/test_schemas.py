@@ -3,25 +3,30 @@
 import json
 import re
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from postrand import estimate, release
+from postrand.certification.certificate import Claim, certify
 from postrand.codebook import Codebook
 from postrand.errors import ReleaseError
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.privacy import MODELS, DifferentialPrivacy, Finding
 from postrand.release import canonical_json, earlier, fields, rendering, whole_columns
-from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS
+from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS, Release
 from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
 from postrand.support import wordings
 from postrand.support.randomness import ReleaseKey
 from tests.conftest import ROOT
 from tests.fixtures.releases.make import write_people
 from tests.json_schema import problems
-from tests.release_case import edit, make, rehash
+from tests.release_case import BOOK, edit, make, rehash
 
 KEPT = Path(__file__).parent / "fixtures" / "releases"
 NUMBERS = tuple(int(schema.rpartition("/")[2]) for schema in SCHEMAS)
@@ -244,6 +249,31 @@ def test_every_wording_is_of_a_code_with_known_formats() -> None:
             assert not conversion
             assert name is None or name.isidentifier()
             assert not spec or spec in wordings.FORMATS
+
+
+def test_a_model_from_elsewhere_brings_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its claim is stated by its name and options; its words are its own where they are shown."""
+
+    @dataclass(frozen=True, slots=True)
+    class Halved(DifferentialPrivacy):
+        name: ClassVar[str] = "halved"
+        wording: ClassVar[str] = "half of ε is {half:up}, asked for {epsilon}"
+
+        def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
+            found = DifferentialPrivacy(self.epsilon).check(matrices)
+            return replace(found, sentence="{not} a template", figures={"half": found.level / 2})
+
+    models = (*MODELS, Halved)
+    monkeypatch.setattr("postrand.certification.certificate.MODELS", models)
+    law = Mechanism({"sex": randomised_response(2, 1.0)})
+    certificate = certify(law, [Claim(Halved(1.5))])
+    assert certificate.sentences == ("sex: half of ε is 0.5, asked for 1.5.",)
+    assert "half of" not in json.dumps(certificate.to_dict())
+    made = Release(tmp_path, BOOK, law, certificate.to_dict(), {})
+    assert made.certificate_sentences == certificate.sentences
+    monkeypatch.delattr(Halved, "wording")
+    assert certify(law, [Claim(Halved(1.5))]).sentences == ("sex: {not} a template.",)
+    assert made.certificate_sentences == ("sex: halved privacy holds at level 1.",)
 
 
 def test_values_are_no_templates() -> None:

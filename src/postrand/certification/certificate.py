@@ -86,9 +86,12 @@ class Certificate:
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
-        """What each claim states, in words; a model that has no wording here speaks for itself."""
-        entries = zip(self._claim_entries(), self.findings, strict=True)
-        return tuple(wordings.claim(entry, finding.sentence) for entry, finding in entries)
+        """What each claim states, in words; a model that brings no wording speaks through its finding."""
+        told = zip(self._claim_entries(), self.claims, self.findings, strict=True)
+        return tuple(
+            wordings.claim(entry, {c.privacy.name: getattr(c.privacy, "wording", _literal(f.sentence))})
+            for entry, c, f in told
+        )
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -212,6 +215,20 @@ def claims_from_dict(data: Mapping[str, Any]) -> tuple[tuple[Claim, ...], Facts]
         for c in data["claims"]
     )
     return claims, options.build(Facts, data["facts"], "certificate facts")
+
+
+def _literal(text: str) -> str:
+    """Return a template that gives the text."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def templates() -> dict[str, str]:
+    """Return the wordings that privacy models bring, by name: a class variable ``wording``.
+
+    It is a template of :mod:`postrand.support.wordings`; its values are the model's options, ``level`` and the
+    ``figures`` of the finding.
+    """
+    return {model.name: model.wording for model in MODELS if hasattr(model, "wording")}  # type: ignore[attr-defined]
 
 
 def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, estimate, formats, metadata, report
-from postrand.certification.certificate import Certificate, Claim, Facts, certify
+from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
 from postrand.codebook import Codebook, Variable, coding
 from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
@@ -77,7 +77,7 @@ class Release:
     @property
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
-        return wordings.claims(self.certificate)
+        return wordings.claims(self.certificate, templates())
 
     @property
     def not_covered(self) -> tuple[str, ...]:

@@ -246,27 +246,35 @@ def limit(entry: Entry) -> str:
     return say(f"limit.{entry['code']}", **{name: value for name, value in entry.items() if name != "code"})
 
 
-def claim(entry: Entry, otherwise: str = "") -> str:
+def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what a claim's entry states of the law, without the names of its variables and the full stop.
 
-    ``otherwise`` are the words for a privacy model that has none here.
+    ``templates`` are those of privacy models that have none here, by their names.
+
+    >>> entry = {"privacy": {"model": "mine", "kappa": 2}, "level": 0.25}
+    >>> claim(entry, {"mine": "secrecy <= {level:up} at kappa {kappa}"})
+    'secrecy <= 0.25 at kappa 2'
     """
     privacy, figures, level = entry["privacy"], entry.get("figures", {}), entry["level"]
     model, priors = privacy["model"], figures.get("priors")
     values = {"law_level": level, **privacy, "level": level, **figures}
     if model == "recognition":
         values |= {"sets": _sets(privacy["subsets"]), "strata": _strata(figures.get("given", ()))}
-    known = f"claim.{model}" in WORDINGS
-    text = say(f"claim.{model}", **values) if known else otherwise or say("claim.other", **values)
+    code = f"claim.{model}"
+    template = WORDINGS.get(code) or templates.get(model) or WORDINGS["claim.other"]
+    text = _FORMATTER.vformat(template, (), values)
     text += say("then.within") if entry.get("within") else ""
     if "law_level" in figures:
         return text + say("then.priors_counted", level=level)
     return text if priors is None else text + say("then.priors_beside", priors=priors)
 
 
-def claims(certificate: Entry) -> tuple[str, ...]:
-    """Return one sentence for each claim and each numerical variable of a certificate, naming its variables."""
-    found = [f"{', '.join(entry['variables'])}: {claim(entry)}." for entry in certificate["claims"]]
+def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """Return one sentence for each claim and each numerical variable of a certificate, naming its variables.
+
+    ``templates`` are those of :func:`claim`.
+    """
+    found = [f"{', '.join(entry['variables'])}: {claim(entry, templates)}." for entry in certificate["claims"]]
     return (
         *found,
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
