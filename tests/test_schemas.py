@@ -14,13 +14,14 @@ import pytest
 from postrand import estimate, release
 from postrand.certification.certificate import Claim, certify
 from postrand.codebook import Codebook
-from postrand.errors import ReleaseError
+from postrand.errors import ReleaseError, SpecificationError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding
 from postrand.release import canonical_json, earlier, fields, rendering, whole_columns
 from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS, Release
 from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
+from postrand.release.ledger import Entry, Ledger
 from postrand.support import wordings
 from postrand.support.randomness import ReleaseKey
 from tests.conftest import ROOT
@@ -226,6 +227,27 @@ def test_pages_of_this_very_program_are_compared(tmp_path: Path) -> None:
     assert release.verify(root, raise_if_failed=False).verdict == "failed"
 
 
+def test_another_page_of_another_program_is_no_forgery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only wordings may change, but templates, pictures and metadata: any file tells programs apart."""
+    root = make(tmp_path / "release").path
+    monkeypatch.setattr("postrand.report.public_report", lambda *_: "<p>Another page.</p>")
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+    monkeypatch.setattr(rendering, "_files", lambda: "other files")
+    found = release.verify(root)
+    assert next(c.values["files"] for c in found.checks if c.name == "rendered") == ["report.html"]
+
+
+def test_a_page_of_a_later_version_is_not_verified_by_an_earlier_one(tmp_path: Path) -> None:
+    root = make(tmp_path / "release").path
+    (root / "report.html").write_text("All is better.")
+    rehash(root)
+    edit(root / "manifest.json", lambda m: m.update(rendering_sha256="0" * 64))
+    edit(root / "manifest.json", lambda m: m["package"].update(version="99.1"))
+    found = release.verify(root, raise_if_failed=False)
+    assert found.verdict == "incomplete"
+    assert "verify it with postrand 99.1" in found.problems[0]
+
+
 @pytest.mark.parametrize("digest", ["", "0" * 63, "G" * 64, 1, None])
 def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
     root = make(tmp_path / "release").path
@@ -391,8 +413,30 @@ def test_a_reserved_name_asks_for_a_newer_version(name: str, feature: str, tmp_p
         make(tmp_path / "other", extra={name: "mine"})
 
 
+def test_a_mechanism_alone_refuses_what_it_does_not_know() -> None:
+    law = json.loads((KEPT / "3" / "survey" / "mechanism.json").read_text())
+    assert Mechanism.from_dict({**law, "split": {}}) == Mechanism.from_dict(law)
+    with pytest.raises(SpecificationError, match=r"unknown field 'split' of a mechanism.*newer postrand"):
+        Mechanism.from_dict({**law, "split": {"subsets": []}})
+    law["blocks"][0]["unit"] = "household"
+    with pytest.raises(SpecificationError, match="unknown field 'unit' of a mechanism"):
+        Mechanism.from_dict(law)
+
+
+def test_a_line_of_a_ledger_fits_its_schema(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "key.ledger")
+    ledger.add(Entry("ab" * 16, "0" * 64, 1.0, "release", "2026-01-01T00:00:00+00:00"))
+    schema = fields.schema("ledger", 1)
+    assert schema is not None
+    assert list(problems(json.loads(ledger.path.read_text()), schema, schema)) == []
+
+
 def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> None:
     """Who ignores it may read the others wrong."""
+    root = make(tmp_path / "file").path
+    edit(root / "manifest.json", lambda m: m["files"]["data.parquet"].update(secret_switch=True))
+    with pytest.raises(ReleaseError, match="unknown field 'secret_switch'"):
+        release.read(root)
     for name in ("codebook.json", "mechanism.json", "certificate.json", "manifest.json"):
         root = make(tmp_path / name).path
         edit(root / name, lambda data: data.update(secret_switch=True))

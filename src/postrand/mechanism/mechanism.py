@@ -150,13 +150,16 @@ class Mechanism:
         Raises
         ------
         SpecificationError
-            If the schema is unknown, a field is missing, or the categories differ from the codebook's.
+            If schema or a field is unknown, a field is missing, or the categories differ from the codebook's.
         """
         wanted = f"postrand/mechanism/{SCHEMA_VERSION}"
         if data.get("schema") != wanted:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
+        _refuse_unknown(data, _FIELDS)
         try:
             raise_all(SpecificationError, _size_problems(declared_size(entry["weights"]) for entry in data["blocks"]))
+            for entry in data["blocks"]:
+                _refuse_unknown(entry, _BLOCK_FIELDS)
             blocks = [block_from_dict(entry) for entry in data["blocks"]]
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -197,6 +200,17 @@ def load_mechanism(path: str | Path) -> Mechanism:
     with saving.reading(path, "mechanism") as data:
         book = data.get("codebook")
         return Mechanism.from_dict(data["mechanism"], None if book is None else Codebook.from_dict(book))
+
+
+_FIELDS = {"schema", "unit", "orientation", "blocks", "variables", "numerical"}
+_BLOCK_FIELDS = {"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget"}
+
+
+def _refuse_unknown(data: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse a field that could change what the others mean; an empty one is of a later version, and says nothing."""
+    more = sorted(str(name) for name, value in data.items() if name not in known and value not in (None, "", [], {}))
+    fix = "use a newer postrand, if one wrote this"
+    raise_all(SpecificationError, [sentence(f"unknown field {shown(n, repr)} of a mechanism", fix=fix) for n in more])
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:

@@ -21,7 +21,8 @@ from postrand.ranks.column import RankedColumn
 from postrand.ranks.values import released_level
 
 MECHANISMS = {1: "postrand/mechanism/1", 2: "postrand/mechanism/2", 3: "postrand/mechanism/2"}
-"""The schema of the mechanism by that of the release."""
+CERTIFICATES = {number: f"postrand/certificate/{number}" for number in MECHANISMS}
+"""The schemas of mechanism and certificate by that of the release."""
 WITH_SENTENCES = 2
 """The last schema of releases and of folders of columns whose certificates hold sentences."""
 
@@ -67,7 +68,7 @@ def as_written(certificate: Mapping[str, Any], number: int, mechanism: Mechanism
     if number > WITH_SENTENCES:
         return dict(certificate)
     found = {name: value for name, value in certificate.items() if name != "not_covered"}
-    found |= {"schema": f"postrand/certificate/{number}"}
+    found |= {"schema": CERTIFICATES[number]}
     found["claims"] = [_without(entry, "figures") for entry in found["claims"]]
     if "numerical" in found:
         found["numerical"] = [_without(entry, "bits", "shared") for entry in found["numerical"]]

@@ -80,7 +80,7 @@ def _checked(value: Any, part: Mapping[str, Any], whole: Mapping[str, Any], wher
     """Return the value without reserved fields, and note what is wrong with the names of the others."""
     if "$ref" in part:
         part = whole["$defs"][part["$ref"].rpartition("/")[2]]
-    if isinstance(value, dict) and "properties" in part:
+    if isinstance(value, dict) and (part.keys() & {"properties", "additionalProperties"}):
         return dict(_fields(value, part, whole, where, problems))
     if isinstance(value, list) and _holds_objects(part.get("items", {}), whole):
         return [_checked(v, part["items"], whole, f"{where}[{k}]", problems) for k, v in enumerate(value)]
@@ -90,19 +90,20 @@ def _checked(value: Any, part: Mapping[str, Any], whole: Mapping[str, Any], wher
 def _fields(
     value: dict[str, Any], part: Mapping[str, Any], whole: Mapping[str, Any], where: str, problems: list[str]
 ) -> Iterable[tuple[str, Any]]:
-    known = part["properties"]
+    known, more = part.get("properties", {}), part.get("additionalProperties", True)
     for name, entry in value.items():
         own = known.get(name)
         if own is not None and "x-reserved" in own:
             if entry not in (None, "", [], {}):
                 problems.append(_newer(own["x-reserved"], f"{where}, {name}"))
             continue
-        if own is None and part.get("additionalProperties", True) is False:
+        if own is None and more is False:
             if len(problems) < _TOLD:
                 what = f"unknown field {shown(name, repr)}"
                 problems.append(sentence(what, where=where, fix="use a newer postrand, if one wrote this"))
             continue
-        yield name, entry if own is None else _checked(entry, own, whole, f"{where}, {name}", problems)
+        own = own or (more if isinstance(more, dict) else {})
+        yield name, _checked(entry, own, whole, f"{where}, {name}", problems)
 
 
 def _holds_objects(part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:

@@ -276,7 +276,7 @@ def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
     """Certify the law anew, for the claims that the certificate makes."""
     stated = load(root, CERTIFICATE)
-    check_schema(stated, (f"postrand/certificate/{number}",), CERTIFICATE)
+    check_schema(stated, (earlier.CERTIFICATES[number],), CERTIFICATE)
     claims, facts = claims_from_dict(stated)
     if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
         raise ReleaseError(sentence("a fact is neither true nor false", where=CERTIFICATE))
