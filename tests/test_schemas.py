@@ -5,14 +5,17 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 
 from postrand import estimate, release
 from postrand.certification.certificate import Claim, certify
+from postrand.cli.commands import main
 from postrand.codebook import Codebook
 from postrand.errors import ReleaseError, SpecificationError
 from postrand.mechanism import Mechanism
@@ -99,6 +102,28 @@ def test_the_file_and_the_key_are_still_tried(number: int, tmp_path: Path) -> No
     assert (found.verdict, outcomes["drawn"]) == (("incomplete", "not run") if number == 1 else ("verified", "passed"))
     for name in COLUMNS:
         assert release.verify(KEPT / str(number) / name, file=tmp_path / "people.csv").ok
+
+
+@each
+def test_its_page_is_made_anew_in_today_s_words(folder: Path, tmp_path: Path) -> None:
+    page = release.rebuild_report(folder, tmp_path / "page.html").read_text()
+    if folder.name in PERTURBED:
+        found = release.read(folder)
+        assert all(escape(text, quote=False) in unescaped(page) for text in found.not_covered)
+
+
+def unescaped(page: str) -> str:
+    """Return the page with quotation marks as they are: a browser shows both forms alike."""
+    return page.replace("&#39;", "'").replace("&#34;", '"')
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_command_line_reads_it(number: int) -> None:
+    folder = KEPT / str(number) / "survey"
+    done = CliRunner().invoke(main, ["verify", str(folder), "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (0, "verified")
+    done = CliRunner().invoke(main, ["estimate", str(folder), "--table", "sex", "--json"])
+    assert done.exit_code == 0, done.output
 
 
 # -- earlier releases are no door for forgers -------------------------------------------------------------------------

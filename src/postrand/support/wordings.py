@@ -234,7 +234,16 @@ def say(code: str, /, **values: Any) -> str:
     >>> say("limit.unchanged", variables=["area", "size"])
     'Released unchanged, with no guarantee: area, size.'
     """
-    return _FORMATTER.vformat(WORDINGS[code], (), values)
+    return fill(WORDINGS[code], **values)
+
+
+def fill(template: str, /, **values: Any) -> str:
+    """Return a template's words, the values in their places: of a privacy model that brings its own wording.
+
+    >>> fill("ρ <= {level:up}", level=0.25)
+    'ρ <= 0.25'
+    """
+    return _FORMATTER.vformat(template, (), values)
 
 
 def limit(entry: Entry) -> str:
@@ -262,7 +271,7 @@ def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> 
         values |= {"sets": _sets(privacy["subsets"]), "strata": _strata(figures.get("given", ()))}
     code = f"claim.{model}"
     template = WORDINGS.get(code) or templates.get(model) or WORDINGS["claim.other"]
-    text = _FORMATTER.vformat(template, (), values)
+    text = fill(template, **values)
     text += say("then.within") if entry.get("within") else ""
     if "law_level" in figures:
         return text + say("then.priors_counted", level=level)
