@@ -196,16 +196,16 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "said.extra": "contents of extra files are not checked: {files:list}",
         "said.writer": "that postrand {version} with {library} wrote it cannot be told from its bytes",
         "said.rendered": (
-            "these files are for readers, and were rendered by postrand {version}, which words them otherwise than "
-            "this version; their words are not compared: {files:list}"
+            "another program, postrand {version}, wrote these pages, and this one would write them in other words; "
+            "their words are not compared: {files:list}"
         ),
         "said.earlier_words": (
-            "the sentences in the certificate are those of the version that wrote it, and not compared; its claims and "
-            "levels are, and postrand states them in words of its own"
+            "an earlier version wrote sentences into the certificate; they are not compared. Its claims and levels "
+            "are, and this version puts them into its own words"
         ),
         "said.earlier_levels": (
-            "levels of this schema are those of the law: of numerical columns they hold where no two values are equal, "
-            "and of classes for one who looks at a class alone"
+            "an earlier version stated these levels: those of numerical columns hold if no two values are equal, those "
+            "of Anatomy for someone who looks at one class only"
         ),
         "said.averages": "that the averages are those of the true values is a fact of the run",
         "said.cut_links": (
