@@ -148,7 +148,7 @@ def _claimed(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
 def _budget(privacy: Any) -> float | None:
     """Return the ε of a model whose levels add up over blocks; None of any other."""
     traits = getattr(privacy, "traits", None)
-    return spent(privacy) if traits is not None and traits.composition == "sum" else None
+    return spent(privacy) if traits is not None and traits.budget else None
 
 
 _SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
@@ -348,7 +348,7 @@ def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterabl
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
         privacy = plan.privacy if is_share(block.privacy) else block.privacy
-        if block.matrix is not None or (is_share(block.privacy) and plan.privacy.traits.composition == "none"):
+        if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
             continue
         classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
         size = plan.cells_of(block) if shape is None else 0

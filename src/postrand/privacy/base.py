@@ -2,6 +2,9 @@
 
 A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, and it may offer more verbs:
 
+    stays(size)           the least and the largest chance with which randomised response may keep a value
+    response(size)        the exact law of randomised response with the largest of these chances
+    release_problems(...) what a release must be for the claim to hold of it, beside its law; see `ReleaseModel`
     spent                 the ε of a record's budget that a block under the model takes
     scaled(factor)        the model with its level scaled, for a search over budgets
     with_prior(epsilon)   the claim of a block whose prior took ε from the same budget
@@ -58,7 +61,9 @@ class ModelTraits:
         Which levels promise more.
     composition
         How the levels of independent blocks make that of the record: ``sum`` (they add up, so a budget is divided),
-        ``bits`` (they are shares of bits, and bits add up), ``none`` (a total is stated and checked, not divided).
+        ``bits`` (they are shares of bits, and bits add up), ``none`` (neither).
+    budget
+        Whether a record's level is divided among the blocks that ask for a share of it.
     within_classes
         Whether the claim may be weakened to true values of one class.
     whole_blocks
@@ -69,6 +74,8 @@ class ModelTraits:
         Whether ``constraints`` say all, or the model has a condition that is not linear beside them.
     post_processing
         Whether anything computed from the release meets the model too.
+    ends_proven
+        Whether ``stays`` gives the very ends, or bounds inside them.
     objective, structure
         Their names in a plan where the plan says nothing else.
     rank
@@ -80,11 +87,13 @@ class ModelTraits:
     level: str
     stronger: Literal["smaller", "larger"] = "smaller"
     composition: Literal["sum", "bits", "none"] = "none"
+    budget: bool = False
     within_classes: bool = False
     whole_blocks: bool = False
     columns_sum: bool = False
     linear: bool = True
     post_processing: bool = True
+    ends_proven: bool = True
     objective: str = "information"
     structure: str = "uniform-off-diagonal"
     rank: int = 50
@@ -121,6 +130,15 @@ class PrivacyModel(Protocol):
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return the constraints that one block of ``size`` categories must meet, for designers."""
+        ...
+
+
+@runtime_checkable
+class Responding(Protocol):
+    """A model under which randomised response has a range of chances to keep a value."""
+
+    def stays(self, size: int) -> tuple[float, float]:
+        """Return the least and the largest chance to keep one of ``size`` values."""
         ...
 
 
@@ -184,3 +202,32 @@ def require_size(model: Any, size: int) -> None:
     """Raise PrivacyError where no law of so many categories can be designed for the model."""
     if hasattr(model, "require_size"):
         model.require_size(size)
+
+
+def stays_inside(model: PrivacyModel, size: int) -> tuple[float, float]:
+    """Return chances to keep a value that meet a convex model, found by bisection from the uniform law.
+
+    Both are inside the interval that the model allows: its own test settles each.
+    """
+
+    def end(far: float) -> float:
+        low, high = 1 / size, far  # met, and not; or both met
+        for _ in range(60):
+            if model.check([_response(size, high)]).holds:
+                return high
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            if model.check([_response(size, middle)]).holds:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    return end(0.0), end(1.0)
+
+
+def _response(size: int, q: float) -> TransitionMatrix:
+    array = np.full((size, size), (1 - q) / (size - 1))
+    np.fill_diagonal(array, q)
+    return TransitionMatrix.from_array(array)

@@ -43,12 +43,13 @@ class Bistochastic:
 
     name: ClassVar[str] = "bistochastic"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="bistochastic-privacy",
+        code="claim.bistochastic",
         plain="Every released answer leaves at least the share β of the greatest possible uncertainty about the "
         "true one, and the margins of a uniform population stay as they are.",
         level="beta",
         stronger="larger",
         composition="bits",
+        budget=True,
         columns_sum=True,
         linear=False,
         post_processing=False,

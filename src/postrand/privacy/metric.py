@@ -49,7 +49,7 @@ class MetricPrivacy:
 
     name: ClassVar[str] = "metric"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="metric-privacy",
+        code="claim.metric",
         plain="Near values are hard to tell apart, far ones less so: no released answer becomes more than e^(ε d) "
         "times as likely for a true answer at distance d.",
         level="epsilon",

@@ -69,7 +69,7 @@ class SpontaneousRecognition:
 
     name: ClassVar[str] = "recognition"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="spontaneous-recognition",
+        code="claim.recognition",
         plain="No released combination of a few traits points to one person with more than the chance α that it is "
         "the right one. The claim is about this file alone.",
         level="alpha",

@@ -309,7 +309,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if is_share(task.plan.privacy)}
     if not sharing:
         return {}
-    if plan.privacy.traits.composition == "none":
+    if not plan.privacy.traits.budget:
         fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
     if plan.privacy.traits.composition == "bits":
