@@ -82,7 +82,8 @@ class ReleaseOptions:
 class Plan:
     """Hold a checked plan; paths are absolute.
 
-    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too.
+    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too, and
+    so is what ``also`` says of all of them.
     """
 
     source: Path
@@ -92,6 +93,7 @@ class Plan:
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     metadata: Description = field(default_factory=Description)
     numerical: tuple[NumericalPlan, ...] = ()
+    also: tuple[PrivacyModel, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -109,6 +111,7 @@ class Plan:
             for model in models_of(block.privacy)
             if not is_share(model) and (len(self.blocks) > 1 or model.name != self.privacy.name)
         ]
+        each += [Claim(model) for model in self.also]
         if not needs_file(self.privacy):
             return (Claim(self.privacy, within=any(within)), *each)
         named = [b.variables for b in self.blocks if any(self.codebook[n].role == "key" for n in b.variables)]
@@ -151,7 +154,7 @@ def _budget(privacy: Any) -> float | None:
     return spent(privacy) if traits is not None and traits.budget else None
 
 
-_SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
+_SECTIONS = ("source", "privacy", "claims", "design", "blocks", "numerical", "release", "metadata")
 _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
@@ -202,10 +205,11 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables)}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+    also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is))
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
-    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
+    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical, also)
     shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
     check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
@@ -284,6 +288,16 @@ class _Check:
             return self.attempt(_member, (*MODELS, Share), asked, part)
         models = [self.attempt(_member, MODELS, one, part) for one in asked]
         return None if None in models else self.attempt(Together, tuple(models))
+
+    def claims(self, entries: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+        """Return what else is claimed of the whole record: models that the law, and the release, alone decide."""
+        found = []
+        for n, entry in enumerate(entries, 1):
+            model = self.attempt(_member, MODELS, entry, f"{self.where} [[claims]] {n}")
+            if model is not None and needs_file(model):
+                self.add(f"{model.name!r} rests on the file", f"[[claims]] {n}", fix="state it in [privacy]")
+            found.append(model)
+        return tuple(found)
 
     def defaults(self, privacy: Any) -> dict[str, Any]:
         """Return the choices of a block that makes none: those of [design], else its model's own."""

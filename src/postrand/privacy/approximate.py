@@ -80,7 +80,7 @@ class ApproximateDifferentialPrivacy:
         return Finding(level <= self.delta, level, text, ratios.index(max(ratios)), "the pair of rows that differ most")
 
     def constraints(self, size: int) -> LinearConstraints:
-        """Return ``M[i,j] - e^ε M[k,j] <= δ`` for every column j and ordered pair i != k; sums of them are not linear."""
+        """Return ``M[i,j] - e^ε M[k,j] <= δ`` for every column j and ordered pair i != k: necessary."""
         i, k, j = (a.ravel() for a in np.indices((size, size, size)))
         i, k, j = (a[i != k] for a in (i, k, j))
         rows = np.arange(i.size)

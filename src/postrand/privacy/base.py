@@ -17,7 +17,7 @@ Other rooms ask by the functions below, which know what to do where a model lack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
@@ -133,6 +133,18 @@ class PrivacyModel(Protocol):
         ...
 
 
+class ReleaseModel(PrivacyModel, Protocol):
+    """A model of the whole release: it also depends on what leaves beside the perturbed values."""
+
+    def release_problems(self, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
+        """Say why the claim does not hold of a release with these facts, whatever its law."""
+        ...
+
+    def of_records(self, records: int) -> PrivacyModel:
+        """Return the model for a file of so many records, where it names none."""
+        ...
+
+
 @runtime_checkable
 class Responding(Protocol):
     """A model under which randomised response has a range of chances to keep a value."""
@@ -231,3 +243,20 @@ def _response(size: int, q: float) -> TransitionMatrix:
     array = np.full((size, size), (1 - q) / (size - 1))
     np.fill_diagonal(array, q)
     return TransitionMatrix.from_array(array)
+
+
+def of_records(model: Any, records: Callable[[], int]) -> Any:
+    """Return the model for a file of so many records, where it asks for them; only then are they counted."""
+    return model.of_records(records()) if hasattr(model, "of_records") else model
+
+
+def release_problems(model: Any, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
+    """Say why a claim on a whole release does not hold of this one; of other claims nothing."""
+    if hasattr(model, "release_problems"):
+        yield from model.release_problems(mechanism, variables, facts)
+
+
+def require_records(model: Any, records: int) -> None:
+    """Raise PrivacyError where a claim cannot be about a file of so many records."""
+    if hasattr(model, "require"):
+        model.require(records)

@@ -76,7 +76,7 @@ class RenyiPrivacy:
         return Finding(level <= self.level, level, text, each.index(max(each)), "the pair of rows that differ most")
 
     def constraints(self, size: int) -> LinearConstraints:
-        """Return ``M[i,j] - M[k,j] <= √(level/2)`` for every column j and pair i != k (Pinsker): necessary, not enough."""
+        """Return ``M[i,j] - M[k,j] <= √(level/2)`` for every column j and pair i != k (Pinsker): necessary."""
         i, k, j = (a.ravel() for a in np.indices((size, size, size)))
         i, k, j = (a[i != k] for a in (i, k, j))
         rows = np.arange(i.size)
