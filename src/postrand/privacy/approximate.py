@@ -26,7 +26,7 @@ _HINT = "smaller protects more: the part of what may happen that ε does not cov
 class ApproximateDifferentialPrivacy:
     """Ask that ``Σ_j max(0, M[i,j] - e^ε M[k,j]) <= δ`` for all i, k, of the record's blocks together.
 
-    Of several blocks it is more than the sum of their ε says: eight at ε = 1 are 8, and (5, 0.004) too. δ is summed
+    Of many blocks it is more than the sum of their ε says: twenty at ε = 0.5 are 10, and (8, 0.001) too. δ is summed
     exactly or bounded from above: :func:`postrand.privacy.composition.delta_upper`.
 
     Raises
@@ -37,10 +37,9 @@ class ApproximateDifferentialPrivacy:
     Examples
     --------
     >>> from postrand.mechanism.matrix import randomised_response
-    >>> laws = [randomised_response(2, 1.0)] * 8
-    >>> model = ApproximateDifferentialPrivacy(5.0, 0.01)
-    >>> model.check(laws).holds, ApproximateDifferentialPrivacy(5.0, 0.001).check(laws).holds
-    (True, False)
+    >>> laws = [randomised_response(2, 0.5)] * 20
+    >>> [ApproximateDifferentialPrivacy(8.0, d).check(laws).holds for d in (1e-3, 1e-4)]
+    [True, False]
     """
 
     name: ClassVar[str] = "approximate"

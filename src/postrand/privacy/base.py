@@ -17,6 +17,7 @@ Other rooms ask by the functions below, which know what to do where a model lack
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
@@ -26,6 +27,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from postrand.mechanism.matrix import TransitionMatrix
+
+_HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,7 @@ def require_size(model: Any, size: int) -> None:
         model.require_size(size)
 
 
+@functools.lru_cache(maxsize=256)
 def stays_inside(model: PrivacyModel, size: int) -> tuple[float, float]:
     """Return chances to keep a value that meet a convex model, found by bisection from the uniform law.
 
@@ -224,7 +228,7 @@ def stays_inside(model: PrivacyModel, size: int) -> tuple[float, float]:
 
     def end(far: float) -> float:
         low, high = 1 / size, far  # met, and not; or both met
-        for _ in range(60):
+        for _ in range(_HALVINGS):
             if model.check([_response(size, high)]).holds:
                 return high
             middle = (low + high) / 2
@@ -246,8 +250,19 @@ def _response(size: int, q: float) -> TransitionMatrix:
 
 
 def of_records(model: Any, records: Callable[[], int]) -> Any:
-    """Return the model for a file of so many records, where it asks for them; only then are they counted."""
-    return model.of_records(records()) if hasattr(model, "of_records") else model
+    """Return the model for a file of so many records, where it asks for them; only then are they counted.
+
+    Raises
+    ------
+    PrivacyError
+        If the model names another number.
+    """
+    if not hasattr(model, "of_records"):
+        return model
+    number = records()
+    found = model.of_records(number)
+    require_records(found, number)
+    return found
 
 
 def release_problems(model: Any, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:

@@ -42,8 +42,8 @@ def delta_upper(matrices: Sequence[TransitionMatrix], epsilon: float) -> float:
     Examples
     --------
     >>> from postrand.mechanism.matrix import randomised_response
-    >>> laws = [randomised_response(2, 1.0)] * 8
-    >>> delta_upper(laws, 8.0), 0.001 < delta_upper(laws, 5.0) < 0.01
+    >>> laws = [randomised_response(2, 0.5)] * 20
+    >>> delta_upper(laws, 10.0), 0.0006 < delta_upper(laws, 8.0) < 0.0007
     (0.0, True)
     """
     if len(matrices) == 1:

@@ -156,6 +156,8 @@ def verify(
             )
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_text, proof, found)
+    if proof is not None and found is not None and any(hasattr(claim.privacy, "of_records") for claim in proof.claims):
+        audit.attempt("records", _possible, "claims on the whole file are about as many records", proof, found)
     drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
     if proof is not None and proof.numerical and not drawn:
         done = ", ".join(f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute")
