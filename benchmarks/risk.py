@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from papers.misclassification import describe
+from papers.sampling import example_population, rare_threshold, whole_cell_shares
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import latent_class, loglinear, modelchoice, tau
@@ -26,8 +28,6 @@ from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.counts import k_anonymity, l_diversity
 from postrand.risk.law import KeyLaw, release
-from postrand.risk.misclassification import describe
-from postrand.risk.sampling import example_population, rare_threshold, whole_cell_shares
 from postrand.risk.suda import suda
 
 RESULTS = Path(__file__).parent / "results"

@@ -168,7 +168,7 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_pat
 
 
 def test_command_lines_name_files_safely(bench: Bench) -> None:
-    assert "--key sex,area" in documents.commands(bench, "data")
+    assert "--keys sex,area" in documents.commands(bench, "data")
     assert "--weight weight" in documents.commands(bench, "risk")
     assert "--sampling-fraction 0.1" in documents.commands(act(bench, "fraction", value="10"), "risk")
     odd = Opened(Path("x"), "a b; rm -rf .csv", 1, ({"name": "a"},), (0,))

@@ -58,7 +58,21 @@ def work(tmp_path_factory):
 
 WHOLE = {
     "init": ["{survey}", "--out", "{new}"],
-    "assess": ["{survey}", "--keys", "sex,area", "--codebook", "{book}"],
+    "assess": [
+        "{survey}",
+        "--keys",
+        "sex,area",
+        "--codebook",
+        "{book}",
+        "--measure",
+        "suda,individual",
+        "--sampling-fraction",
+        "0.1",
+        "--records",
+        "{new}.csv",
+        "--plot",
+        "{more}",
+    ],
     "design": ["--plan", "{plan}"],
     "compare": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
     "tune": ["{survey}", "--keys", "sex", "--limit", "tau1 <= 5", "--sampling-fraction", "0.1", "--codebook", "{book}"],

@@ -13,6 +13,7 @@ from postrand import formats
 from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource, into_duckdb
 from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.testing import engines as testing
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
 
 ENGINE = DuckDBEngine(LocalEngine(threads=2, batch_rows=100))
@@ -29,9 +30,7 @@ def database(tmp_path: Path) -> Path:
 
 def test_a_table_of_a_file_is_a_source(database):
     source = DuckDBSource.table(database, codebook=BOOK)
-    assert (source.num_rows, source.schema.names) == (ROWS, survey().schema.names)
-    rows = [row for batch in source.batches(batch_size=77) for row in batch.to_pylist()]
-    assert rows == survey().to_pylist()
+    testing.check_source(source)
     found = perturbed(ENGINE, source, record_key="id")
     assert found.to_pylist() == perturbed(LocalEngine(), record_key="id").to_pylist()
 
@@ -75,6 +74,12 @@ def test_the_release_becomes_a_table(tmp_path):
     with pytest.raises(ReleaseError, match="CatalogException"):
         ENGINE.perturb(Memory(survey()), mechanism(), KEY, into_duckdb(target, 're"leased'))
     assert DuckDBSource.table(target, 're"leased').num_rows == ROWS
+
+
+def test_a_database_takes_a_release_as_every_sink_does(tmp_path):
+    target = tmp_path / "sink.duckdb"
+    testing.check_sink(into_duckdb(target, "released"), lambda: DuckDBSource.table(target, "released"))
+    assert DuckDBSource.table(target, "released").num_rows == ROWS
 
 
 def test_a_failed_run_leaves_no_table_and_no_file(database, tmp_path):

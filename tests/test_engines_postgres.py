@@ -10,6 +10,7 @@ from adbc_driver_postgresql import dbapi
 from postrand.engines import LocalEngine
 from postrand.engines.postgres import PostgresSource, into_postgres
 from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.testing import engines as testing
 from tests.postgres_server import server
 from tests.test_engines import BOOK, KEY, LAWS, ROWS, Collector, Memory, mechanism, perturbed, survey
 
@@ -40,12 +41,13 @@ def tables(uri: str) -> set[str]:
 def test_a_table_is_a_source(uri):
     source = PostgresSource.table(uri, "public.persons", BOOK)
     assert (source.num_rows, source.schema.names) == (ROWS, survey().schema.names)
-    rows = [row for batch in source.batches(batch_size=70) for row in batch.to_pylist()]
-    assert rows == survey().to_pylist()
     assert [b.schema.names for b in source.batches(["ill", "id"])] == [["ill", "id"]]
-    for names in (["sex"], ["age", "area", "ill"]):
-        found = LocalEngine().count(source, BOOK, names)
-        assert (found.counts == LocalEngine().count(Memory(survey()), BOOK, names).counts).all()
+    testing.check_source(source)
+
+
+def test_a_database_takes_a_release_as_every_sink_does(uri):
+    testing.check_sink(into_postgres(uri, "sink"), lambda: PostgresSource.table(uri, "sink"))
+    assert PostgresSource.table(uri, "sink").num_rows == ROWS
 
 
 def test_the_release_becomes_a_table(uri):

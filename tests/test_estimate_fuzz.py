@@ -106,8 +106,8 @@ ESTIMATORS: dict[str, Callable[[Case], Any]] = {
     "odds_ratio": lambda c: estimate.odds_ratio(
         c.frame, "g", "h", c.mechanism, two(c), ("a", "b"), c.weights, c.strata
     ),
-    "test_independence": lambda c: estimate.test_independence(c.frame, "g", "h", c.mechanism, c.weights, c.strata),
-    "test_goodness_of_fit": lambda c: estimate.test_goodness_of_fit(
+    "independence_test": lambda c: estimate.independence_test(c.frame, "g", "h", c.mechanism, c.weights, c.strata),
+    "goodness_of_fit_test": lambda c: estimate.goodness_of_fit_test(
         c.frame, "h", [0.2, 0.3, 0.5], c.mechanism, c.weights, c.strata
     ),
     "expected_precision": lambda c: estimate.expected_precision(c.mechanism, ["g", "h"], c.frame.num_rows),

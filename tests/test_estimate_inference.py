@@ -141,7 +141,7 @@ def test_independence_has_its_size_and_power(weights):
     def rate(joint):
         runs = (simulate(rng, joint, 2_000) for _ in range(500))
         return np.mean(
-            [estimate.test_independence(f, "sex", "age", MECHANISM, weights=weights).p_value < 0.05 for f in runs]
+            [estimate.independence_test(f, "sex", "age", MECHANISM, weights=weights).p_value < 0.05 for f in runs]
         )
 
     assert abs(rate(INDEPENDENT) - 0.05) < 4 * 0.0097
@@ -159,7 +159,7 @@ def test_a_joint_block_needs_the_corrected_test():
     for _ in range(400):
         counts = rng.multinomial(2_000, joint.T @ INDEPENDENT.ravel())
         frame = frame_of(counts, rng)
-        corrected.append(estimate.test_independence(frame, "sex", "age", mechanism).p_value < 0.05)
+        corrected.append(estimate.independence_test(frame, "sex", "age", mechanism).p_value < 0.05)
         naive.append(stats.chi2_contingency(counts.reshape(2, 3)).pvalue < 0.05)
     assert abs(np.mean(corrected) - 0.05) < 4 * 0.0109
     assert np.mean(naive) > 0.95
@@ -173,7 +173,7 @@ def test_goodness_of_fit_has_its_size_and_power(weights):
     def rate(target):
         runs = (simulate(rng, INDEPENDENT, 2_000) for _ in range(500))
         return np.mean(
-            [estimate.test_goodness_of_fit(f, "age", target, MECHANISM, weights=weights).p_value < 0.05 for f in runs]
+            [estimate.goodness_of_fit_test(f, "age", target, MECHANISM, weights=weights).p_value < 0.05 for f in runs]
         )
 
     assert abs(rate([0.3, 0.5, 0.2]) - 0.05) < 4 * 0.0097
@@ -181,17 +181,17 @@ def test_goodness_of_fit_has_its_size_and_power(weights):
 
 
 def test_tests_print_and_refuse():
-    found = estimate.test_independence(FRAME, "sex", "age", MECHANISM)
+    found = estimate.independence_test(FRAME, "sex", "age", MECHANISM)
     reference = stats.chi2_contingency(np.reshape([90, 60, 50, 70, 80, 100], (2, 3)), correction=False)
     assert found.statistic == pytest.approx(reference.statistic)
     assert found.p_value == pytest.approx(reference.pvalue)
     assert "2 degrees of freedom" in str(found)
     with pytest.raises(UsageError, match="not a distribution"):
-        estimate.test_goodness_of_fit(FRAME, "age", [0.5, 0.5], MECHANISM)
+        estimate.goodness_of_fit_test(FRAME, "age", [0.5, 0.5], MECHANISM)
     with pytest.raises(EstimationError, match="only one value"):
-        estimate.test_independence(frame_of([9, 9, 9, 0, 0, 0]), "sex", "age", MECHANISM)
+        estimate.independence_test(frame_of([9, 9, 9, 0, 0, 0]), "sex", "age", MECHANISM)
     mute = TransitionMatrix.from_array([[1, 0, 0], [0, 1, 0], [0, 1, 0]])
-    impossible = estimate.test_goodness_of_fit(FRAME, "age", [0.2, 0.3, 0.5], Mechanism({"age": mute}, BOOK))
+    impossible = estimate.goodness_of_fit_test(FRAME, "age", [0.2, 0.3, 0.5], Mechanism({"age": mute}, BOOK))
     assert impossible.p_value == 0
 
 

@@ -298,5 +298,5 @@ def test_a_mechanism_s_weighted_fit_of_a_released_impossibility_is_certain():
     mute = TransitionMatrix.from_array([[1, 0, 0], [0, 1, 0], [0, 1, 0]])
     mechanism = Mechanism({"age": mute}, AGE)
     frame = {"age": ["young", "old"], "w": [1.0, 2.0]}
-    found = estimate.test_goodness_of_fit(pa.table(frame), "age", [0.2, 0.3, 0.5], mechanism, weights="w")
+    found = estimate.goodness_of_fit_test(pa.table(frame), "age", [0.2, 0.3, 0.5], mechanism, weights="w")
     assert found.p_value == 0

@@ -203,7 +203,7 @@ def test_summary_and_formulas():
     text = str(found)
     assert "P>|z|" in text
     assert "perturbed: a, b" in text
-    assert found.to_arrow()["coef"].to_pylist() == pytest.approx(found.value.tolist())
+    assert found.to_arrow()["estimate"].to_pylist() == pytest.approx(found.value.tolist())
     low, high = found.interval()
     assert (low < found.value).all()
     assert (found.value < high).all()

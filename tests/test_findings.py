@@ -272,7 +272,7 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert "the most common released value of the members is the true one in about" in one.sentence
 
 
-README_LINE = "postrand init survey.parquet --key sex,region,age --sensitive income "
+README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income "
 
 
 @NOTED

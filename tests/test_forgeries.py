@@ -109,7 +109,7 @@ def data_named_outside(root: Path) -> None:
     edit(root / "manifest.json", change)
 
 
-@forgery("digests")
+@forgery("manifest")
 def a_manifest_that_says_more(root: Path) -> None:
     edit(root / "manifest.json", lambda m: m.update(approved="by everyone"))
 
@@ -128,7 +128,20 @@ def a_level_understated(root: Path) -> None:
 
 @forgery("certificate")
 def a_sentence_understated(root: Path) -> None:
-    replace(root / "certificate.json", "ε <= 4.5", "ε <= 0.5")
+    """A certificate holds none: who adds one says what nobody checks."""
+    edit(root / "certificate.json", lambda c: c["claims"][0].update(sentence="ε-differential privacy, ε <= 0.5"))
+    rehash(root)
+
+
+@forgery("certificate")
+def a_limit_in_words(root: Path) -> None:
+    edit(root / "certificate.json", lambda c: c["not_covered"].append("Nothing else."))
+    rehash(root)
+
+
+@forgery("certificate")
+def a_limit_of_another_code(root: Path) -> None:
+    edit(root / "certificate.json", lambda c: c["not_covered"][-1].update(code="original_order"))
     rehash(root)
 
 
@@ -141,15 +154,15 @@ def a_limit_left_out(root: Path) -> None:
 @forgery("certificate")
 def a_variable_without_a_claim_said_to_be_covered(root: Path) -> None:
     """The case's claims leave out one perturbed variable, and its certificate says so."""
-    old, new = "sex, region, work, hours.", "sex, region, work, hours, town."
-    limits = json.loads((root / "certificate.json").read_text())["not_covered"]
+    covered = ["sex", "region", "work", "hours"]
+    limits = release.read(root).not_covered
     assert [text for text in limits if "no claim covers" in text] == ["Perturbed, but no claim covers: town."]
 
     def cover(certificate: dict[str, Any]) -> None:
         first, second, *rest = certificate["not_covered"]
-        assert old in first
-        assert "no claim covers" in second
-        certificate["not_covered"] = [first.replace(old, new), *rest]
+        assert first == {"code": "covers", "variables": covered}
+        assert second["code"] == "unclaimed"
+        certificate["not_covered"] = [{"code": "covers", "variables": [*covered, "town"]}, *rest]
 
     edit(root / "certificate.json", cover)
     rehash(root)
@@ -240,7 +253,7 @@ def a_false_among_the_weights(root: Path) -> None:
     rehash(root)
 
 
-@forgery("derived")
+@forgery("mechanism")
 def an_unknown_field_of_the_law(root: Path) -> None:
     edit(root / "mechanism.json", lambda m: m["blocks"][0].update(note="perfectly safe"))
     rehash(root)
@@ -433,8 +446,7 @@ def test_a_report_of_another_version_is_not_verified_and_names_that_version(root
         release.verify(root)
     found = release.verify(root, raise_if_failed=False)
     assert (found.ok, found.verdict, found.exit_code) == (False, "incomplete", 9)
-    replace(root / "certificate.json", "ε <= 4.5", "ε <= 0.5")
-    rehash(root)
+    a_level_understated(root)
     assert release.verify(root, raise_if_failed=False).verdict == "failed"  # whatever version is named
 
 

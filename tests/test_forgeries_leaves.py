@@ -23,8 +23,9 @@ from tests.release_case import BOOK, LAW, make, rebuild, rehash
 
 NAMES = ("codebook.json", "mechanism.json", "certificate.json", "description.json", "manifest.json")
 TOLD = Description(title="Survey", creator="Agency", version="1.0")
-# Nobody can recompute which versions wrote bytes that come out the same: these two are said ("writer").
+# Nobody can recompute which versions wrote bytes that come out the same: these are said ("writer", "rendered").
 UNKNOWABLE = {("manifest.json", ("package", "version")), ("manifest.json", ("written_with",))}
+UNKNOWABLE |= {("manifest.json", ("rendering_sha256",))}
 VALID = {
     "role": ROLES,
     "missing": MISSING_POLICIES,
@@ -32,7 +33,12 @@ VALID = {
     "prior": PROVENANCES,
     "budget": PROVENANCES,
 }
-VALID |= {"version": ("0.1.1", "7.0"), "written_with": ("pyarrow 99.0",), "type": ("string", "int64", "double")}
+VALID |= {
+    "rendering_sha256": ("0" * 64,),
+    "version": ("0.1.1", "7.0"),
+    "written_with": ("pyarrow 99.0",),
+    "type": ("string", "int64", "double"),
+}
 Path_ = tuple[Any, ...]
 
 

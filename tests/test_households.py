@@ -74,7 +74,7 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     assert (groups == 1).all()  # the members are those of one household still
     assert pr.verify(made.path).ok
     assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet", release_key=KEY).ok
-    limits = " ".join(made.certificate["not_covered"])
+    limits = " ".join(made.not_covered)
     assert "Numbers drawn anew, which tell the records of one household and nothing else: hh." in limits
     assert made.certificate["facts"]["households_are_renumbered"] is True
 
@@ -89,7 +89,7 @@ def test_numbers_follow_key_and_content_and_may_stay(tmp_path):
     assert not set(one) & set(changed)
     kept = released(tmp_path / "w", table, "kept", text='household_numbers = "as they are"\n')
     assert sorted(kept.frame()["hh"].to_pylist()) == table["hh"].to_pylist()
-    assert "Released unchanged, with no guarantee: size, hh." in kept.certificate["not_covered"]
+    assert "Released unchanged, with no guarantee: size, hh." in kept.not_covered
 
 
 def test_duckdb_gives_the_same_bytes(tmp_path):

@@ -88,7 +88,7 @@ def test_croissant_names_file_columns_and_protection(made: release.Release) -> N
     assert [f["source"]["extract"]["column"] for f in records["field"]] == list(made.codebook.names)
     types = {f["name"]: f["dataType"] for f in records["field"]}
     assert (types["sex"], types["work"], types["weight"]) == ("sc:Text", "sc:Integer", "sc:Float")
-    assert data["rai:dataLimitations"] == made.certificate["not_covered"]
+    assert data["rai:dataLimitations"] == list(made.not_covered)
     assert "sex: identifying, known to others" in data["rai:personalSensitiveInformation"]
     assert data["license"] == TOLD.license
 

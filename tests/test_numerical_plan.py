@@ -130,8 +130,8 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     assert made["claims"][1].startswith("pay: bistochastic privacy holds with β >= 0.3")
     assert f"of {np.log2(n):.6g} bits; at most 14% of records are expected to keep their value." in made["claims"][1]
     assert "each value is shared by at least 8 records; the averages give " in made["claims"][2]
-    certificate = json.loads((folder / "out" / "certificate.json").read_text())
-    limits = certificate["not_covered"]
+    found = pr.read_release(folder / "out")
+    certificate, limits = found.certificate, found.not_covered
     assert "Released unchanged, with no guarantee: town." in limits
     assert "Which records have a missing value is disclosed for: pay." in limits
     assert any(text.startswith("No ε holds for pay, hours") for text in limits)

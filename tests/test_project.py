@@ -29,9 +29,10 @@ FLOORS = (
     ("columns", "data", "objectives"),
     ("engines", "estimate", "privacy"),
     ("certification", "designers"),
-    ("metadata", "report", "risk", "testing"),
+    ("metadata", "report", "risk"),
     ("plan", "release"),
     ("workflow",),
+    ("testing",),
     ("app",),
     ("cli",),
 )

@@ -100,7 +100,7 @@ def test_ids_are_released_where_asked(tmp_path: Path) -> None:
     found = make(tmp_path / "release", table, facts=Facts(ids_are_released=True))
     assert found.codebook.names[0] == "id"
     assert release.verify(found.path).ok
-    assert "Record ids are released." in found.certificate["not_covered"]
+    assert "Record ids are released." in found.not_covered
 
 
 def test_a_failed_claim_stops_the_release(tmp_path: Path) -> None:

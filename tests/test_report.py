@@ -216,10 +216,12 @@ def test_a_seeded_release_says_that_it_is_not_private() -> None:
 
 def test_limits_that_have_no_room_are_counted() -> None:
     law = one(randomised_response(2, 1.0))
-    certificate = dataclasses.replace(certify(law), not_covered=tuple(f"Limit number {k}." for k in range(53)))
+    certificate = dataclasses.replace(
+        certify(law), limits=tuple({"code": "ids"} for _ in range(50)) + ({"code": "original_order"},) * 3
+    )
     lines = Page(page_of(law, summary_of(law), certificate)).text
-    assert "Limit number 49." in lines
-    assert "Limit number 50." not in lines
+    assert lines.count("Record ids are released.") == 50
+    assert "Records stand in their original order." not in lines
     assert "3 further limits stand in" in lines
 
 

@@ -15,18 +15,23 @@ from .designers import (
     UniformOffDiagonal,
     compare,
     design,
+    least_loss,
+    load_design,
 )
+from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
 from .engines.frame import content_of, perturb
 from .errors import PostrandError
 from .mechanism import Block, Mechanism
-from .mechanism.matrix import TransitionMatrix, randomised_response
+from .mechanism.matrix import TransitionMatrix, load_matrix, randomised_response
+from .mechanism.mechanism import load_mechanism
 from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
 from .plan import Plan, load_plan
+from .plan.infer import load_codebook
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .release import Release, read_release, verify
 from .risk import tune
-from .support.randomness import ReleaseKey
+from .support.randomness import ReleaseKey, load_key
 from .workflow.pipeline import run
 from .workflow.unperturbed import findings
 
@@ -68,11 +73,18 @@ __all__ = [
     "design",
     "estimate",
     "findings",
+    "least_loss",
+    "load_codebook",
+    "load_design",
+    "load_key",
+    "load_matrix",
+    "load_mechanism",
     "load_plan",
     "perturb",
     "randomised_response",
     "read_release",
     "risk",
+    "round_bistochastic",
     "run",
     "tune",
     "verify",

@@ -12,10 +12,10 @@ from typing import Any
 from postrand.app import forms
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
+from postrand.formats import written_names
 from postrand.plan.plan import PRIOR_SOURCES
 
 PAGE = 50
-FORMATS = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,7 +268,7 @@ _ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
     "structure": _member("structure"),
     "option": _option,
     "prior": _choice("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
-    "format": _choice("format", FORMATS),
+    "format": _choice("format", ("same", *written_names())),
     "shuffle": lambda bench, key, value: dataclasses.replace(bench, shuffle=value == "true"),
     "as_is": _as_is,
     "fraction": _fraction,

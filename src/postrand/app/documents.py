@@ -135,7 +135,8 @@ def _role_option(bench: Bench, role: str) -> str:
     if not held:
         return ""
     named = ",".join(held) if len(held) <= 50 or role in ("key", "sensitive") else "*"
-    return f"--{role} {shlex.quote(named)}"
+    option = "keys" if role == "key" else role
+    return f"--{option} {shlex.quote(named)}"
 
 
 def _table(family: str, name: str, bench: Bench) -> dict[str, Any]:

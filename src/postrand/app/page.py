@@ -119,7 +119,7 @@ def _data() -> tuple[list[Any], list[Any]]:
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": _data(),
-    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk")]),
+    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk"), ui.output_ui("measures")]),
     "design": (
         [ui.output_ui("level"), ui.output_ui("design_form")],
         [

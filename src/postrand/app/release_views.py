@@ -7,17 +7,18 @@ from typing import Any
 from htmltools import TagList, tags
 
 from postrand.app import documents
-from postrand.app.bench import FORMATS, Bench
+from postrand.app.bench import Bench
 from postrand.app.charts import cut
 from postrand.app.clear import clear_view
 from postrand.app.studies import Watch
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
+from postrand.formats import written_names
 from postrand.risk import Findings
 
 
 def protect_form(bench: Bench) -> TagList:
     """Return the choices about the release itself."""
-    formats = [(f, "as the source" if f == "same" else f".{f}") for f in FORMATS]
+    formats = [("same", "as the source"), *((n, f".{n} ({called})") for n, called in written_names().items())]
     return TagList(
         labelled("Format of the released data", select("format", "", bench.format, formats, "")),
         tags.label(

@@ -13,7 +13,7 @@ from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import bench as benches
-from postrand.app import documents, forms, release_views, studies, views, widgets
+from postrand.app import documents, forms, measure_views, release_views, studies, views, widgets
 from postrand.app.bench import Bench
 from postrand.app.page import SCREENS
 from postrand.app.slots import Problem, Slot, Store, attempt, changed
@@ -167,6 +167,15 @@ def _risk_screen(slot: Callable[[], Slot], part: Part) -> None:
         if isinstance(modelled, Problem):
             return TagList(widgets.trouble(modelled.text.split("\n")), views.risk_view(counted, None, False))
         return views.risk_view(counted, modelled, waiting)
+
+    @render.ui
+    def measures() -> Any:
+        bench = part("keys")
+        wanted = (bench.opened, bench.keys, bench.fraction, bench.roles)
+        found, waiting = slot().ask("measures", wanted, lambda: studies.measures(bench))
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        return widgets.busy("Measuring …") if waiting else measure_views.measures_view(found)
 
 
 def _design_screen(slot: Callable[[], Slot], part: Part) -> None:

@@ -26,7 +26,9 @@ from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
 from postrand.risk.clear import ClearWarning
 from postrand.risk.counts import RiskyCombination
+from postrand.risk.file import RiskFile
 from postrand.risk.findings import Findings
+from postrand.risk.measures import kinds, measure_file
 from postrand.support.progress import Progress
 from postrand.workflow import demo, dossier
 from postrand.workflow.pipeline import run
@@ -82,6 +84,19 @@ def assess(bench: Bench, with_model: bool) -> Risk | None:
         asked = {"sampling_fraction": bench.fraction} if bench.fraction else {"weight": weight}
     report = risk.assess(source, bench.keys, codebook=book, **asked)
     return Risk(report, dossier.combinations(source, book, 2))
+
+
+def measures(bench: Bench) -> risk.Assessment | None:
+    """Return every risk measure that does not take long, of the file as it is; None without keys."""
+    if bench.opened is None or not bench.keys:
+        return None
+    book = documents.codebook_of(bench)
+    source = formats.read(bench.opened.path, book)
+    role = {name: next((v.name for v in book.with_role(name)), None) for name in ("weight", "household")}
+    share: dict[str, Any] = {"sampling_fraction": bench.fraction} if bench.fraction else {"weight": role["weight"]}
+    sensitive = [v.name for v in book.with_role("sensitive") if v.is_categorical]
+    file = RiskFile.read(source, bench.keys, household=role["household"], sensitive=sensitive, codebook=book, **share)
+    return measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
 
 
 def counts(bench: Bench, columns: Sequence[int]) -> Array:

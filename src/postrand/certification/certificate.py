@@ -19,10 +19,13 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file, release_problems
 from postrand.ranks.column import RankedColumn
-from postrand.support import options
+from postrand.support import options, wordings
 from postrand.support.exact import format_upper, within
 
-SCHEMA = "postrand/certificate/2"
+SCHEMA = "postrand/certificate/3"  # 3: codes in place of sentences
+SCHEMAS = ("postrand/certificate/1", "postrand/certificate/2", SCHEMA)
+"""Every schema whose claims and facts are read."""
+_SHOWN = 5  # sentences in a repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,45 +58,50 @@ class Certificate:
     ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up. A finding that is not
     ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file. The digests
     bind it to the law with its origin, and to the codebook with roles, labels and the order of variables.
+
+    It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
+    put what it says into today's words (:mod:`postrand.support.wordings`).
     """
 
     mechanism_digest: str
     claims: tuple[Claim, ...]
     findings: tuple[Finding, ...]
     blocks: tuple[dict[str, Any], ...]
-    not_covered: tuple[str, ...]
+    limits: tuple[dict[str, Any], ...]
     facts: Facts = field(default_factory=Facts)
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
     numerical: tuple[RankedColumn, ...] = ()
     codebook_digest: str = ""
 
+    def __repr__(self) -> str:
+        lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
+        return "\n".join(["Certificate:", *lines, *([f"and {more} more claims"] if more > 0 else [])])
+
     @property
     def sentences(self) -> tuple[str, ...]:
         """One sentence for each claim and each numerical variable, naming its variables."""
-        claims = [
-            f"{', '.join(claim.variables)}: {finding.sentence}."
-            for claim, finding in zip(self.claims, self.findings, strict=True)
-        ]
+        told = zip(self.claims, self.claim_texts, strict=True)
+        claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         return (*claims, *(f"{column.variable}: {column.sentence}." for column in self.numerical))
+
+    @property
+    def claim_texts(self) -> tuple[str, ...]:
+        """What each claim states, in words; a model that has no wording here speaks for itself."""
+        entries = zip(self._claim_entries(), self.findings, strict=True)
+        return tuple(wordings.claim(entry, finding.sentence) for entry, finding in entries)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """One sentence for each limit, most serious first."""
+        return tuple(map(wordings.limit, self.limits))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        claims = [
-            {
-                "privacy": options.to_dict(c.privacy),
-                "variables": list(c.variables),
-                **({"within": True} if c.within else {}),
-                "level": f.level,
-                **({} if f.recomputable else {"recomputable": False}),
-                "sentence": f.sentence,
-            }
-            for c, f in zip(self.claims, self.findings, strict=True)
-        ]
         return {
             "schema": SCHEMA,
             "mechanism_sha256": self.mechanism_digest,
             **({"codebook_sha256": self.codebook_digest} if self.codebook_digest else {}),
-            "claims": claims,
+            "claims": self._claim_entries(),
             **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
             "blocks": list(self.blocks),
             "account": {
@@ -101,9 +109,22 @@ class Certificate:
                 "priors": list(self.account.priors),
                 "total": _finite(self.account.total),
             },
-            "not_covered": list(self.not_covered),
+            "not_covered": [dict(entry) for entry in self.limits],
             "facts": {name: getattr(self.facts, name) for name in Facts.__slots__},
         }
+
+    def _claim_entries(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "privacy": options.to_dict(c.privacy),
+                "variables": list(c.variables),
+                **({"within": True} if c.within else {}),
+                "level": f.level,
+                **({} if f.recomputable else {"recomputable": False}),
+                **({"figures": dict(f.figures)} if f.figures else {}),
+            }
+            for c, f in zip(self.claims, self.findings, strict=True)
+        ]
 
 
 def certify(
@@ -169,7 +190,7 @@ def _certify(
         claims=tuple(stated),
         findings=tuple(findings),
         blocks=tuple(_describe(block) for block in mechanism.blocks),
-        not_covered=tuple(_limits(mechanism, facts, stated)),
+        limits=tuple(_limits(mechanism, facts, stated)),
         facts=facts,
         account=record_account(mechanism.blocks),
         numerical=mechanism.numerical,
@@ -185,7 +206,7 @@ def claims_from_dict(data: Mapping[str, Any]) -> tuple[tuple[Claim, ...], Facts]
     SpecificationError
         If the schema, a model or an option is unknown.
     """
-    if data.get("schema") != SCHEMA:
+    if data.get("schema") not in SCHEMAS:
         raise SpecificationError(sentence("unknown certificate schema", got=data.get("schema"), wanted=SCHEMA))
     claims = tuple(
         Claim(options.from_dict(MODELS, c["privacy"], "certificate"), tuple(c["variables"]), bool(c.get("within")))
@@ -240,16 +261,15 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
     laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
     finding = claim.privacy.check(laws)
     priors = [block.prior_epsilon for block in blocks]
-    text = finding.sentence + " among true values of the same class" * claim.within
-    if isinstance(claim.privacy, DifferentialPrivacy) and any(priors) and math.isfinite(finding.level):
+    if not any(priors):
+        return finding
+    if isinstance(claim.privacy, DifferentialPrivacy) and math.isfinite(finding.level):
         left = Fraction(claim.privacy.epsilon) - sum(map(Fraction, priors))
         ratio = math.prod((law.ratio or Fraction(1) for law in laws), start=Fraction(1))
-        level = add_upper(finding.level, *priors)
-        text += f", and ε <= {format_upper(level)} with what the priors spent"
-        return dataclasses.replace(finding, holds=left > 0 and within(ratio, left), level=level, sentence=text)
-    if any(priors):  # what another model promises of the values is beside what the choice of the matrix tells
-        text += f"; the priors spent ε <= {format_upper(add_upper(*priors))} beside that"
-    return dataclasses.replace(finding, sentence=text)
+        holds, level = left > 0 and within(ratio, left), add_upper(finding.level, *priors)
+        return dataclasses.replace(finding, holds=holds, level=level, figures={"law_level": finding.level})
+    # What another model promises of the values is beside what the choice of the matrix tells.
+    return dataclasses.replace(finding, figures={**finding.figures, "priors": add_upper(*priors)})
 
 
 def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
@@ -309,91 +329,76 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iterable[str]:
-    """Say what the guarantee does not cover, most serious first."""
+def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iterable[dict[str, Any]]:
+    """Yield what the guarantee does not cover, as codes with their values, most serious first."""
     claimed = {name for claim in claims for name in claim.variables}
-    covered = [name for name in mechanism.variables if name in claimed]
     if not facts.key_is_private:
-        yield "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
-    yield "The guarantee is per record and covers only the values of: " + ", ".join(covered) + "."
-    if len(covered) < len(mechanism.variables):
-        rest = [name for name in mechanism.variables if name not in claimed]
-        yield "Perturbed, but no claim covers: " + ", ".join(rest) + "."
+        yield {"code": "not_private"}
+    yield {"code": "covers", "variables": [name for name in mechanism.variables if name in claimed]}
+    yield from _naming("unclaimed", [name for name in mechanism.variables if name not in claimed])
     ranked = [column.variable for column in mechanism.numerical]
     if mechanism.codebook is not None:
         yield from _class_limits(mechanism)
-        released = mechanism.codebook.with_role("key", "sensitive", "other", "weight", "household")
-        treated = (*mechanism.variables, *ranked)
-        fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
-        clear = [v.name for v in released if v.name not in treated and v.name not in fresh]
-        if clear:
-            yield "Released unchanged, with no guarantee: " + ", ".join(clear) + "."
-        if fresh:
-            yield f"Numbers drawn anew, which tell the records of one household and nothing else: {', '.join(fresh)}."
-        kept = [v.name for v in released if v.missing == "keep" and v.name in treated]
-        if kept:
-            yield "Which records have a missing value is disclosed for: " + ", ".join(kept) + "."
-    if mechanism.numerical:
-        yield "No ε holds for " + ", ".join(ranked) + ": each was moved alone, and only among neighbours in rank."
+        yield from _released_limits(mechanism.codebook, (*mechanism.variables, *ranked), facts)
+    yield from _naming("no_epsilon", ranked)
     yield from (column.limit for column in mechanism.numerical)
-    yield from dict.fromkeys(claim.privacy.not_covered for claim in claims if needs_file(claim.privacy))
+    codes = dict.fromkeys(claim.privacy.not_covered for claim in claims if needs_file(claim.privacy))
+    yield from ({"code": code} for code in codes)
     yield from _provenance_limits(mechanism)
     if not facts.order_is_shuffled:
-        yield "Records stand in their original order."
+        yield {"code": "original_order"}
     if facts.ids_are_released:
-        yield "Record ids are released."
-    yield "Not covered: that a person is in the file, and what several records of one person or household say together."
+        yield {"code": "ids"}
+    yield {"code": "persons"}
 
 
-def _provenance_limits(mechanism: Mechanism) -> Iterable[str]:
-    texts = {
-        "confidential": "The guarantee does not cover the choice of the matrix, tuned on confidential frequencies: ",
-        "unstated": "The guarantee does not cover the choice of the matrix, whose origin was not stated: ",
-    }
-    for provenance, text in texts.items():
-        names = [block.name for block in mechanism.blocks if block.provenance == provenance]
-        if names:
-            yield text + ", ".join(names) + "."
-    tuned = {"dp": "differentially private", "confidential": "confidential", "unstated": "unstated"}
-    for provenance, said in tuned.items():
-        names = [block.name for block in mechanism.blocks if block.budget == provenance]
-        if names:
-            text = f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted"
-            yield f"{text} when the budget was divided: {', '.join(names)}."
-    silent = [b.name for b in mechanism.blocks if b.provenance == "dp" and not b.prior_epsilon]
-    if silent:
-        yield "What a differentially private prior spent was not stated, and is not counted: " + ", ".join(silent) + "."
+def _naming(code: str, names: list[str]) -> Iterable[dict[str, Any]]:
+    return [{"code": code, "variables": names}] if names else []
 
 
-def _class_limits(mechanism: Mechanism) -> Iterable[str]:
+def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> Iterable[dict[str, Any]]:
+    """Say which variables leave as they are, with fresh numbers, or with their missing values."""
+    released = book.with_role("key", "sensitive", "other", "weight", "household")
+    fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
+    yield from _naming("unchanged", [v.name for v in released if v.name not in (*treated, *fresh)])
+    yield from _naming("fresh_numbers", fresh)
+    yield from _naming("missing_shown", [v.name for v in released if v.missing == "keep" and v.name in treated])
+
+
+def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
+    def of(code: str, chosen: Iterable[Block]) -> Iterable[dict[str, Any]]:
+        blocks = [list(block.variables) for block in chosen]
+        return [{"code": code, "blocks": blocks}] if blocks else []
+
+    blocks = mechanism.blocks
+    for origin in ("confidential", "unstated"):
+        yield from of(f"{origin}_matrix", [b for b in blocks if b.provenance == origin])
+    for origin in ("dp", "confidential", "unstated"):
+        yield from of(f"{origin}_budget", [b for b in blocks if b.budget == origin])
+    yield from of("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
+
+
+def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     """Say where the guarantee is restricted: to feasible combinations, and to values that are exchanged at all."""
     book = mechanism.require_codebook()
     for block in mechanism.blocks:
+        about = {"block": list(block.variables)}
         size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
         if size < whole:
-            yield f"Block {block.name}: the guarantee is stated on the {size:,} feasible of {whole:,} combinations."
+            yield {"code": "feasible", **about, "cells": size, "combinations": whole}
         labels = classes_of(block.matrix)
         if not labels.any():
             continue
         if block.given:
-            yield f"Block {block.name}: a separate law for each value of {', '.join(block.given)}, read as it is."
+            yield {"code": "strata", **about, "given": list(block.given)}
         counts = np.bincount(labels)
-        yield (
-            f"Block {block.name}: values are exchanged within {counts.size:,} classes only; which one a record is in "
-            f"is disclosed{_listing(block, labels, book)}."
-        )
-        alone = int((counts == 1).sum())
-        if alone:
-            yield (
-                f"Block {block.name}: {alone:,} of {size:,} values are released unchanged, and only by records that "
-                "have them; these records are not protected by this block, and who sees such a value knows it is true."
-            )
+        members = _members(block, labels, book)
+        listed = {"members": members} if members else {}
+        yield {"code": "listed_classes" if members else "classes", **about, "classes": int(counts.size), **listed}
+        if alone := int((counts == 1).sum()):
+            yield {"code": "unchanged_values", **about, "values": alone, "cells": size}
             if block.provenance == "confidential" and not block.given and not _tied_by_rules(block, book):
-                yield (
-                    f"Block {block.name}: which values are perturbed was decided on the file's own counts; the matrix "
-                    "tells everyone which combinations few records have, and a record released with one of these has "
-                    "one of them."
-                )
+                yield {"code": "selected_values", **about}
 
 
 def _tied_by_rules(block: Block, book: Codebook) -> bool:
@@ -402,10 +407,10 @@ def _tied_by_rules(block: Block, book: Codebook) -> bool:
     return any(not names.isdisjoint(rule.variables) and not names.issuperset(rule.variables) for rule in book.rules)
 
 
-def _listing(block: Block, labels: Any, book: Codebook) -> str:
-    """Return the classes of a block of one variable, where they are few."""
+def _members(block: Block, labels: Any, book: Codebook) -> list[list[str]]:
+    """Return the labels of each class of a block of one variable, where they are few; else nothing."""
     if len(block.variables) > 1 or labels.max() >= 12:
-        return ""
+        return []
     codes = block.cell_table((block.matrix.size,))[:, 0]
     texts = np.array(book[block.variables[0]].code_labels, dtype=object)[codes]
-    return ": " + "; ".join("{" + ", ".join(texts[labels == c]) + "}" for c in range(labels.max() + 1))
+    return [list(texts[labels == c]) for c in range(labels.max() + 1)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, FOLDER, Result, command, names, release_key
+from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, release_key
 from postrand.errors import UsageError, sentence
 
 
@@ -87,7 +87,7 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 
 @command
 @click.argument("file", type=FILE)
-@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@keys_option(required=True)
 @click.option("--k", type=int, required=True, help="Least number of records in a class.")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
 @click.option(

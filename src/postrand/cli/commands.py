@@ -12,16 +12,16 @@ from typing import Any
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.estimate import answer, estimate_options
-from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, names, release_key
+from postrand.cli.estimate import Questions, answer
+from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, release_key
 from postrand.cli.frame import main as main
-from postrand.errors import ReleaseError, UsageError, sentence
+from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 
 
 @command
 @click.argument("file", type=SOURCE)
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
-@click.option("--key", "key", metavar="A,B", help="Identifying variables.")
+@keys_option()
 @click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
 @click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all not named.")
 @click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all not named.")
@@ -29,14 +29,14 @@ from postrand.errors import ReleaseError, UsageError, sentence
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Household id.")
 @click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
-def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result:
+def init(file: Path, out: Path, ddi: Path | None, keys: str | None, **roles: str | None) -> Result:
     """Write a codebook and a plan for FILE, to edit.
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
     """
     from postrand.workflow import draft
 
-    given = {role: names(value) for role, value in roles.items() if value}
+    given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     made = draft.start(file, out, given, ddi=ddi)
     lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
@@ -52,23 +52,74 @@ def init(file: Path, out: Path, ddi: Path | None, **roles: str | None) -> Result
     return {"codebook": str(made.codebook), "plan": str(made.plan), **lists}, "\n".join(lines)
 
 
+def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print every risk measure with its options, and end."""
+    if not asked or context.resilient_parsing:
+        return
+    from postrand.risk.measures import described
+
+    for one in described():
+        options = ", ".join(f"{name} = {value!r}" for name, value in one["options"].items())
+        click.echo(f"{one['measure']:<18} {one['meaning']}" + (f"\n{'':<18} options: {options}" if options else ""))
+    context.exit()
+
+
 @command
 @click.argument("file", type=SOURCE)
-@click.option("--keys", required=True, metavar="A,B", help="Identifying variables.")
+@keys_option(required=True)
 @click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
 @click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
 @click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
-def assess(file: Path, keys: str, codebook: Path | None, **choices: Any) -> Result:
+@click.option("--household", metavar="H", help="Column of household numbers, for the risk of households.")
+@click.option("--measure", metavar="M,N", help="Risk measures by name, or 'all', in place of the summary.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="M.OPTION=VALUE", help="Option of a measure; may be repeated."
+)
+@click.option(
+    "--measures", is_flag=True, is_eager=True, expose_value=False, callback=_measures, help="List the measures."
+)
+@click.option(
+    "--records", type=FOLDER, metavar="FILE", help="Write the risk of each record to this new file. Internal."
+)
+@click.option("--record-key", metavar="ID", help="Column of record ids that --records writes too; by default none.")
+@click.option("--plot", type=FOLDER, metavar="FOLDER", help="Write each histogram to this new folder.")
+def assess(
+    file: Path, keys: str, codebook: Path | None, measure: str | None, sensitive: str | None, **choices: Any
+) -> Result:
     """Measure how identifiable FILE is, as it is.
 
-    Sample uniques, k-anonymity and the expected number of correct matches; nothing is written.
-    """
+    Without --measure: sample uniques, k-anonymity and the expected number of correct matches, fit to be published.
+    With --measure: each measure that is named, for use inside the agency; 'postrand assess --measures' lists them.
+    Weight, household and sensitive variables are those of the codebook's roles where --measure is given and they are
+    not. Nothing is written unless you name --records or --plot, and never into a release.
+
+    \b
+    postrand assess survey.parquet --keys age,sex,region --measure suda
+    postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
+    postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.workflow import draft
 
-    report = draft.assess(file, names(keys), codebook, **choices)
-    return report.to_dict(), str(report)
+    inside = ("household", "settings", "records", "record_key", "plot")
+    if measure is None:
+        extra = [name for name in inside if choices.pop(name)]
+        _only_with_measure(extra)
+        report = draft.assess(file, names(keys), codebook, sensitive=sensitive, **choices)
+        return report.to_dict(), str(report)
+    found = draft.measure(file, names(keys), codebook, names(measure), sensitive=names(sensitive), **choices)
+    return found.to_dict(), str(found)
+
+
+def _only_with_measure(given: list[str]) -> None:
+    """Raise UsageError for options that go with --measure alone."""
+    fix = "name a measure, such as --measure households; --measures lists them"
+    options = ["set" if name == "settings" else name.replace("_", "-") for name in given]
+    raise_all(
+        UsageError,
+        [sentence(f"--{option} goes with --measure, and no measure is named", fix=fix) for option in options],
+    )
 
 
 @command
@@ -119,7 +170,7 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
 
 @command
 @click.argument("file", type=FILE, required=False)
-@click.option("--keys", metavar="A,B", help="Identifying variables of FILE.")
+@keys_option(of=" of FILE")
 @click.option("--plan", type=FILE, help="plan.toml, in place of FILE: its budgets are scaled together.")
 @click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
@@ -132,7 +183,8 @@ def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path 
 
     Of FILE and --keys: one epsilon, shared equally. Of --plan: its budgets in their ratios, its structures and blocks.
     The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the
-    risk-utility map.
+    risk-utility map. Column 'error' is the error of the draws, which the level found allows for; '95% below' bounds
+    the risk of one release, with the error of the model too, as the intervals of 'postrand assess' do.
     """
     from postrand.workflow import draft
 
@@ -245,15 +297,14 @@ def report(directory: Path, out: Path | None) -> Result:
     return {"report": str(path)}, f"report: {path}"
 
 
-@command
+@functools.partial(command, kind=Questions)
 @click.argument("directory", type=FOLDER)
-@estimate_options
 @click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
 def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
     """Answer one question about the true records from a release.
 
-    Name one of --table, --mean, --total, --ratio, --quantile and --regression. Everything is corrected for the
-    perturbation, and standard errors include it.
+    Name one question: a table, a mean, a regression, a test, and so on. Everything is corrected for the perturbation,
+    and standard errors include it.
     """
     return answer(directory, excel, choices)
 

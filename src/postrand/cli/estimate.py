@@ -1,44 +1,51 @@
-"""The questions of ``postrand estimate``: each is one option, one call of ``postrand.estimate``, and one result."""
+"""The questions of ``postrand estimate``: those that :func:`postrand.estimate.estimators` finds, and their options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from postrand.errors import UsageError, raise_all, sentence
-
-_Ask = Callable[[Any, str, Mapping[str, str]], Any]
-
-QUESTIONS = {
-    "table": ("A,B", "Shares of the categories of these variables together.", ("method", "weights", "strata")),
-    "mean": ("Y", "Mean of a number, in each group of --by.", ("by", "weights", "strata")),
-    "total": ("Y", "Total of a number, in each group of --by.", ("by", "weights", "strata")),
-    "ratio": ("A,B", "Ratio of the totals of two numbers, in each group of --by.", ("by", "weights", "strata")),
-    "quantile": ("Y", "Quantiles of a number, in each group of --by.", ("q", "by", "weights", "strata")),
-    "regression": ("FORMULA", "For example 'income ~ C(region)'.", ("family", "method", "weights", "strata")),
-}
-"""Option, what it takes, its help, and the options that go with it."""
-
-OPTIONS = {
-    "by": ("A,B", "Variables whose categories are the groups, perturbed or not."),
-    "q": ("P,Q", "Which quantiles, for example 0.1,0.5,0.9; the median if not given."),
-    "family": ("NAME", "Of a regression: linear (if not given), logistic, poisson or multinomial."),
-    "method": ("NAME", "Of a table: unbiased or likelihood. Of a regression: equations or likelihood."),
-    "weights": ("W", "Sampling weight, a released variable."),
-    "strata": ("S", "Sampling strata, a released variable that is not perturbed."),
-}
-TABLE_METHODS = ("unbiased", "likelihood")
+from postrand.cli.frame import Renamed
+from postrand.errors import UsageError, sentence
 
 
-def estimate_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the questions, and the options that go with them."""
-    shown = {name: (metavar, text) for name, (metavar, text, _) in QUESTIONS.items()} | OPTIONS
-    for name, (metavar, text) in reversed(shown.items()):
-        function = click.option(f"--{name}", metavar=metavar, help=text)(function)
-    return function
+class Questions(click.Command):
+    """A command whose options are those of the estimators, found when they are needed and not before: that is slow."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the release, the questions and their options, then what every command has."""
+        given = super().get_params(ctx)
+        arguments = [one for one in given if isinstance(one, click.Argument)]
+        return [*arguments, *_offered(), *(one for one in given if one not in arguments)]
+
+
+def _offered() -> list[click.Parameter]:
+    """Return the questions, and the options that go with them; where several have one, its help says which."""
+    from postrand.estimate import Estimator, estimators
+
+    known = list(estimators().values())
+    shared: dict[str, list[Estimator]] = {}
+    for one in known:
+        for option in one.options:
+            shared.setdefault(option.name, []).append(one)
+    found: list[click.Parameter] = [_option(one.name, one.takes, one.help) for one in known]
+    for name, askers in shared.items():
+        options = [option for one in askers for option in one.options if option.name == name]
+        texts = dict.fromkeys(option.help for option in options)
+        if len(texts) > 1 or len(askers) == 1:
+            texts = dict.fromkeys(f"Of --{a.name}: {o.help}" for a, o in zip(askers, options, strict=True))
+        found.append(_option(name, options[0].takes, " ".join(texts), options[0].formerly))
+    return found
+
+
+def _option(name: str, takes: str, text: str, formerly: str = "") -> click.Option:
+    former: dict[str, Any] = {"cls": Renamed, "formerly": f"--{formerly}"} if formerly else {"cls": click.Option}
+    made: click.Option = former.pop("cls")([f"--{name}", name.replace("-", "_")], metavar=takes, help=text, **former)
+    return made
 
 
 def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None]) -> tuple[dict[str, Any], str]:
@@ -51,109 +58,43 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     PostrandError
         Whatever the estimator raises.
     """
-    question = _question(choices)
+    from postrand.estimate import estimators
+
+    given = {name.replace("_", "-"): value for name, value in choices.items() if value is not None}
+    name = _question(given, estimators())
     from postrand.release import read
 
+    question = estimators()[name]
+    asked = given.pop(name)
+    question.check(given)
     release = read(directory)
-    given = {name: text for name, text in choices.items() if text is not None and name not in QUESTIONS}
-    result = _ASK[question](release, str(choices[question]), given)
+    result = question.answer(release.frame(), release.mechanism, asked, given)
     if excel is not None:
         from postrand.formats.excel import write_tables
 
-        variables = " by ".join(result.variables) if question == "table" else f"{question} {choices[question]}"
-        write_tables(excel, {variables: result.to_arrow()})
-    return result.to_dict(), str(result)
+        write_tables(excel, {f"{name} {asked}": _table(result)})
+    return _data(result), str(result)
 
 
-def _question(choices: Mapping[str, str | None]) -> str:
-    asked = [name for name in QUESTIONS if choices[name] is not None]
+def _question(given: Iterable[str], known: Iterable[str]) -> str:
+    """Return the one question that is asked."""
+    asked = [name for name in known if name in given]
     if len(asked) != 1:
-        wanted = ", ".join(f"--{name}" for name in QUESTIONS)
         what = "several questions are asked at once" if asked else "no question is asked"
         fix = "run the command once for each" if asked else "for example --mean income --by region"
-        got = ", ".join(f"--{name}" for name in asked) or None
-        raise UsageError(sentence(what, got=got, wanted=f"one of {wanted}", fix=fix))
-    fitting = QUESTIONS[asked[0]][2]
-    stray = [name for name in OPTIONS if choices[name] is not None and name not in fitting]
-    raise_all(
-        UsageError,
-        [
-            sentence(f"--{name} does not go with --{asked[0]}", wanted=", ".join(f"--{one}" for one in fitting))
-            for name in stray
-        ],
-    )
+        got, wanted = (", ".join(f"--{name}" for name in names) for names in (asked, known))
+        raise UsageError(sentence(what, got=got or None, wanted=f"one of {wanted}", fix=fix))
     return asked[0]
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _sampled(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return weights, strata and groups where they are given."""
-    found: dict[str, Any] = {name: given[name] for name in ("weights", "strata") if name in given}
-    if "by" in given:
-        groups = _names(given["by"])
-        found["by"] = groups[0] if len(groups) == 1 else groups
+def _data(result: Any) -> dict[str, Any]:
+    """Return an answer as plain data."""
+    found: dict[str, Any] = result.to_dict() if hasattr(result, "to_dict") else dataclasses.asdict(result)
     return found
 
 
-def _table(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
+def _table(result: Any) -> Any:
+    """Return an answer as a table: of one row, where it has no other form."""
+    import pyarrow as pa
 
-    method = given.get("method", "unbiased")
-    if method not in TABLE_METHODS:
-        raise UsageError(sentence(f"unknown method {method!r} of a table", wanted=" or ".join(TABLE_METHODS)))
-    ask = estimate.table if method == "unbiased" else estimate.maximum_likelihood
-    return ask(release.frame(), _names(text), release.mechanism, **_sampled(given))
-
-
-def _mean(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
-
-    return estimate.mean(release.frame(), text, release.mechanism, **_sampled(given))
-
-
-def _total(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
-
-    return estimate.total(release.frame(), text, release.mechanism, **_sampled(given))
-
-
-def _ratio(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
-
-    pair = _names(text)
-    if len(pair) != 2:
-        raise UsageError(sentence("--ratio does not name two variables", got=text, wanted="numerator,denominator"))
-    return estimate.ratio_of_totals(release.frame(), *pair, release.mechanism, **_sampled(given))
-
-
-def _quantile(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
-
-    chosen: dict[str, Any] = {}
-    if "q" in given:
-        try:
-            chosen["q"] = [float(part) for part in _names(given["q"])]
-        except ValueError:
-            raise UsageError(sentence("not a list of numbers", where="--q", fix="separate them by commas")) from None
-    return estimate.quantile(release.frame(), text, release.mechanism, **chosen, **_sampled(given))
-
-
-def _regression(release: Any, text: str, given: Mapping[str, str]) -> Any:
-    from postrand import estimate
-
-    named: Any = {name: given[name] for name in ("method", "weights", "strata") if name in given}
-    family: Any = given.get("family", "linear")
-    return estimate.regression(text, release.frame(), release.mechanism, family, **named)
-
-
-_ASK: dict[str, _Ask] = {
-    "table": _table,
-    "mean": _mean,
-    "total": _total,
-    "ratio": _ratio,
-    "quantile": _quantile,
-    "regression": _regression,
-}
+    return result.to_arrow() if hasattr(result, "to_arrow") else pa.Table.from_pylist([_data(result)])

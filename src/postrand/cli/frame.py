@@ -42,6 +42,25 @@ SOURCE = FOLDER
 """A file, a folder of files, or a pattern in quotes."""
 
 
+class Renamed(click.Option):
+    """An option that is still understood by its former name, which no help text shows."""
+
+    def __init__(self, *arguments: Any, formerly: str, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.formerly = formerly
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Make both names known; errors and help say the one that is current."""
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[self.formerly], dest=self.name, action="store", nargs=self.nargs)
+
+
+def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
+    """Return the option that names the identifying variables: one name in every command."""
+    text = f"Identifying variables{of}."
+    return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="postrand")
 def main() -> None:
@@ -62,13 +81,13 @@ def main() -> None:
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
-def command(function: Callable[..., Result]) -> Callable[..., None]:
+def command(function: Callable[..., Result], kind: type[click.Command] = click.Command) -> Callable[..., None]:
     """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
 
-    A signal that ends it is one too; what was half done is removed.
+    A signal that ends it is one too; what was half done is removed. ``kind`` is the class of the command.
     """
 
-    @main.command(function.__name__.rstrip("_"))
+    @main.command(function.__name__.rstrip("_"), cls=kind)
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:

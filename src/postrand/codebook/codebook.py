@@ -6,12 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from postrand.codebook.rules import Rule, rule_problems
 from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.support import saving
 from postrand.support.inputs import listed
+from postrand.support.showing import few
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,11 @@ class Codebook:
             object.__setattr__(self, field, held)
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
+
+    def __repr__(self) -> str:
+        held = few([f"{v.name} ({v.role}{f', {v.size}' if v.is_categorical else ''})" for v in self.variables])
+        rules = f"; {len(self.rules)} rules" if self.rules else ""
+        return f"Codebook({len(self.variables)} variables: {held}{rules})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,6 +78,18 @@ class Codebook:
         """Return plain data for JSON or TOML; fields at their default are left out."""
         data: dict[str, Any] = {"variables": [variable_to_dict(v) for v in self.variables]}
         return {**data, "rules": [rule.to_dict() for rule in self.rules]} if self.rules else data
+
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write a ``codebook.toml`` that plans name and :func:`postrand.load_codebook` reads.
+
+        Raises
+        ------
+        UsageError
+            If the file exists and ``replace`` is not set, or it cannot be written.
+        """
+        import tomlkit  # reading, which every command does, needs only the standard library
+
+        saving.write_whole(path, tomlkit.dumps(self.to_dict()).encode(), replace=replace)
 
     def digest(self) -> str:
         """Return the SHA-256 of :meth:`to_dict` as hexadecimal: roles, labels, types and the order of variables."""

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.columns.linkage import link_rates
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence, shown
-from postrand.support.entropy import format_lower
 from postrand.support.inputs import is_names, is_whole
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
+from postrand.support.wordings import say
 
 CLASS_COLUMN = "anatomy_class"
 _LINKED = 8
@@ -54,10 +54,8 @@ class Anatomy:
     @property
     def sentence(self) -> str:
         """What is certified, in one sentence."""
-        return (
-            f"{self.smallest_class}-anonymity over {self.classes} classes; bistochastic privacy holds with "
-            f"β >= {format_lower(self.beta)}, {format_lower(self.bits)} of {self.most_bits:.6g} bits"
-        )
+        names = ("smallest_class", "classes", "beta", "bits", "most_bits")
+        return say("claim.anatomy", **{name: getattr(self, name) for name in names})
 
 
 def anatomise(

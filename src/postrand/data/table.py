@@ -66,6 +66,10 @@ class ContingencyTable:
                 object.__setattr__(self, name, array)
         raise_all(SpecificationError, _problems(self))
 
+    def __repr__(self) -> str:  # of no count: tables of the confidential file are held here too
+        sizes = " × ".join(f"{name} ({size})" for name, size in zip(self.variables, self.shape, strict=True))
+        return f"ContingencyTable({sizes}, {'dense' if self.is_dense else 'sparse'})"
+
     @property
     def is_dense(self) -> bool:
         """Whether ``counts`` holds every cell."""

@@ -14,7 +14,7 @@ from postrand.designers.differential.symmetric import Symmetric
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
 from postrand.designers.feasible import FeasibleSet
 from postrand.designers.metric.metric import Exponential, Geometric, Metric
-from postrand.designers.problem import Design, DesignWarning, Prior
+from postrand.designers.problem import Design, DesignWarning, Prior, load_design
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
@@ -63,6 +63,7 @@ __all__ = [
     "compare",
     "design",
     "least_loss",
+    "load_design",
     "round_inside",
     "supports",
 ]

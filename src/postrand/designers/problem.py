@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.errors import DesignError, nearest, raise_all, sentence, shown
 from postrand.mechanism.block import PROVENANCES, Provenance
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
+from postrand.support import saving
 from postrand.support.inputs import is_whole, real_array
 
 SUM_TOLERANCE = 1e-9
@@ -54,6 +57,9 @@ class Prior:
         p /= p.sum()
         p.setflags(write=False)
         object.__setattr__(self, "p", p)
+
+    def __repr__(self) -> str:  # without the shares: they may be the confidential file's
+        return f"Prior({self.size} categories, {self.provenance})"
 
     @classmethod
     def uniform(cls, size: int) -> Prior:
@@ -97,6 +103,26 @@ class Design:
     details: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance = "unstated"
 
+    def __repr__(self) -> str:
+        worth = f"value {self.value:.6g}, {self.status}"
+        worth += f" within {self.gap:.2g}" if self.status == "bounded" else ""
+        return f"Design({self.matrix.size} categories, {worth}, ε = {self.matrix.epsilon:.4g})"
+
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write the exact law and what is proven of it to a file that :func:`postrand.load_design` reads.
+
+        Of ``details`` it keeps what is plain data.
+
+        Raises
+        ------
+        UsageError
+            If the file exists and ``replace`` is not set, or it cannot be written.
+        """
+        data = {name: getattr(self, name) for name in ("status", "message", "provenance")}
+        data |= {name: repr(float(getattr(self, name))) for name in ("value", "bound")}  # JSON has no infinity
+        details = {name: value for name, value in self.details.items() if _is_plain(value)}
+        saving.save(path, "design", {"matrix": self.matrix.to_dict(), **data, "details": details}, replace=replace)
+
     @property
     def gap(self) -> float:
         """``|bound - value|``, in the objective's unit."""
@@ -108,6 +134,25 @@ class Design:
         if self.gap == 0:
             return 0.0
         return self.gap / abs(self.value) if self.value else math.inf
+
+
+def load_design(path: str | Path) -> Design:
+    """Read a design that :meth:`Design.save` wrote; raises SpecificationError where it is none."""
+    with saving.reading(path, "design") as data:
+        held: dict[str, Any] = {name: data[name] for name in ("status", "message", "provenance", "details")}
+        held |= {name: float(data[name]) for name in ("value", "bound")}
+        if held["status"] not in get_args(Status) or held["provenance"] not in PROVENANCES:
+            raise ValueError(held["status"], held["provenance"])
+        return Design(TransitionMatrix.from_dict(data["matrix"]), **held)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON holds the value; some designers add matrices of their own to the details."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def as_prior(prior: Prior | ArrayLike) -> Prior:

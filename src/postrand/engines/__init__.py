@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from functools import cache
 from pathlib import Path
 
-from postrand.engines.base import Engine, FolderSink, Sink, released_names, released_schema
+from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, released_names, released_schema
 from postrand.engines.local import LocalEngine
 from postrand.errors import UsageError, nearest, sentence
 
-__all__ = ["ENGINES", "Engine", "FolderSink", "LocalEngine", "Sink", "engine", "released_names", "released_schema"]
+__all__ = [
+    "Engine",
+    "EngineKind",
+    "FolderSink",
+    "LocalEngine",
+    "Sink",
+    "engine",
+    "engines",
+    "released_names",
+    "released_schema",
+]
 
-ENGINES = ("local", "duckdb", "spark")
+
+@cache
+def engines() -> dict[str, EngineKind]:
+    """Return every engine of this package by name: what its modules call ``ENGINE``.
+
+    >>> sorted(engines())
+    ['duckdb', 'local', 'spark']
+    """
+    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    return {module.ENGINE.name: module.ENGINE for module in modules if hasattr(module, "ENGINE")}
 
 
 def engine(name: str, scratch: Path | None = None, resume: Path | None = None) -> Engine:
@@ -19,19 +41,9 @@ def engine(name: str, scratch: Path | None = None, resume: Path | None = None) -
     Raises
     ------
     UsageError
-        If the name is unknown, or Spark is to resume: it carries out lost tasks again by itself.
+        If the name is unknown, or the engine does not take an option.
     """
-    if name == "spark":
-        from postrand.engines.spark import SparkEngine  # needs the extra "spark"
-
-        if resume is not None:
-            raise UsageError(sentence("the spark engine keeps no journal", fix="leave --resume out"))
-        return SparkEngine(scratch=scratch)
-    local = LocalEngine(scratch=scratch, resume=resume)
-    if name == "duckdb":
-        from postrand.engines.duckdb import DuckDBEngine  # needs the extra "duckdb"
-
-        return DuckDBEngine(local)
-    if name != "local":
-        raise UsageError(sentence(f"unknown engine {name!r}{nearest(name, ENGINES)}", wanted=", ".join(ENGINES)))
-    return local
+    known = engines()
+    if name not in known:
+        raise UsageError(sentence(f"unknown engine {name!r}{nearest(name, known)}", wanted=", ".join(known)))
+    return known[name].make(scratch=scratch, resume=resume)

@@ -15,7 +15,7 @@ from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
-from postrand.engines.content import Content
+from postrand.engines.content import Content, ContentReader
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
 from postrand.mechanism import Mechanism
@@ -133,6 +133,26 @@ class Engine(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """Describe one engine; the module of each has one as ``ENGINE``, and everything else asks that.
+
+    Parameters
+    ----------
+    name
+        As a person names it: ``--engine duckdb``.
+    make
+        ``make(scratch=..., resume=...)`` returns the engine; both are folders, or None. It raises UsageError for an
+        option that it does not take.
+    writes_folder
+        Whether a release by it is a folder of files, even of one file: several processes write.
+    """
+
+    name: str
+    make: Callable[..., Engine]
+    writes_folder: bool = False
+
+
 def released_names(codebook: Codebook) -> tuple[str, ...]:
     """Return the columns that are released unless asked otherwise: all but the record key and what is dropped."""
     return tuple(v.name for v in codebook.with_role(*RELEASED_ROLES))
@@ -204,6 +224,16 @@ def check_columns(
     wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
     check_inputs(source, sorted(wanted), record_key)
     return names
+
+
+def content_reader(
+    source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None
+) -> tuple[ContentReader, list[str]]:
+    """Return what digests the records, and the columns that it reads; raises as :func:`check_inputs`."""
+    reader = ContentReader.of(mechanism, key)
+    inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
+    check_inputs(source, inputs, record_key)
+    return reader, inputs
 
 
 def check_inputs(source: Source, columns: Sequence[str], record_key: str | None) -> None:

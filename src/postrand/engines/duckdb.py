@@ -16,7 +16,7 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
-from postrand.engines.base import Sink
+from postrand.engines.base import EngineKind, Sink
 from postrand.engines.content import Content
 from postrand.engines.grouped import (
     TOTAL,
@@ -32,9 +32,8 @@ from postrand.engines.grouped import (
 )
 from postrand.engines.local import LocalEngine
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
-from postrand.formats import PartsSource, Source
+from postrand.formats import Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
-from postrand.formats.parquet import ParquetSource
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress
 from postrand.support.randomness import ReleaseKey
@@ -289,9 +288,7 @@ class DuckDBEngine:
                 yield opened
             return
         with _connection(None) as connection:
-            parts = source.parts if isinstance(source, PartsSource) else (source,)
-            files = [part.path for part in parts if isinstance(part, ParquetSource)]
-            if len(files) == len(parts):
+            if files := parquet_files(source):
                 listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
                 with _explained(", ".join(file.name for file in files[:3])):
                     # As locally: columns by name, and what a file holds is in it, whatever its folder is called.
@@ -339,3 +336,10 @@ def _explained(where: str, kind: type[DataError] | type[ReleaseError] = DataErro
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         got = type(error).__name__
         raise kind(sentence("DuckDB could not carry out a query", where=where, got=got)) from None
+
+
+def _make(scratch: Path | None = None, resume: Path | None = None) -> DuckDBEngine:
+    return DuckDBEngine(LocalEngine(scratch=scratch, resume=resume))
+
+
+ENGINE = EngineKind("duckdb", _make)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, coding
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable, tally
-from postrand.engines.base import Sink, check_columns, check_inputs, released_schema
-from postrand.engines.content import Content, ContentReader
+from postrand.engines.base import EngineKind, Sink, check_columns, content_reader, released_schema
+from postrand.engines.content import Content
 from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
@@ -90,9 +90,7 @@ class LocalEngine:
         self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
     ) -> Content:
         """Digest the records; see :class:`postrand.engines.base.Engine`."""
-        reader = ContentReader.of(mechanism, key)
-        inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
-        check_inputs(source, inputs, record_key)
+        reader, inputs = content_reader(source, mechanism, key, record_key)
 
         def work(task: tuple[int, pa.RecordBatch]) -> Content:
             return reader.read(task[1], _keys_of(task, record_key))
@@ -204,6 +202,13 @@ class LocalEngine:
         finally:
             for future in running:
                 future.cancel()
+
+
+def _make(scratch: Path | None = None, resume: Path | None = None) -> LocalEngine:
+    return LocalEngine(scratch=scratch, resume=resume)
+
+
+ENGINE = EngineKind("local", _make)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -28,14 +28,13 @@ from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import FolderSink, Sink, check_columns, check_inputs, released_schema
+from postrand.engines.base import EngineKind, FolderSink, Sink, check_columns, content_reader, released_schema
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
 from postrand.engines.records import Perturber
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
-from postrand.formats import PartsSource, Source
+from postrand.formats import Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
-from postrand.formats.parquet import ParquetSource
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, silent
 from postrand.support.randomness import ReleaseKey, duplicate_keys
@@ -132,9 +131,7 @@ class SparkEngine:
         self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
     ) -> Content:
         """Digest the records in the executors; see :class:`postrand.engines.base.Engine`."""
-        reader = ContentReader.of(mechanism, key)
-        inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
-        check_inputs(source, inputs, record_key)
+        reader, inputs = content_reader(source, mechanism, key, record_key)
         _check_fixed(source, record_key)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         with self._rows(source, inputs, record_key is None) as (frame, by_file, _):
@@ -218,7 +215,7 @@ class SparkEngine:
             if isinstance(source, SparkSource):
                 yield source.frame.select(*_renamed(columns))
                 return
-            files = _parquet_files(source) or [_written(source, columns, scratch)]
+            files = parquet_files(source) or [_written(source, columns, scratch)]
             patterns = [re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}") for file in files]
             yield session.read.parquet(*patterns).select(*_renamed(columns))
 
@@ -235,12 +232,12 @@ class SparkEngine:
                 with _explained("frame"):
                     yield frame, False, frame.count() if source.num_rows is None else source.num_rows
                 return
-            files = _parquet_files(source)
-            if files is None and isinstance(source, SparkSource):
+            files = parquet_files(source)
+            if not files and isinstance(source, SparkSource):
                 with _explained("frame"):
                     source.frame.select(*map(_column, columns)).write.parquet(f"file://{scratch}/frame")
                 files = sorted(Path(scratch, "frame").glob("*.parquet"))
-            elif files is None:
+            elif not files:
                 files = [_written(source, columns, scratch)]
             groups, total = [], 0
             for file in files:
@@ -363,12 +360,6 @@ def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Conten
     return sum(row.records for row in rows), drawn
 
 
-def _parquet_files(source: Source) -> list[Path] | None:
-    parts = source.parts if isinstance(source, PartsSource) else (source,)
-    files = [part.path for part in parts if isinstance(part, ParquetSource)]
-    return files if len(files) == len(parts) else None
-
-
 def _written(source: Source, columns: list[str], folder: Path) -> Path:
     """Write the records of a source that executors cannot read themselves."""
     path = folder / "records.parquet"
@@ -422,3 +413,12 @@ def _column(name: str) -> Any:
 def _renamed(names: Sequence[str]) -> list[Any]:
     """Return columns under names that no part of Spark trips over."""
     return [_column(name).alias(f"c{n}") for n, name in enumerate(names)]
+
+
+def _make(scratch: Path | None = None, resume: Path | None = None) -> SparkEngine:
+    if resume is not None:  # it carries out lost tasks again by itself
+        raise UsageError(sentence("the spark engine keeps no journal", fix="leave --resume out"))
+    return SparkEngine(scratch=scratch)
+
+
+ENGINE = EngineKind("spark", _make, writes_folder=True)

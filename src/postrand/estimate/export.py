@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from postrand.codebook import Variable
+from postrand.formats import Format, formats
 from postrand.mechanism import Block, Mechanism
 
 MAX_R_CATEGORIES = 1000
@@ -21,7 +22,40 @@ def fits_r(mechanism: Mechanism) -> bool:
 
 def r_script() -> dict[str, str]:
     """Return the text of ``postrand.R``, by its name: it reads the data of a release, and makes tables."""
-    return {"postrand.R": resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8")}
+    text = resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8")
+    needed: dict[str, list[str]] = {}
+    for entry in formats():
+        needed.setdefault(" or ".join(_packages(entry)), []).extend(entry.written)
+    filled = {
+        "@packages@": "\n".join(f"#   {which}: {', '.join(suffixes)}" for which, suffixes in needed.items() if which),
+        "@suffixes@": "|".join(s[1:] for entry in formats() for s in entry.written),
+        "@readers@": "\n    ".join(map(_r_branch, formats())),
+    }
+    for mark, code in filled.items():
+        text = text.replace(mark, code)
+    return {"postrand.R": text}
+
+
+def _packages(entry: Format) -> list[str]:
+    """Return the packages of which R needs one to read a format; none where R itself does."""
+    return [] if "" in entry.readers.r_values else list(entry.readers.r_values)
+
+
+def _r_branch(entry: Format) -> str:
+    """Return the branch of ``postrand_file`` that reads a format.
+
+    >>> from postrand.formats import format_of
+    >>> print(_r_branch(format_of("x.feather")))
+    arrow = , feather = switch(package("arrow"),
+      "arrow" = arrow::read_feather(path)),
+    """
+    names = " = , ".join(s[1:] for s in entry.written)
+    codes = entry.readers.r_values
+    if not _packages(entry):
+        return f"{names} = {codes['']},"
+    which = ", ".join(f'"{package}"' for package in codes)
+    branches = ",\n".join(f'      "{package}" = {code}' for package, code in codes.items())
+    return f"{names} = switch(package({which}),\n{branches}),"
 
 
 def r_files(mechanism: Mechanism) -> dict[str, str]:

@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, apply, apply_maps, single
 from postrand.estimate.intervals import Moments
+from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.support.showing import show_whole
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
@@ -127,7 +131,8 @@ class Ratio:
     log_standard_error: float
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the interval, symmetric on the log scale."""
+        """Return the ends of the interval, symmetric on the log scale; raises UsageError for a level outside (0, 1)."""
+        tidy.check_level(level)
         half = float(stats.norm.isf((1 - level) / 2)) * self.log_standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
@@ -141,6 +146,37 @@ class Ratio:
         return (
             f"The ends of the 95% interval are more than {WIDE} times apart: the ratio says next to nothing: {fix}.",
         )
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the ratio itself, ``value × log_standard_error`` (delta method)."""
+        return self.value * self.log_standard_error
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
+        """Return one row: ``term``, ``estimate``, ``standard_error``, ``lower``, ``upper``, ``log_standard_error``."""
+        low, high = self.interval(level)
+        numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": low, "upper": high}
+        numbers["log_standard_error"] = self.log_standard_error
+        return tidy.by_term(["ratio"], {name: np.array(number) for name, number in numbers.items()})
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow(level))
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Return plain data for JSON; a number that is not finite is None."""
+        low, high = self.interval(level)
+        return {
+            "estimate": tidy.plain(np.array(self.value)),
+            "standard_error": tidy.plain(np.array(self.standard_error)),
+            "lower": tidy.plain(np.array(low)),
+            "upper": tidy.plain(np.array(high)),
+            "level": level,
+            "log_standard_error": tidy.plain(np.array(self.log_standard_error)),
+            "warnings": list(self.warnings),
+        }
+
+    _repr_pretty_ = show_whole
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -344,3 +380,18 @@ def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: 
     )
     slope = np.array(signs) / value
     return Ratio(float(np.exp(np.array(signs) @ np.log(value))), math.sqrt(max(float(slope @ covariance @ slope), 0.0)))
+
+
+_ROWS = Option("rows", "P,Q", "Two categories of the first variable; not needed where it has two.", pair)
+_COLUMNS = Option("columns", "P,Q", "Two categories of the second variable; not needed where it has two.", pair)
+ESTIMATORS = (
+    Estimator(
+        "odds-ratio",
+        "A,B",
+        "Odds ratio of two categories of each of two variables.",
+        odds_ratio,
+        (_ROWS, _COLUMNS, WEIGHT, STRATA),
+        example="sex,ill",
+        read=pair,
+    ),
+)

@@ -11,6 +11,7 @@ from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
+from postrand.estimate.offer import BY, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
 from postrand.mechanism import Mechanism
 
@@ -180,3 +181,19 @@ def standardised(records: Records, numerator: Measure, denominator: Measure | No
     scale = float(np.abs(part).max()) or 1.0
     parts[at] = part / scale
     return shift, scale, Measure(parts[0], tuple(parts[1:]))
+
+
+_OPTIONS = (BY, WEIGHT, STRATA)
+ESTIMATORS = (
+    Estimator("mean", "Y", "Mean of a number, in each group of --by.", mean, _OPTIONS, example="pay"),
+    Estimator("total", "Y", "Total of a number, in each group of --by.", total, _OPTIONS, example="pay"),
+    Estimator(
+        "ratio",
+        "A,B",
+        "Ratio of the totals of two numbers, in each group of --by.",
+        ratio_of_totals,
+        _OPTIONS,
+        example="pay,hours",
+        read=pair,
+    ),
+)

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
 from postrand.estimate.em import check_untangled
+from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, numbers, pair
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
+from postrand.support.showing import show_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,21 @@ class ChiSquared:
     degrees_of_freedom: int
     p_value: float
     method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return dataclasses.asdict(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row: ``term`` (the method), ``statistic``, ``degrees_of_freedom``, ``p_value``."""
+        numbers = {name: np.array(x) for name, x in self.to_dict().items() if name != "method"}
+        return tidy.by_term([self.method], numbers)
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow())
+
+    _repr_pretty_ = show_whole
 
     def __str__(self) -> str:
         head = f"{self.method}: chi-squared {self.statistic:.5g} on {self.degrees_of_freedom} degrees of freedom"
@@ -239,3 +258,26 @@ def _pearson(observed: Array, expected: Array, freedom: int, method: str) -> Chi
     impossible = observed[~used].any()
     statistic = np.inf if impossible else float(((observed - expected)[used] ** 2 / expected[used]).sum())
     return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
+
+
+_EXPECTED = Option("expected", "P,Q", "Shares of the categories to test against, in the codebook's order.", numbers)
+ESTIMATORS = (
+    Estimator(
+        "independence",
+        "A,B",
+        "Test whether two variables are independent.",
+        independence_test,
+        (WEIGHT, STRATA),
+        example="sex,area",
+        read=pair,
+    ),
+    Estimator(
+        "fit",
+        "A",
+        "Test whether a variable has the shares that --expected gives.",
+        goodness_of_fit_test,
+        (_EXPECTED, WEIGHT, STRATA),
+        example="sex",
+        needs={"expected": "0.4,0.6"},
+    ),
+)

@@ -63,7 +63,21 @@ def fieller(score: Array, variance: Array, t: Array, records: int) -> Array:
         a = below**2 - share * variance[2]
         half = above * below + share * variance[1] / 2
         c = above**2 - share * variance[0]
-        root = np.sqrt(np.maximum(half**2 - a * c, 0.0))
-        bounded = a > 0
-        end = (half - np.sign(t) * root) / np.where(bounded, a, 1.0)
-    return np.asarray(np.where(bounded, end, -np.copysign(np.inf, t)))
+        return root_of(a, half, half**2 - a * c, -np.sign(t))
+
+
+def root_of(lead: Array, half: Array, discriminant: Array, side: Array) -> Array:
+    """Return the lower (side −1) or upper (side 1) end of ``{x : lead x² − 2 half x + c <= 0}``, Fieller's set.
+
+    ``discriminant = half² − lead c``, taken for 0 where rounding makes it negative. Without ``lead > 0`` the set is not
+    an interval, or has no end: ``side × inf``. A side of 0 is the middle.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> root_of(one, 2 * one, 9 * one, -one).tolist(), root_of(-one, one, one, one).tolist()
+    ([-1.0], [inf])
+    """
+    bounded = lead > 0
+    end = (half + side * np.sqrt(np.maximum(discriminant, 0.0))) / np.where(bounded, lead, 1.0)
+    return np.asarray(np.where(bounded, end, np.copysign(np.inf, side)))

@@ -6,15 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, UsageError, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
+from postrand.support.showing import show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +34,31 @@ class Precision:
     standard_error: Array
     worst: Array
     effective_sample_size: float
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each cell: the labels, ``standard_error`` and ``worst``."""
+        return tidy.by_cell(self.variables, self.labels, {"standard_error": self.standard_error, "worst": self.worst})
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "variables": list(self.variables),
+            "labels": [list(texts) for texts in self.labels],
+            "standard_error": tidy.plain(self.standard_error),
+            "worst": tidy.plain(self.worst),
+            "records": self.records,
+            "effective_sample_size": self.effective_sample_size,
+        }
+
+    _repr_pretty_ = show_whole
+
+    def __repr__(self) -> str:
+        alike = f"{self.records:,} released records answer like {self.effective_sample_size:,.0f}"
+        return f"Precision({' × '.join(self.variables)}: {self.worst.size:,} cells; {alike})"
 
     def __str__(self) -> str:
         columns = (self.standard_error, self.worst)

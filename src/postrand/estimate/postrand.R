@@ -6,7 +6,8 @@
 #   postrand_table(data, c("sex", "region"), release)
 #   postrand_table(data, "sex", release, weights = "weight")
 #
-# Packages: haven for .sav, .zsav, .dta and .xpt; arrow or nanoparquet for .parquet and .pq; arrow for .arrow and .feather.
+# Packages that read the data (CSV needs none):
+@packages@
 # SPSS's user-missing codes and Stata's .a to .z are kept: they may be categories like any other.
 #
 # Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they may lie outside
@@ -14,7 +15,7 @@
 
 # The released records: one file, or a folder of parts. `name` is that of the file in `dir`.
 postrand_data <- function(dir = ".", name = NULL) {
-  if (is.null(name)) name <- list.files(dir, "^data([.](csv|sav|zsav|dta|xpt|parquet|pq|arrow|feather))?$")
+  if (is.null(name)) name <- list.files(dir, "^data([.](@suffixes@))?$")
   if (length(name) != 1) stop("name the data file: there is not one of it in ", dir)
   path <- file.path(dir, name)
   if (dir.exists(path)) path <- sort(list.files(path, "^part-", full.names = TRUE))
@@ -28,16 +29,8 @@ postrand_file <- function(path) {
     for (found in c(...)) if (requireNamespace(found, quietly = TRUE)) return(found)
     stop("to read .", type, " files, install the R package ", paste(c(...), collapse = " or "))
   }
-  haven <- function(...) if (package("haven") == "haven") postrand_values(...)
   frame <- switch(type,
-    csv = read.csv(path, colClasses = "character", na.strings = "", check.names = FALSE, blank.lines.skip = FALSE,
-                   encoding = "UTF-8"),
-    sav = , zsav = haven(haven::read_sav(path, user_na = TRUE)),
-    dta = haven(haven::read_dta(path)),
-    xpt = haven(haven::read_xpt(path)),
-    parquet = , pq = if (package("arrow", "nanoparquet") == "arrow") arrow::read_parquet(path) else
-      nanoparquet::read_parquet(path),
-    arrow = , feather = if (package("arrow") == "arrow") arrow::read_feather(path),
+    @readers@
     stop("no reader for .", type, " files")
   )
   as.data.frame(frame)

@@ -20,6 +20,7 @@ from postrand.estimate.group_data import Measure, Records, answered, function_of
 from postrand.estimate.group_law import FLAG_LEVEL, Equation, equation, group_names, small_sample, too_few
 from postrand.estimate.groups import estimate_of
 from postrand.estimate.inversion import degrees_of_freedom, limits
+from postrand.estimate.offer import BY, STRATA, WEIGHT, Estimator, Option, numbers
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.mechanism import Mechanism
 from postrand.support.inputs import finite, listed
@@ -146,7 +147,8 @@ def solve(records: Records, variable: str, chances: Sequence[float], level: floa
         found = _of_codes(records, variable, chances, level)
     else:
         found = _of_numbers(records, variable, chances, level)
-    return tuple(np.array(part).reshape(-1, len(chances)) for part in zip(*found, strict=True))  # type: ignore[return-value]
+    values, low, high = (np.array(part).reshape(-1, len(chances)) for part in zip(*found, strict=True))
+    return values, low, high
 
 
 _Found = list[tuple[float, float, float]]
@@ -322,3 +324,16 @@ def _code(equations: Sequence[Equation], points: Array, g: int, q: float, level:
     # F just below a point is F at the one before; below the first it is 0.
     high = points[min(len(points) - 1, len(below) - int(np.argmax(below[::-1])))] if below.any() else points[0]
     return float(points[place]), float(min(low, points[place])), float(max(high, points[place]))
+
+
+_Q = Option("q", "P,Q", "Which quantiles, for example 0.1,0.5,0.9; the median if not given.", numbers)
+ESTIMATORS = (
+    Estimator(
+        "quantile",
+        "Y",
+        "Quantiles of a number, in each group of --by.",
+        quantile,
+        (_Q, BY, WEIGHT, STRATA),
+        example="pay",
+    ),
+)

@@ -8,8 +8,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
@@ -38,6 +40,29 @@ class Candidates:
     def largest(self) -> float:
         """The largest bound over the combinations that the release shows: no posterior is above it."""
         return float(np.nanmax(self.bound))
+
+    def __repr__(self) -> str:
+        cells = f"{self.bound.size:,} combinations, {np.count_nonzero(self.records):,} of them released"
+        return f"Candidates({' × '.join(self.variables)}: {cells}; largest bound {self.largest:.3g})"
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each combination: the labels, ``posterior``, ``bound`` and ``records``."""
+        numbers = {"posterior": self.posterior, "bound": self.bound, "records": self.records}
+        return tidy.by_cell(self.variables, self.labels, numbers)
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; None where no record shows the combination."""
+        return {
+            "variables": list(self.variables),
+            "labels": [list(texts) for texts in self.labels],
+            "posterior": tidy.plain(self.posterior),
+            "bound": tidy.plain(self.bound),
+            "records": tidy.plain(self.records),
+        }
 
 
 def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mechanism: Mechanism) -> Candidates:

@@ -3,10 +3,9 @@
 At a value c of one coefficient, the others solved for, the equation is ``Σ_i (ζ_i − (c − c^) γ_i)`` to first order:
 ζ_i is
 record i's influence on the coefficient and γ_i its share of the profiled Jacobian, ``Σ γ_i = 1``. The interval holds
-every
-c whose studentised equation is within the critical value (Fieller 1954). Where the Jacobian itself is not significantly
-different from 0 the interval is the whole line, or the line without a gap: it says nothing, and is given as (−inf,
-inf).
+every c whose studentised equation is within the critical value (Fieller 1954). Where the Jacobian itself is not
+significantly different from 0 the interval is the whole line, or the line without a gap: it says nothing, and is given
+as (−inf, inf).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from postrand.estimate.axes import Array
+from postrand.estimate.inversion import root_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,11 +35,10 @@ class Pivot:
         """Return the ends of the interval of each coefficient: all c with ``(c − c^)² <= q² Σ (ζ − (c − c^) γ)²``."""
         q = np.square(stats.t.isf((1 - level) / 2, self.freedom))
         lead = 1 - q * self.slope
-        root = np.sqrt(np.maximum(np.square(q * self.mixed) + lead * q * self.variance, 0.0))
-        bounded = lead > 0
-        safe = np.where(bounded, lead, 1.0)
-        low = np.where(bounded, value + (-q * self.mixed - root) / safe, -np.inf)
-        high = np.where(bounded, value + (-q * self.mixed + root) / safe, np.inf)
+        discriminant = np.square(q * self.mixed) + lead * q * self.variance
+        low, high = (
+            value + root_of(lead, -q * self.mixed, discriminant, np.full_like(lead, side)) for side in (-1.0, 1.0)
+        )
         return low, high
 
     def p_value(self, value: Array) -> Array:

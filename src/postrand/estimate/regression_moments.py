@@ -89,8 +89,7 @@ class Records:
         """Return the same weights times the response, shape (c, X, m)."""
         if self.response is not None:
             return np.asarray(self.weights(chosen, part)[:, :, None] * self.response[part][:, None, :])
-        at, home = next((i, f) for i, f in enumerate(self.factors) if f.response is not None)
-        held = home.response[home.cells[part]]  # type: ignore[index]
+        at, held = next((i, f.response[f.cells[part]]) for i, f in enumerate(self.factors) if f.response is not None)
         if at not in chosen:
             return np.asarray(self.weights(chosen, part)[:, :, None] * held.sum(axis=1)[:, None, :])
         before = self.weights([i for i in chosen if i < at], part)

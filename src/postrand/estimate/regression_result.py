@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand.errors import UsageError, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.result import format_rows
+from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
 """A log odds or log rate whose 95% interval is wider than this to both sides says nothing: a factor of 22,000."""
@@ -82,8 +83,7 @@ class Regression:
         UsageError
             If ``level`` is not between 0 and 1.
         """
-        if not 0 < level < 1:
-            raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
+        tidy.check_level(level)
         return self.pivot.bounds(self.value, level)
 
     @property
@@ -121,22 +121,20 @@ class Regression:
         noise = f"sampling and the perturbation of {held}" if held else "sampling (no variable is perturbed)"
         return f"{text}; standard errors include {noise}"
 
-    def to_arrow(self) -> pa.Table:
-        """Return one row for each coefficient; ``warning`` is null where nothing is wrong with it."""
-        low, high = self.interval()
-        numbers = {
-            "coef": self.value,
-            "std_err": self.standard_error,
-            "p_value": self.p_value,
-            "lower": low,
-            "upper": high,
-        }
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
+        """Return one row for each coefficient: ``term``, ``estimate``, ``standard_error``, ``lower``, ``upper``.
+
+        ``p_value`` and ``warning`` follow; ``warning`` is null where nothing is wrong with the coefficient.
+        """
+        low, high = self.interval(level)
+        numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": low, "upper": high}
         flags = ["the release says nothing about this coefficient" if s else None for s in self.silent]
-        return pa.table(
-            {"term": list(self.names)}
-            | {name: pa.array(array) for name, array in numbers.items()}
-            | {"warning": pa.array(flags, pa.string())}
-        )
+        found = tidy.by_term(self.names, numbers | {"p_value": self.p_value})
+        return found.append_column("warning", pa.array(flags, pa.string()))
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow(level))
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Return plain data for JSON; an end of an interval that is not finite is None."""
@@ -148,8 +146,8 @@ class Regression:
             "estimate": self.value.tolist(),
             "standard_error": self.standard_error.tolist(),
             "p_value": self.p_value.tolist(),
-            "lower": [x if np.isfinite(x) else None for x in low.tolist()],
-            "upper": [x if np.isfinite(x) else None for x in high.tolist()],
+            "lower": tidy.plain(low),
+            "upper": tidy.plain(high),
             "level": level,
             "records": self.records,
             "dropped": self.dropped,
@@ -161,6 +159,12 @@ class Regression:
             ],
             "warnings": list(self.warnings),
         }
+
+    _repr_pretty_ = show_whole
+
+    def __repr__(self) -> str:
+        size = f"{len(self.names)} coefficients from {self.records:,} records"
+        return f"Regression({self.formula}: {size}; {self.family}, {self.method})"
 
     def __str__(self) -> str:
         low, high = self.interval()

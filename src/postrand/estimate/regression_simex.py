@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import linalg
 
 from postrand.errors import EstimationError, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis
 from postrand.estimate.latent import Index, naive
 from postrand.estimate.regression_data import Data, FamilyName, problem_of, read
@@ -25,6 +27,22 @@ class Simex:
     value: Array
     levels: Array
     path: Array
+
+    def __repr__(self) -> str:
+        return f"Simex({len(self.names)} coefficients, extrapolated from {len(self.levels)} levels)"
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row for each coefficient: ``term`` and ``estimate``; a simulation gives no standard error."""
+        return tidy.by_term(self.names, {"estimate": self.value})
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        found = {name: tidy.plain(getattr(self, name)) for name in ("levels", "path")}
+        return {"terms": list(self.names), "estimate": tidy.plain(self.value), **found}
 
 
 def mcsimex(

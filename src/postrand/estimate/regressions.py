@@ -9,8 +9,9 @@ import numpy as np
 
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.latent import solve
+from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
-from postrand.estimate.regression_data import Data, FamilyName, prefixes, problem_of, read
+from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
@@ -134,3 +135,23 @@ def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance:
         tests=tests,
         notes=notes,
     )
+
+
+def _regression(
+    frame: Any, formula: str, *, mechanism: Mechanism, family: FamilyName = "linear", **options: Any
+) -> Regression:
+    return regression(formula, frame, mechanism, family, **options)
+
+
+_FAMILY = Option("family", "NAME", "linear (if not given), logistic, poisson or multinomial.", choice(*FAMILIES))
+_METHOD = Option("method", "NAME", "equations (if not given) or likelihood.", choice(*METHODS))
+ESTIMATORS = (
+    Estimator(
+        "regression",
+        "FORMULA",
+        "Regression, for example 'income ~ C(region)'.",
+        _regression,
+        (_FAMILY, _METHOD, WEIGHT, STRATA),
+        example="pay ~ C(area)",
+    ),
+)

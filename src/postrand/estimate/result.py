@@ -13,7 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.errors import UsageError, nearest, sentence
+from postrand.estimate import tidy
 from postrand.estimate.axes import Array
+from postrand.support.showing import show_whole
 
 Part = Literal["total", "sampling", "perturbation"]
 MAX_PRINTED = 40
@@ -97,8 +99,7 @@ class Estimate:
         UsageError
             If ``level`` is not between 0 and 1.
         """
-        if not 0 < level < 1:
-            raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
+        tidy.check_level(level)
         return self.law.bounds(self.value, level)
 
     @property
@@ -211,13 +212,12 @@ class Estimate:
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
         low, high = self.interval(level)
-        cells = np.indices(self.value.shape).reshape(self.value.ndim, self.value.size)
-        columns: dict[str, Any] = {
-            name: pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(texts, pa.string()))
-            for name, texts, index in zip(self.variables, self.labels, cells, strict=True)
-        }
         numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": low, "upper": high}
-        return pa.table(columns | {name: pa.array(array.ravel()) for name, array in numbers.items()})
+        return tidy.by_cell(self.variables, self.labels, numbers)
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """Return :meth:`to_arrow` as a pandas DataFrame; raises UsageError where pandas is not installed."""
+        return tidy.to_pandas(self.to_arrow(level))
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Return plain data for JSON; a number that is not finite is None (an interval without an end)."""
@@ -225,16 +225,22 @@ class Estimate:
         return {
             "variables": list(self.variables),
             "labels": [list(texts) for texts in self.labels],
-            "estimate": _plain(self.value),
-            "standard_error": _plain(self.standard_error),
-            "lower": _plain(low),
-            "upper": _plain(high),
+            "estimate": tidy.plain(self.value),
+            "standard_error": tidy.plain(self.standard_error),
+            "lower": tidy.plain(low),
+            "upper": tidy.plain(high),
             "level": level,
             "records": self.records,
             "dropped": self.dropped,
             "includes": self.includes,
             "warnings": list(self.warnings),
         }
+
+    _repr_pretty_ = show_whole
+
+    def __repr__(self) -> str:
+        held = f"{' × '.join(self.variables)}: {self.value.size:,} values" if self.variables else "one value"
+        return f"Estimate({held} from {self.records:,} records; {self.method})"
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -268,13 +274,6 @@ class _Scaled:
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         low, high = self.law.bounds(value / self.factor, level)
         return low * self.factor, high * self.factor
-
-
-def _plain(array: Array) -> Any:
-    """Return nested lists, None where a number is not finite."""
-    held = array.astype(object)
-    held[~np.isfinite(array)] = None
-    return held.tolist()
 
 
 def format_rows(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:

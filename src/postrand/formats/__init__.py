@@ -18,12 +18,14 @@ from postrand.codebook import Codebook
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
 from postrand.formats._parts import PartsSource, files_of
-from postrand.formats.base import BATCH_ROWS, Format, Source, Writer, check_schema, comparing, writing
+from postrand.formats.base import BATCH_ROWS, Format, Readers, Source, Writer, comparing, new_file, read_file
+from postrand.formats.parquet import ParquetSource
 
 __all__ = [
     "BATCH_ROWS",
     "Format",
     "PartsSource",
+    "Readers",
     "Source",
     "Writer",
     "format_of",
@@ -33,7 +35,10 @@ __all__ = [
     "open_comparison",
     "open_parts",
     "open_writer",
+    "parquet_files",
     "read",
+    "written_as",
+    "written_names",
 ]
 
 
@@ -67,12 +72,7 @@ def _read_file(path: Path, codebook: Codebook | None) -> Source:
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
         fix = "" if hidden(str(path)) == str(path) else f"name a file; {NO_FILE}: docs/engines.md says how one is read"
         raise UsageError(sentence("no such file", where=str(path), fix=fix))
-    found = format_of(path)
-    if not path.stat().st_size:
-        raise DataError(sentence("the file is empty", where=path.name))
-    source = found.read(path, codebook)
-    check_schema(source.schema, path, codebook)
-    return source
+    return read_file(format_of(path), path, codebook)
 
 
 def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
@@ -84,12 +84,11 @@ def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[W
     Raises
     ------
     UsageError
-        If the suffix is not known, or a batch lacks a column.
+        If the suffix is not known or is not written, or a batch lacks a column.
     ReleaseError
         If the file exists, or cannot be written.
     """
-    path = Path(path)
-    return format_of(path).open_writer(path, schema, writing)
+    return new_file(format_of(path), Path(path), schema)
 
 
 def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
@@ -150,6 +149,32 @@ def format_of(path: str | Path) -> Format:
     known = ", ".join(s for entry in formats() for s in entry.suffixes)
     what = f"unknown file type {suffix!r}" if hidden(str(path)) == str(path) else NO_FILE
     raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}"))
+
+
+def parquet_files(source: Source) -> list[Path]:
+    """Return the Parquet files that a source consists of, which others may read by themselves; none for any other."""
+    parts = source.parts if isinstance(source, PartsSource) else (source,)
+    files = [part.path for part in parts if isinstance(part, ParquetSource)]
+    return files if len(files) == len(parts) else []
+
+
+def written_names() -> dict[str, str]:
+    """Return what a plan may ask a release to be written as, and what people call it.
+
+    >>> written_names()["sav"]
+    'SPSS'
+    """
+    return {entry.written[0].removeprefix("."): entry.name for entry in formats()}
+
+
+def written_as(path: str | Path) -> str:
+    """Return the suffix of a release in the format of this file: its own, or the one to write where that is read only.
+
+    >>> written_as("persons.SAV"), written_as("persons.sas7bdat")
+    ('.sav', '.xpt')
+    """
+    entry, suffix = format_of(path), Path(path).suffix.lower()
+    return suffix if suffix in entry.written else entry.written[0]
 
 
 @cache

@@ -27,6 +27,7 @@ from postrand.errors import DataError, UsageError, sentence
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 
 ROWS = 1 << 17
+LIMITS = "empty text, whole numbers beyond 2^53, and column names that the program does not allow"
 _WHOLE = 1 << 53  # numbers are float64 in all three
 _TAGGED = b"lettered_missing"
 _HEAD = 4096

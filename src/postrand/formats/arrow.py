@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, reading, select
+from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
 
 _ROWS = 1 << 16
 _WHAT = "Arrow IPC"
@@ -79,4 +79,17 @@ def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_B
         batches.flush()
 
 
-FORMAT = Format("Arrow IPC", (".arrow", ".feather"), _read, _open_writer)
+FORMAT = Format(
+    "Arrow IPC",
+    (".arrow", ".feather"),
+    _read,
+    _open_writer,
+    Readers(
+        python="pd.read_feather({})",
+        r="as.data.frame(arrow::read_feather({}))",
+        r_values={"arrow": "arrow::read_feather(path)"},
+    ),
+    media_type="application/vnd.apache.arrow.file",
+    keeps_types=True,
+    keeps_labels=True,
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,19 +56,119 @@ Opening = Callable[[Path], AbstractContextManager[BinaryIO]]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """Describe one file format; each module of this package has one as ``FORMAT``.
+class Readers:
+    """Say how Python and R read a file of a format: the code that a release shows to those who analyse it.
 
-    ``read(path, codebook)`` returns a Source; ``open_writer(path, schema, opening)`` a context manager of a Writer,
-    whose file is complete on leaving: opened by :func:`writing`, and removed on an error, or by :func:`comparing`. Both
-    may assume that the path has one of the suffixes. ``library`` is the package that settles the bytes.
+    Parameters
+    ----------
+    python
+        An expression that gives a pandas frame; ``{}`` stands for the path in quotes.
+    r
+        An expression that gives a data frame; ``{}`` likewise.
+    r_values
+        For ``postrand.R``: expressions that give the values as the file holds them, each by the R package that it
+        needs (``""``: none beside R itself). ``path`` is the file; ``postrand_values`` takes haven's labels off. The
+        first package that is installed serves.
+    python_library
+        What Python needs beside pandas, if anything.
+    """
+
+    python: str
+    r: str
+    r_values: Mapping[str, str]
+    python_library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Describe one file format; each module of this package has one as ``FORMAT``, and everything else asks that.
+
+    Parameters
+    ----------
+    name
+        What people call it: ``"SPSS"``.
+    suffixes
+        The file names that it reads, in small letters; a release is written with the first.
+    read
+        ``read(path, codebook)`` returns a Source. The path has one of the suffixes, and names a file with content.
+    open_writer
+        ``open_writer(path, schema, opening)`` returns a context manager of a Writer, whose file is complete on leaving:
+        opened by :func:`writing`, and removed on an error, or by :func:`comparing`.
+    readers
+        How Python and R read it.
+    media_type
+        The type of its files for catalogues.
+    library
+        The package that settles the bytes.
+    read_only
+        Suffixes that are read, and not written.
+    keeps_types
+        Whether every type, the order of categories and the metadata of columns survive.
+    keeps_labels
+        Whether the labels of columns survive.
+    limits
+        What it cannot hold and therefore refuses, beyond types; empty where it holds any text, whole number and name.
+
+    Raises
+    ------
+    UsageError
+        If the suffixes are not those of files, or nothing could be written.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, Codebook | None], Source]
     open_writer: Callable[[Path, pa.Schema, Opening], AbstractContextManager[Writer]]
+    readers: Readers
+    media_type: str
     library: str = "pyarrow"
+    read_only: tuple[str, ...] = ()
+    keeps_types: bool = False
+    keeps_labels: bool = False
+    limits: str = ""
+
+    def __post_init__(self) -> None:
+        wrong = [s for s in self.suffixes if not re.fullmatch(r"\.[a-z0-9]+", s)]
+        wrong += [s for s in self.read_only if s not in self.suffixes]
+        if wrong or not self.suffixes or self.suffixes[0] in self.read_only:
+            wanted = "suffixes such as '.csv', the first of which is written"
+            raise UsageError(sentence(f"format {self.name!r} has unfit suffixes", got=self.suffixes, wanted=wanted))
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The suffixes that are written; the first is the one that is offered."""
+        return tuple(s for s in self.suffixes if s not in self.read_only)
+
+
+def read_file(entry: Format, path: Path, codebook: Codebook | None) -> Source:
+    """Open a file that is there in a format, whatever its suffix says; see :func:`postrand.formats.read`.
+
+    Raises
+    ------
+    DataError
+        If the file is empty or damaged, or does not fit the codebook.
+    """
+    if not path.stat().st_size:
+        raise DataError(sentence("the file is empty", where=path.name))
+    source = entry.read(path, codebook)
+    check_schema(source.schema, path, codebook)
+    return source
+
+
+def new_file(entry: Format, path: Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
+    """Return what writes a new file in a format; see :func:`postrand.formats.open_writer`.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is not one that the format writes, or a batch lacks a column.
+    ReleaseError
+        If the file exists, or cannot be written.
+    """
+    if path.suffix.lower() in entry.read_only:
+        what = f"{path.suffix.lower()} files are read, and cannot be written"
+        raise UsageError(sentence(what, where=path.name, fix=f"write {entry.written[0]}: {entry.name} reads it"))
+    return entry.open_writer(path, schema, writing)
 
 
 def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> None:

@@ -21,7 +21,7 @@ import pyarrow.csv as pacsv
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Source, bounded, conform, first, select
+from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, Source, bounded, conform, first, select
 
 _BLOCK = 1 << 23
 _FORMULA = r"(?s)^[=+\-@\t\r\n]."
@@ -229,4 +229,15 @@ def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_L
         yield _Lines(file, plain)
 
 
-FORMAT = Format("CSV", (".csv",), _read, _open_writer)
+_R_VALUES = (
+    'read.csv(path, colClasses = "character", na.strings = "", check.names = FALSE, blank.lines.skip = FALSE,'
+    ' encoding = "UTF-8")'
+)
+FORMAT = Format(
+    "CSV",
+    (".csv",),
+    _read,
+    _open_writer,
+    Readers(python="pd.read_csv({})", r="read.csv({}, check.names = FALSE)", r_values={"": _R_VALUES}),
+    media_type="text/csv",
+)

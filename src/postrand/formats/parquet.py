@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import is_text
-from postrand.formats.base import BATCH_ROWS, Format, Opening, bounded, conform, reading, select
+from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
 
 ROW_GROUP_ROWS = 1 << 18
 _WHAT = "Parquet"
@@ -86,4 +86,17 @@ def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[_R
         file.add_key_value_metadata({**(schema.metadata or {}), b"ARROW:schema": stored})
 
 
-FORMAT = Format("Parquet", (".parquet", ".pq"), _read, _open_writer)
+FORMAT = Format(
+    "Parquet",
+    (".parquet", ".pq"),
+    _read,
+    _open_writer,
+    Readers(
+        python="pd.read_parquet({})",
+        r="as.data.frame(arrow::read_parquet({}))",
+        r_values={"arrow": "arrow::read_parquet(path)", "nanoparquet": "nanoparquet::read_parquet(path)"},
+    ),
+    media_type="application/x-parquet",
+    keeps_types=True,
+    keeps_labels=True,
+)

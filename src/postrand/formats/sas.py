@@ -5,16 +5,11 @@ Variable labels survive. SAS keeps value labels in catalogues apart from the dat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-
 from postrand.codebook import Codebook
-from postrand.errors import UsageError, sentence
-from postrand.formats._readstat import LabelledSource, Program, reader, writer
-from postrand.formats.base import Format, Opening, Writer
+from postrand.formats._readstat import LIMITS, LabelledSource, Program, reader, writer
+from postrand.formats.base import Format, Readers
 
 _STAMP = (rb"[0-9]{2}(JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)[0-9]{2}(:[0-9]{2}){3}", b"01JAN70:00:00:00")
 TRANSPORT = Program(
@@ -33,12 +28,19 @@ def _read(path: Path, codebook: Codebook | None) -> LabelledSource:
     return reader(TRANSPORT if path.suffix.lower() == ".xpt" else DATASET)(path, codebook)
 
 
-@contextmanager
-def _open_writer(path: Path, schema: pa.Schema, opening: Opening) -> Iterator[Writer]:
-    if path.suffix.lower() != ".xpt":
-        raise UsageError(sentence("SAS data sets cannot be written", where=path.name, fix="write .xpt: SAS reads it"))
-    with writer(TRANSPORT)(path, schema, opening) as collected:
-        yield collected
-
-
-FORMAT = Format("SAS", (".xpt", ".sas7bdat"), _read, _open_writer, library="pyreadstat")
+FORMAT = Format(
+    "SAS",
+    (".xpt", ".sas7bdat"),
+    _read,
+    writer(TRANSPORT),
+    Readers(
+        python="pd.read_sas({})",
+        r="as.data.frame(haven::read_xpt({}))",
+        r_values={"haven": "postrand_values(haven::read_xpt(path))"},
+    ),
+    media_type="application/x-sas-xport",
+    library="pyreadstat",
+    read_only=(".sas7bdat",),
+    keeps_labels=True,
+    limits=LIMITS,
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrand.formats._readstat import Program, reader, writer
-from postrand.formats.base import Format
+from postrand.formats._readstat import LIMITS, Program, reader, writer
+from postrand.formats.base import Format, Readers
 
 SPSS = Program(
     name="SPSS",
@@ -13,4 +13,19 @@ SPSS = Program(
     labels_text=True,
     stamp=(rb"\A(.{92}).{17}", rb"\g<1>01 Jan 7000:00:00"),
 )
-FORMAT = Format("SPSS", (".sav", ".zsav"), reader(SPSS), writer(SPSS), library="pyreadstat")
+FORMAT = Format(
+    "SPSS",
+    (".sav", ".zsav"),
+    reader(SPSS),
+    writer(SPSS),
+    Readers(
+        python="pyreadstat.read_sav({}, user_missing=True)[0]",
+        r="as.data.frame(haven::read_sav({}, user_na = TRUE))",
+        r_values={"haven": "postrand_values(haven::read_sav(path, user_na = TRUE))"},
+        python_library="pyreadstat",
+    ),
+    media_type="application/x-spss-sav",
+    library="pyreadstat",
+    keeps_labels=True,
+    limits=LIMITS,
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrand.formats._readstat import Program, reader, writer
-from postrand.formats.base import Format
+from postrand.formats._readstat import LIMITS, Program, reader, writer
+from postrand.formats.base import Format, Readers
 
 STATA = Program(
     name="Stata",
@@ -12,4 +12,18 @@ STATA = Program(
     keeps=("column_labels", "variable_value_labels", "missing_user_values"),
     stamp=(rb"<timestamp>\x11.{17}</timestamp>", b"<timestamp>\x1101 Jan 1970 00:00</timestamp>"),
 )
-FORMAT = Format("Stata", (".dta",), reader(STATA), writer(STATA), library="pyreadstat")
+FORMAT = Format(
+    "Stata",
+    (".dta",),
+    reader(STATA),
+    writer(STATA),
+    Readers(
+        python="pd.read_stata({})",
+        r="as.data.frame(haven::read_dta({}))",
+        r_values={"haven": "postrand_values(haven::read_dta(path))"},
+    ),
+    media_type="application/x-stata-dta",
+    library="pyreadstat",
+    keeps_labels=True,
+    limits=LIMITS,
+)

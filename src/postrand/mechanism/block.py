@@ -67,6 +67,11 @@ class Block:
         raise_all(SpecificationError, _block_problems(self))
         object.__setattr__(self, "prior_epsilon", finite(self.prior_epsilon))
 
+    def __repr__(self) -> str:
+        given = f" given {', '.join(self.given)}" if self.given else ""
+        named = " × ".join(self.perturbed)
+        return f"Block({named}{given}: {self.matrix.size} cells, ε = {self.epsilon:.4g})"
+
     @property
     def name(self) -> str:
         """The variables, joined by ``×``."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.errors import EstimationError, PrivacyError, SpecificationError, sentence, shown
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant, Dense, Factor, Form, constant_form
 from postrand.mechanism.matrix_storage import UNIT as UNIT
+from postrand.support import saving
 from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower
 from postrand.support.exact import exp_lower, log_upper, within
 from postrand.support.inputs import finite, is_whole, real_array
@@ -131,6 +134,11 @@ class TransitionMatrix:
         """Return the law that releases every category unchanged; raises SpecificationError unless ``size >= 1``."""
         check_size(size)
         return cls.constant(np.full(size, UNIT), np.zeros(size, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        least, most = float(self.diagonal.min()), float(self.diagonal.max())
+        stays = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+        return f"TransitionMatrix({self.size} categories, stays with probability {stays}, ε = {self.epsilon:.4g})"
 
     @property
     def size(self) -> int:
@@ -251,6 +259,25 @@ class TransitionMatrix:
         """Return ``M^-1`` in float64, shape (S, S); raises as :meth:`factor`."""
         return self.factor().solve(np.eye(self.size))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: ``weights``, or ``diagonal`` and ``off`` where the law is held as these two."""
+        if isinstance(self.form, Constant):
+            return {"unit": "2^-53", "diagonal": self.form.diagonal.tolist(), "off": self.form.off.tolist()}
+        return {"unit": "2^-53", "orientation": "rows true, columns released", "weights": self.weights.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TransitionMatrix:
+        """Build a matrix from :meth:`to_dict`; raises SpecificationError where it is no law in units of 2^-53."""
+        if data.get("unit") != "2^-53":
+            raise SpecificationError(sentence("unknown unit of the weights", got=data.get("unit"), wanted="2^-53"))
+        if "off" in data:
+            return cls.constant(data["diagonal"], data["off"])
+        return cls(data["weights"])
+
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write the exact law to a file that :func:`postrand.load_matrix` reads; raises UsageError if it exists."""
+        saving.save(path, "transition matrix", self.to_dict(), replace=replace)
+
     def digest(self) -> str:
         """Return the SHA-256 of the law as hexadecimal.
 
@@ -271,6 +298,12 @@ class TransitionMatrix:
 
     def __hash__(self) -> int:
         return hash(self.digest())
+
+
+def load_matrix(path: str | Path) -> TransitionMatrix:
+    """Read a matrix that :meth:`TransitionMatrix.save` wrote; raises SpecificationError where it is none."""
+    with saving.reading(path, "transition matrix") as data:
+        return TransitionMatrix.from_dict(data)
 
 
 def randomised_response(size: int, epsilon: float) -> TransitionMatrix:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from postrand.codebook import Codebook
@@ -17,7 +18,9 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
 from postrand.ranks.column import RankedColumn, column_problems
+from postrand.support import saving
 from postrand.support.inputs import listed
+from postrand.support.showing import few
 
 SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28
@@ -77,6 +80,11 @@ class Mechanism:
             )
         object.__setattr__(self, "codebook", codebook)
         raise_all(SpecificationError, _mechanism_problems(self))
+
+    def __repr__(self) -> str:
+        blocks = few([f"{' × '.join(block.perturbed)} (ε = {block.epsilon:.4g})" for block in self.blocks])
+        ranked = f"; ranks of {few([column.variable for column in self.numerical])}" if self.numerical else ""
+        return f"Mechanism({blocks}{ranked}{'' if self.codebook else '; no codebook'})"
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -158,6 +166,17 @@ class Mechanism:
             raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
         return mechanism
 
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write the mechanism and its codebook to a file that :func:`postrand.load_mechanism` reads.
+
+        Raises
+        ------
+        UsageError
+            If the file exists and ``replace`` is not set, or it cannot be written.
+        """
+        book = {} if self.codebook is None else {"codebook": self.codebook.to_dict()}
+        saving.save(path, "mechanism", {"mechanism": self.to_dict(), **book}, replace=replace)
+
     def digest(self) -> str:
         """Return the SHA-256 of :meth:`to_dict` as hexadecimal: of the law, and of what it was made from.
 
@@ -165,6 +184,19 @@ class Mechanism:
         """
         data = self.to_dict()
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def load_mechanism(path: str | Path) -> Mechanism:
+    """Read a mechanism that :meth:`Mechanism.save` wrote, bound to its codebook if it had one.
+
+    Raises
+    ------
+    SpecificationError
+        If the file holds anything else, or its parts do not fit each other.
+    """
+    with saving.reading(path, "mechanism") as data:
+        book = data.get("codebook")
+        return Mechanism.from_dict(data["mechanism"], None if book is None else Codebook.from_dict(book))
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from postrand import formats
 from postrand.certification.certificate import Certificate
 from postrand.codebook import Variable
 from postrand.codebook.coding import arrow_type, value_type
@@ -35,16 +36,6 @@ CONTEXT: dict[str, Any] = {
     "source": "cr:source",
 }
 CONFORMS = ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"]
-ENCODINGS = {
-    ".csv": "text/csv",
-    ".parquet": "application/x-parquet",
-    ".pq": "application/x-parquet",
-    ".arrow": "application/vnd.apache.arrow.file",
-    ".feather": "application/vnd.apache.arrow.file",
-    ".sav": "application/x-spss-sav",
-    ".dta": "application/x-stata-dta",
-    ".xpt": "application/x-sas-xport",
-}
 
 
 def croissant(description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate) -> str:
@@ -98,7 +89,7 @@ def _file(path: Path, name: str) -> dict[str, Any]:
         "@id": name,
         "name": name,
         "contentUrl": name,
-        "encodingFormat": ENCODINGS.get(path.suffix.lower(), "application/octet-stream"),
+        "encodingFormat": formats.format_of(path).media_type,
         "sha256": digest,
     }
 

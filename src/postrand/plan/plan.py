@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from postrand import formats
 from postrand.certification.certificate import Claim
 from postrand.codebook import Codebook
 from postrand.codebook.category_distances import edges_from, points_from
@@ -25,6 +26,7 @@ from postrand.plan.infer import load_codebook
 from postrand.privacy import MODELS, ModelTraits, PrivacyModel, Together, models_of, needs_file, spent, with_prior
 from postrand.support import options
 from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
+from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
@@ -62,11 +64,12 @@ class BlockPlan:
 class ReleaseOptions:
     """Say what the release looks like: format of the data file, order of records, whether ids go out.
 
+    ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` names unperturbed columns that leave as they are although they single out many records. Household numbers
     are drawn anew, or leave ``as they are``.
     """
 
-    format: Literal["same", "parquet", "csv", "arrow", "sav", "dta", "xpt"] = "same"
+    format: str = "same"
     shuffle: bool = True
     release_ids: bool = False
     as_is: tuple[str, ...] = ()
@@ -94,6 +97,10 @@ class Plan:
     metadata: Description = field(default_factory=Description)
     numerical: tuple[NumericalPlan, ...] = ()
     also: tuple[PrivacyModel, ...] = ()
+
+    def __repr__(self) -> str:
+        blocks = few([" × ".join(block.variables) for block in self.blocks])
+        return f"Plan({self.source.name}: {len(self.blocks)} blocks, {blocks}; {self.privacy!r})"
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -406,7 +413,7 @@ def _member(family: Iterable[type], data: Any, where: str) -> Any:
 
 
 def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
-    known = ("same", "parquet", "csv", "arrow", "sav", "dta", "xpt")
+    known = ("same", *formats.written_names())
     if release.format not in known:
         hint = nearest(shown(release.format), known)
         yield sentence(f"unknown format {shown(release.format, repr)}{hint}", where=where, wanted=", ".join(known))

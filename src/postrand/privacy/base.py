@@ -18,8 +18,8 @@ Other rooms ask by the functions below, which know what to do where a model lack
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -38,6 +38,7 @@ class Finding:
     ``level`` is the level the laws attain, rounded against us; ``holds`` is decided exactly, not from ``level``.
     ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do. ``recomputable`` says
     whether the released law alone gives the finding; else it also takes the file, and the curator's word stands for it.
+    ``figures`` are what its wording needs beside the level: plain data by name, which the certificate states.
     """
 
     holds: bool
@@ -46,6 +47,7 @@ class Finding:
     worst: int = 0
     where: str = ""
     recomputable: bool = True
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ class FileModel(PrivacyModel, Protocol):
 
     needs_file: ClassVar[bool]
     not_covered: ClassVar[str]
+    """The code of what a claim of the model does not cover: see :mod:`postrand.support.wordings`, ``limit.``."""
 
     def on(self, file: Any) -> FileModel:
         """Return the model tied to the file's frequencies."""

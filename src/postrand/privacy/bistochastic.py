@@ -16,6 +16,7 @@ from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
 from postrand.support.inputs import finite
 from postrand.support.options import Range, ranged
+from postrand.support.wordings import say
 
 _HINT = "larger protects more: the share of the greatest possible uncertainty"
 
@@ -81,13 +82,14 @@ class Bistochastic:
         most = math.fsum(math.log2(matrix.size) for matrix in matrices)
         shares = [matrix.beta for matrix in matrices]
         worst = shares.index(min(shares))
+        figures = {"bits": min(spent, most), "most_bits": most}
         return Finding(
             holds=self.beta <= level,
             level=level,
-            sentence=f"bistochastic privacy holds with β >= {format_lower(level)}, "
-            f"{format_lower(min(spent, most))} of {most:.6g} bits",
+            sentence=say("claim.bistochastic", level=level, **figures),
             worst=worst,
             where=f"β {format_lower(shares[worst])}",
+            figures=figures,
         )
 
     def constraints(self, size: int) -> LinearConstraints:

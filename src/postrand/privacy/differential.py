@@ -15,9 +15,10 @@ from scipy.sparse import coo_array, csr_array
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
-from postrand.support.exact import add_upper, exp_float, exp_lower, format_upper, log_upper, within
+from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.inputs import finite
 from postrand.support.options import Range, ranged
+from postrand.support.wordings import say
 
 LEAST_EPSILON = 1e-9
 """Below it, rounding to multiples of 2^-53 decides more than the design does."""
@@ -75,7 +76,7 @@ class DifferentialPrivacy:
         worst = ratios.index(None) if infinite else ratios.index(max(known))
         product = math.prod(known, start=Fraction(1))
         level = math.inf if infinite else log_upper(product)
-        text = f"each record's perturbed values are released under ε-differential privacy, ε <= {format_upper(level)}"
+        text = say("claim.differential", law_level=level)
         return Finding(
             holds=not infinite and within(product, self.epsilon),
             level=level,

@@ -16,9 +16,10 @@ from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.differential import EPSILON
-from postrand.support.exact import exp_float, exp_lower, format_upper, log_upper
+from postrand.support.exact import exp_float, exp_lower, log_upper
 from postrand.support.inputs import finite
 from postrand.support.options import ranged
+from postrand.support.wordings import say
 
 _SMALLEST, _LARGEST = 1e-100, 1e6
 """Budgets of an edge outside tell nothing, or exclude nothing, far beyond what weights of 2^-53 can hold."""
@@ -125,8 +126,7 @@ class MetricPrivacy:
             if spent > level:
                 level, where = spent, f"column {column}, rows {i} and {k}"
         level = min(level, self.epsilon) if holds else level
-        text = f"values at distance d are released under ε-privacy of at most ε d, ε <= {format_upper(level)}"
-        return Finding(holds, level, text, 0, where)
+        return Finding(holds, level, say("claim.metric", level=level), 0, where)
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return ``M[i,j] - e^(ε length) M[k,j] <= 0`` for both directions of every edge and every j: 2ES rows."""

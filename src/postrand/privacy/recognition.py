@@ -18,9 +18,11 @@ from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.key_types import KeyTypes, key_sets
+from postrand.support import options
 from postrand.support.exact import format_upper
 from postrand.support.inputs import finite, is_names, is_whole
 from postrand.support.options import Range, ranged
+from postrand.support.wordings import claim
 
 _HINT = "smaller protects more: the largest chance that a recognised person is the right one"
 _HALF = 1 << 27  # splits a weight of at most 2^53 so that sums over up to 2^36 records stay below 2^63
@@ -79,11 +81,7 @@ class SpontaneousRecognition:
         rank=30,
     )
     needs_file: ClassVar[bool] = True
-    not_covered: ClassVar[str] = (
-        "Security against spontaneous recognition is about this file and few keys at a time: more keys at once, other "
-        "released variables, several records of one person, and the same matrix on another file are not covered. "
-        "Combinations that no record has carry no condition; their rows of the matrix are never drawn from."
-    )
+    not_covered: ClassVar[str] = "recognition"
     alpha: float = ranged(Range(0.01, 0.9, 0.1, "probability", _HINT))
     subsets: int | tuple[tuple[str, ...], ...] = 3
     types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
@@ -212,13 +210,9 @@ class SpontaneousRecognition:
         return self._holding(given)
 
     def _holding(self, given: Sequence[str]) -> Finding:
-        strata = f" together with {', '.join(given)}" if given else ""
-        text = (
-            f"no released combination of these keys, overviewed {self._sets_text()}{strata}, points to a person with "
-            f"posterior above {self.alpha}; checked by the curator against the file's confidential "
-            "frequencies: recomputing it needs the file"
-        )
-        return Finding(True, self.alpha, text, recomputable=False)
+        figures = {"given": list(given)} if given else {}
+        text = claim({"privacy": options.to_dict(self), "level": self.alpha, "figures": figures})
+        return Finding(True, self.alpha, text, recomputable=False, figures=figures)
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return C1 as rows on ``vec(M)``, one for each cell (π, k0) and each type with ``0 < U0(m) < 1/α``.
@@ -243,11 +237,6 @@ class SpontaneousRecognition:
         """Return the types with ``0 < U0(m) < 1/α``; C1 holds for all others whatever the matrix (CHR (2))."""
         counts = self.file.counts
         return np.flatnonzero((counts > 0) & (counts * self.limit.numerator < self.limit.denominator))
-
-    def _sets_text(self) -> str:
-        if isinstance(self.subsets, int):
-            return f"{self.subsets} at a time"
-        return "as " + "; ".join(", ".join(s) for s in self.subsets)
 
 
 def _option_problems(alpha: Any, subsets: Any) -> Iterator[str]:

@@ -12,8 +12,7 @@ from postrand.errors import SpecificationError, nearest, raise_all, sentence, sh
 from postrand.ranks.apply import not_averaged
 from postrand.ranks.laws import RANK_LAWS, RankLaw, beta_lower
 from postrand.ranks.values import MOST, ValueLevel
-from postrand.support import options
-from postrand.support.entropy import format_lower
+from postrand.support import options, wordings
 from postrand.support.inputs import is_whole
 
 Form = Literal["permute", "average"]
@@ -96,24 +95,14 @@ class RankedColumn:
     @property
     def sentence(self) -> str:
         """What holds, in words: β and bits, rounded down, and what the release shows, rounded up."""
-        found = f"β >= {format_lower(self.beta)}, {format_lower(self.bits)} of {math.log2(self.records):.6g} bits"
-        if self.form == "permute":
-            text = f"bistochastic privacy holds with {found}"
-            if self.level is None:
-                return f"{text}, provided that no two values are equal"
-            return f"{text}; at most {_percent(self.level.shown)} of records are expected to keep their value"
-        text = (
-            f"averaged by a bistochastic law with {found}; each value is shared by at least {self.law.shared} records"
-        )
-        known = "" if self.level is None else _percent(self.level.shown)
-        return text + f"; the averages give {known} of the values to within 0.5%" * bool(known)
+        return wordings.ranked(self.claim(), self.form)
 
     @property
     def warning(self) -> str:
         """What a curator is warned of: that most values are shown; or nothing."""
         if self.level is None or self.level.shown <= MOST + 1e-9:  # of a run of two, one half is only chance
             return ""
-        share = _percent(self.level.shown)
+        share = wordings.FORMATS["percent"](self.level.shown)
         if self.form == "permute":
             what = f"{share} of the records are expected to keep their value: many values are equal"
             return sentence(what, where=self.variable, fix="make it categories and perturb it in [[blocks]]")
@@ -126,22 +115,9 @@ class RankedColumn:
         return "Permuted among neighbours in rank" if self.form == "permute" else "Averaged over neighbours in rank"
 
     @property
-    def limit(self) -> str:
-        """What does not follow from the release, or is not covered, in words."""
-        if self.form == "permute":
-            return (
-                f"{self.variable}: permuted among neighbours in rank. All its values are released, extremes included; "
-                "hidden is only which of these neighbours has which. Whoever knows a record's rank knows that its "
-                "value is one of its neighbours'; where these are equal, it is disclosed. That the values were "
-                "permuted by this law is a fact of the run, which nobody can recompute from the release."
-            )
-        return (
-            f"{self.variable}: averaged over neighbours in rank. Nothing is drawn: averages are functions of the true "
-            "values, and coarsen without deniability. All values of a block lie between the averages of the blocks "
-            "before and after it; who knows all but one of them knows the last. Averages of the same values over "
-            "other blocks, or of functions of them, can be solved together with these. That they are the averages of "
-            "the true values is a fact of the run, which nobody can recompute from the release."
-        )
+    def limit(self) -> dict[str, str]:
+        """The certificate's entry of what does not follow from the release, or is not covered."""
+        return {"code": "permuted" if self.form == "permute" else "averaged", "variable": self.variable}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -160,15 +136,10 @@ class RankedColumn:
         return cls(data["variable"], law, data["form"], data["records"], level)
 
     def claim(self) -> dict[str, Any]:
-        """Return the certificate's entry: the law, what it attains (rounded down), and the sentence."""
+        """Return the certificate's entry: the law, and what it attains, rounded down."""
         law = self.to_dict()
-        found = {"variables": [law.pop("variable")], **law, "beta": self.beta, "sentence": self.sentence}
-        return found
-
-
-def _percent(share: float) -> str:
-    """Return a share in whole per cent, rounded up."""
-    return f"{math.ceil(share * 100 - 1e-9)}%"
+        shared = {"shared": self.law.shared} if self.form == "average" else {}
+        return {"variables": [law.pop("variable")], **law, "beta": self.beta, "bits": self.bits, **shared}
 
 
 def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], book: Codebook | None) -> Iterable[str]:

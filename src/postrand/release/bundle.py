@@ -23,9 +23,12 @@ from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
-from postrand.release import atomic, canonical_json
+from postrand.release import atomic, canonical_json, rendering
+from postrand.release.fields import RESERVED_NAMES
+from postrand.support import wordings
 
-SCHEMA = "postrand/release/2"
+SCHEMAS = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
+"""Every schema of a release that this version reads; it writes the last one."""
 CODEBOOK_SCHEMA = "postrand/codebook/1"
 DESCRIPTION_SCHEMA = "postrand/description/1"
 RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
@@ -36,9 +39,9 @@ DATA = "data"
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
 _R_FILES = ("postrand.R", "r_categories.csv")
 _METADATA = (metadata.DDI, metadata.CROISSANT)
-TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES)
-WORDED_ALIKE: tuple[str, ...] = (CODEBOOK, MECHANISM, CERTIFICATE, DESCRIPTION)
-"""Files that every version of one schema writes alike; pages, R code and metadata may change their words."""
+TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES, *RESERVED_NAMES)
+RENDERED = (REPORT, *_METADATA, "postrand.R")
+"""Files for readers: what other files say, in words, which another version may choose otherwise."""
 _R_MATRIX = "r_matrix_"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", ".": "", "_": "", "-": ""})
@@ -49,6 +52,7 @@ _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 class Release:
     """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that).
 
+    ``certificate`` has codes, levels and names; :attr:`certificate_sentences` and :attr:`not_covered` are its words.
     ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
     not part of the release, and None where a release was read.
     """
@@ -60,6 +64,11 @@ class Release:
     manifest: dict[str, Any]
     findings: Any = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        perturbed = len(self.mechanism.variables) + len(self.mechanism.numerical)
+        size = f"{len(self.codebook.names)} variables, {perturbed} of them perturbed"
+        return f"Release({str(self.path)!r}: {size}, {len(self.certificate_sentences)} claims)"
+
     @property
     def data_path(self) -> Path:
         """The data file, or the folder of data files."""
@@ -68,8 +77,12 @@ class Release:
     @property
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
-        claims = [*self.certificate["claims"], *self.certificate.get("numerical", ())]
-        return tuple(f"{', '.join(claim['variables'])}: {claim['sentence']}." for claim in claims)
+        return wordings.claims(self.certificate)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """One sentence for each thing that the guarantee does not cover, most serious first."""
+        return tuple(map(wordings.limit, self.certificate["not_covered"]))
 
     def frame(self) -> pa.Table:
         """Return the released records as an Arrow table, columns in codebook order.
@@ -175,7 +188,7 @@ def write(
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
-        manifest = manifest_of(staging, data_name, __version__, library_of(staging, data_name))
+        manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         (staging / MANIFEST).write_bytes(canonical_json.dump(manifest))
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
@@ -230,19 +243,25 @@ def library_of(root: Path, data_name: str) -> str:
     return formats.library_of(next(data.iterdir()) if data.is_dir() else data)
 
 
-def manifest_of(root: Path, data_name: str, version: str, library: str = "") -> dict[str, Any]:
-    """Return the manifest of the files that are in ``root`` and its folder of data."""
-    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+def manifest_of(root: Path, data_name: str, library: str) -> dict[str, Any]:
+    """Return the manifest that this version writes for the files that are in ``root`` and its folder of data."""
     return {
-        "schema": SCHEMA,
-        "package": {"name": "postrand", "version": version},
+        "schema": SCHEMAS[-1],
+        "package": {"name": "postrand", "version": __version__},
+        "rendering_sha256": rendering.digest(),
         "written_with": library,
         "data": data_name,
-        "files": {
-            name: {"bytes": (root / name).stat().st_size, "sha256": file_digest(root / name)}
-            for name in names
-            if name != MANIFEST
-        },
+        "files": listed_files(root),
+    }
+
+
+def listed_files(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the size and digest of every file but the manifest, by name."""
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return {
+        name: {"bytes": (root / name).stat().st_size, "sha256": file_digest(root / name)}
+        for name in names
+        if name != MANIFEST
     }
 
 

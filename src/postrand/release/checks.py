@@ -6,14 +6,16 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from postrand import __version__
 from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, printable, raise_all, sentence
-from postrand.release import canonical_json
-from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, well_formed
+from postrand.release import canonical_json, fields, rendering
+from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, listed_files, well_formed
+from postrand.support import wordings
 
 T = TypeVar("T")
 FIRST_VERSION = (0, 1, 0)
@@ -21,6 +23,7 @@ FIRST_VERSION = (0, 1, 0)
 _VERSION = re.compile(
     r"(?P<number>\d{1,4}(\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
 )
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _LIBRARY = re.compile(r"[A-Za-z0-9_.-]{1,40}( [A-Za-z0-9.+_() -]{1,60})?")
 
 
@@ -28,22 +31,39 @@ Outcome = Literal["passed", "failed", "said", "not run"]
 Verdict = Literal["verified", "incomplete", "failed"]
 
 
+Told = tuple[str, Mapping[str, Any]]
+"""A code of :mod:`postrand.support.wordings`, and the values of its template."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: its name, what came of it, and a sentence that says what was found.
+    """One thing that was looked at: its name, what came of it, and what was found, as a code with values.
 
     ``said``: the release states it, and nobody can recompute it from the release. ``not run``: it can be checked, but
-    not here, for example since another version of a library wrote it.
+    not here, for example since another version of a library wrote it. ``problems`` are the errors of a check that did
+    not pass, as they were raised.
     """
 
     name: str
     outcome: Outcome
-    sentence: str
+    code: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool | None:
         """True where the check passed, False where it failed, None where there was nothing that could run."""
         return {"passed": True, "failed": False}.get(self.outcome)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        return " ".join(self.problems) if self.problems else wordings.say(self.code, **self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: codes and values, and the sentence that they make."""
+        found = {"code": self.code, "values": dict(self.values)} if self.code else {"problems": list(self.problems)}
+        return {"name": self.name, "ok": self.ok, "outcome": self.outcome, **found, "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +108,7 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        checks = [{"name": c.name, "ok": c.ok, "outcome": c.outcome, "sentence": c.sentence} for c in self.checks]
+        checks = [check.to_dict() for check in self.checks]
         return {"release": str(self.path), "ok": self.ok, "verdict": self.verdict, "checks": checks}
 
     def __str__(self) -> str:
@@ -134,33 +154,33 @@ class Audit:
         self,
         name: str,
         function: Callable[..., T],
-        holds: str | Callable[[T], str],
+        holds: str | Callable[[T], Told],
         *arguments: Any,
         needs: list[Any] | None = None,
     ) -> T | None:
-        """Return what ``function`` gives, and note ``holds``; or note why it fails, and return None."""
+        """Return what ``function`` gives, and note ``holds``, a code; or note why it fails, and return None."""
         if any(value is None for value in needs or ()):
             failed = any(check.outcome == "failed" for check in self.checks)
-            why = "failed" if failed else "could not run here"
-            outcome: Outcome = "failed" if failed else "not run"
-            self.checks.append(Check(name, outcome, f"could not be checked, since an earlier check {why}"))
+            stands: tuple[Outcome, str] = (
+                ("failed", "check.stands_on") if failed else ("not run", "check.stands_on_open")
+            )
+            self.checks.append(Check(name, *stands))
             return None
         try:
             with well_formed():
                 value = function(*arguments)
-        except UncheckedError as error:
-            self.checks.append(Check(name, "not run", " ".join(error.problems)))
         except PostrandError as error:
-            self.checks.append(Check(name, "failed", " ".join(error.problems)))
+            outcome: Outcome = "not run" if isinstance(error, UncheckedError) else "failed"
+            self.checks.append(Check(name, outcome, problems=tuple(error.problems)))
         else:
             passed: Outcome = "said" if name == "stated" else "passed"
-            self.checks.append(Check(name, passed, holds if isinstance(holds, str) else holds(value)))
+            self.checks.append(Check(name, passed, *((holds, {}) if isinstance(holds, str) else holds(value))))
             return value
         return None
 
-    def say(self, name: str, text: str) -> None:
+    def say(self, name: str, code: str, **values: Any) -> None:
         """Note what is stated, and cannot be recomputed."""
-        self.checks.append(Check(name, "said", text))
+        self.checks.append(Check(name, "said", code, values))
 
     def outcome(self, root: Path, raise_if_failed: bool) -> Verification:
         """Return the checks; raises ReleaseError with each that fails, else UncheckedError, if asked."""
@@ -180,6 +200,7 @@ def plain_files(root: Path) -> tuple[str, ...]:
             found = [entry for entry in found if entry[0] != DATA] + (parts or [(DATA, 0)])
     except OSError as error:
         raise ReleaseError(sentence("no such release", where=str(root), got=error.strerror)) from None
+    raise_all(ReleaseError, fields.reserved_names(name for name, _ in found))
     raise_all(
         ReleaseError,
         (sentence(f"{name!r} is not a plain file", where=root.name) for name, mode in found if not stat.S_ISREG(mode)),
@@ -207,19 +228,25 @@ def _entries(folder: Path) -> list[tuple[str, int]]:
 
 
 def load(root: Path, name: str) -> dict[str, Any]:
-    """Return the object of a canonical JSON file of the release."""
+    """Return the object of a canonical JSON file of the release, without reserved fields, which are empty.
+
+    Raises
+    ------
+    ReleaseError
+        If the file is missing or not canonical, or has a field that its schema does not know or reserves.
+    """
     try:
         canonical_json.check_size((root / name).stat().st_size, name)
         data = (root / name).read_bytes()
     except OSError:
         raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
-    return canonical_json.parse(data, name)
+    return fields.understood(canonical_json.parse(data, name), name)
 
 
-def check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
-    """Refuse data of another schema."""
-    found = data.get("schema")
-    if found != wanted:
+def check_schema(data: Mapping[str, Any], schemas: Sequence[str], where: str) -> int:
+    """Return the number of the data's schema; refuses one that is none of ``schemas``, of which the last is today's."""
+    found, wanted = data.get("schema"), schemas[-1]
+    if found not in schemas:
         alike = str(found).rpartition("/")[0] == wanted.rpartition("/")[0]
         fix = (
             "use a newer postrand"
@@ -227,6 +254,7 @@ def check_schema(data: Mapping[str, Any], wanted: str, where: str) -> None:
             else "name a folder of the kind that is wanted; for this one see its report.html"
         )
         raise ReleaseError(sentence("unknown schema", where=where, got=found, wanted=wanted, fix=fix))
+    return int(str(found).rpartition("/")[2])
 
 
 def published(root: Path, wanted: str) -> bool:
@@ -255,6 +283,30 @@ def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     return True
 
 
+def as_manifest(root: Path, manifest: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """Return the manifest of the files that are there, in the order of its fields: with what it alone can tell.
+
+    ``more`` are fields beside those that every manifest has.
+    """
+    package = {"name": "postrand", "version": manifest["package"]["version"]}
+    rendered = {n: manifest[n] for n in ("rendering_sha256",) if n in manifest}
+    told = {name: manifest[name] for name in ("written_with", *more)}
+    return {"schema": manifest["schema"], "package": package, **rendered, **told, "files": listed_files(root)}
+
+
+def check_rendering(manifest: Mapping[str, Any], is_wanted: bool) -> None:
+    """Refuse a manifest that does not tell, or is too early to tell, which program rendered its pages."""
+    found = manifest.get("rendering_sha256")
+    if is_wanted and not (isinstance(found, str) and _SHA256.fullmatch(found)):
+        raise ReleaseError(sentence("it is not told what rendered the pages of the release", where=MANIFEST))
+
+
+def same_rendering(manifest: Mapping[str, Any]) -> bool:
+    """Whether the program at hand renders the pages of a release as the one did that the manifest names."""
+    there = (manifest["package"]["version"], manifest.get("rendering_sha256"))
+    return there == (__version__, rendering.digest())
+
+
 def check_writer(manifest: Mapping[str, Any], libraries: Iterable[str]) -> None:
     """Refuse what cannot have written the release: no version of this schema, or a library of another format."""
     package, library = manifest.get("package"), manifest.get("written_with")
@@ -265,6 +317,16 @@ def check_writer(manifest: Mapping[str, Any], libraries: Iterable[str]) -> None:
         wanted = " or ".join(sorted(libraries))
         raise ReleaseError(sentence("no such library writes these data", where=MANIFEST, got=library, wanted=wanted))
     found = _VERSION.fullmatch(version)
-    if found is None or tuple(map(int, found["number"].split("."))) < FIRST_VERSION:
+    if found is None or number_of(version) < FIRST_VERSION:
         wanted = f"{'.'.join(map(str, FIRST_VERSION))} or later"
         raise ReleaseError(sentence("no version of postrand writes this", where=MANIFEST, got=version, wanted=wanted))
+
+
+def number_of(version: str) -> tuple[int, ...]:
+    """Return the number of a version of this package, whatever comes after it.
+
+    >>> number_of("0.10.1rc2") > number_of("0.9")
+    True
+    """
+    found = _VERSION.fullmatch(version)
+    return tuple(map(int, found["number"].split("."))) if found else ()

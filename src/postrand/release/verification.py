@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all,
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file, require_records
-from postrand.release import canonical_json
+from postrand.release import canonical_json, earlier
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
@@ -27,40 +27,48 @@ from postrand.release.bundle import (
     DESCRIPTION_SCHEMA,
     MANIFEST,
     MECHANISM,
+    RENDERED,
     REPORT,
-    SCHEMA,
-    WORDED_ALIKE,
+    SCHEMAS,
     Release,
     derive,
     is_tool_name,
     library_of,
-    manifest_of,
     name_problems,
     released_codebook,
     well_formed,
 )
 from postrand.release.checks import (
     Audit,
+    Told,
     Verification,
+    as_manifest,
+    check_rendering,
     check_schema,
     check_writer,
     load,
     no_release,
+    number_of,
     plain_files,
     published,
     same_files,
+    same_rendering,
     settled,
 )
 from postrand.support import options
 from postrand.support.randomness import ReleaseKey, as_release_key
 
+SCHEMA_NUMBER = len(SCHEMAS)
+DESCRIBED_FROM = BOUND_TO_CONTENT_FROM = 2
+"""The first schema whose releases have a description, and whose draws follow the content of the file."""
 FORGED = "it is not the file that the other files of the release give"
 
 
 def read(directory: str | Path) -> Release:
     """Read what a release says of itself: codebook, mechanism, certificate, manifest; data on ``frame()``.
 
-    Nothing is recomputed: :func:`verify` does that.
+    Nothing is recomputed: :func:`verify` does that. Only of an early release, whose certificate holds sentences in
+    place of codes, the certificate is made anew from its claims and its law.
 
     Raises
     ------
@@ -73,9 +81,12 @@ def read(directory: str | Path) -> Release:
     plain_files(root)
     with well_formed():
         manifest = _manifest(root)
-        codebook = _codebook(root)
-        found = Release(root, codebook, _mechanism(root, codebook), load(root, CERTIFICATE), manifest)
-        found.certificate_sentences  # noqa: B018 raises where the certificate has none
+        codebook, number = _codebook(root), _number(manifest)
+        mechanism, certificate = _mechanism(root, codebook, number), load(root, CERTIFICATE)
+        if number <= earlier.WITH_SENTENCES:  # what its sentences say is said in today's words, of the same law
+            certificate = recertify(mechanism, *claims_from_dict(certificate)).to_dict()
+        found = Release(root, codebook, mechanism, certificate, manifest)
+        found.certificate_sentences, found.not_covered  # noqa: B018 raises where the certificate has none
     return found
 
 
@@ -93,7 +104,11 @@ def verify(
     Digests and sizes are those of the manifest; the certificate is certified anew from the exact law; the data holds
     only what codebook and law allow, and counts that the law can give; and each derived file is, byte for byte, the
     one that the others give. The verdict is ``verified`` only where each of these ran and passed; where another version
-    of a library wrote the bytes, a check may not run here, and the verdict is ``incomplete``.
+    of a library wrote the bytes, or a later version of this package, a check may not run here, and the verdict is
+    ``incomplete``.
+
+    No sentence is compared: certificates hold codes, levels and names. Pages and other files for readers that an
+    earlier version rendered in other words are named as such (``rendered``); that changes no verdict.
 
     What no one can check from the bytes alone is said, and changes no verdict: that the data was drawn from this law
     and this file, that the key is private and the order shuffled (the certificate's ``facts``), where matrices and
@@ -120,7 +135,7 @@ def verify(
     root, audit = Path(directory), Audit()
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone checks nothing", fix="give the confidential file too"))
-    names = audit.attempt("files", plain_files, "every entry is a plain file", root)
+    names = audit.attempt("files", plain_files, "check.files", root)
     if problems := no_release(root):
         raise_all(ReleaseError, problems if raise_if_failed else ())
         return audit.outcome(root, raise_if_failed)
@@ -128,45 +143,50 @@ def verify(
         if release_key is not None:
             raise UsageError(sentence("such a folder is not drawn anew", where=str(root), fix="leave the key out"))
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
-    manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
+    manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
-        text = "the manifest is the published one"
-        audit.attempt("published", published, text, root, manifest_sha256, needs=[names])
-    audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
-    book = audit.attempt("codebook", _codebook, "well formed", root, needs=[names])
-    law = audit.attempt("mechanism", _mechanism, "every row sums to exactly 2^53", root, book, needs=[book])
-    proof = audit.attempt("certificate", _certificate, _claims_text, root, law, needs=[law])
+        audit.attempt("published", published, "check.published", root, manifest_sha256, needs=[names])
+    audit.attempt("digests", _digests, "check.digests", root, manifest, needs=[manifest])
+    book = audit.attempt("codebook", _codebook, "check.codebook", root, needs=[names])
+    number = SCHEMA_NUMBER if manifest is None else _number(manifest)
+    law = audit.attempt("mechanism", _mechanism, "check.mechanism", root, book, number, needs=[book])
+    proof = audit.attempt("certificate", _certificate, _claims_told, root, law, number, needs=[law])
     needs: list[Any] = [manifest, law, proof]
-    found = audit.attempt("data", _data, "every value fits codebook and law", root, manifest, law, needs=needs)
-    audit.attempt("margins", check_margins, _margins_text, found, law, needs=[found])
-    text = "nothing is in its bytes beside the records"
-    audit.attempt("bytes", _bytes, text, root, manifest, law, needs=[found])
-    text = "each is the one the others give"
-    audit.attempt("derived", _derived, text, root, manifest, law, proof, found, needs=[found, proof])
+    found = audit.attempt("data", _data, "check.data", root, manifest, law, needs=needs)
+    audit.attempt("margins", check_margins, _margins_told, found, law, needs=[found])
+    audit.attempt("bytes", _bytes, "check.bytes", root, manifest, law, needs=[found])
+    needs_all = [found, proof]
+    others = audit.attempt("derived", _derived, "check.derived", root, manifest, law, proof, found, needs=needs_all)
     if file is not None:
-        text = "every claim holds for the exact law and this file"
-        audit.attempt("file", with_file, text, Path(file), law, proof, found, needs=needs)
+        audit.attempt("file", with_file, "check.file", Path(file), law, proof, found, needs=needs)
         if law is not None and law.numerical:
-            text = "values and averages are those that the law on ranks makes of this file"
-            audit.attempt("values", same_values, text, root, manifest, law, proof, Path(file), needs=needs)
+            audit.attempt("values", same_values, "check.values", root, manifest, law, proof, Path(file), needs=needs)
         if release_key is not None:
-            text = "the key draws these records from this file, by this law"
             audit.attempt(
-                "drawn", _drawn, text, root, manifest, law, proof, Path(file), release_key, record_key, needs=needs
+                "drawn",
+                _drawn,
+                "check.drawn",
+                root,
+                manifest,
+                law,
+                proof,
+                Path(file),
+                release_key,
+                record_key,
+                needs=needs,
             )
     elif proof is not None and found is not None and _on_file(proof):
-        audit.attempt("stated", _possible, _stated_text, proof, found)
+        audit.attempt("stated", _possible, _stated_told, proof, found)
     if proof is not None and found is not None and any(hasattr(claim.privacy, "of_records") for claim in proof.claims):
-        audit.attempt("records", _possible, "claims on the whole file are about as many records", proof, found)
+        audit.attempt("records", _possible, "check.records", proof, found)
     drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
     if proof is not None and proof.numerical and not drawn:
-        done = ", ".join(f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute")
+        done = [f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute"]
         if done:
-            text = "counts and claims fit" if file is None else "the values fit"
-            audit.say("ranks", f"that the law on ranks was followed ({done}) is a fact of the run; {text}")
+            audit.say("ranks", "said.ranks" if file is None else "said.ranks_with_file", columns=done)
     if proof is not None and law is not None and manifest is not None:
-        for name, said in _said(root, manifest, law, proof, drawn=drawn):
-            audit.say(name, said)
+        for name, values in _said(root, manifest, law, proof, others or (), drawn=drawn):
+            audit.say(name, f"said.{name}", **values)
     return audit.outcome(root, raise_if_failed)
 
 
@@ -200,21 +220,22 @@ def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path
 
 def _rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
     manifest = _manifest(root)
-    mechanism = _mechanism(root, _codebook(root))
-    certificate = _certificate(root, mechanism)
+    number = _number(manifest)
+    mechanism = _mechanism(root, _codebook(root), number)
+    certificate = _certificate(root, mechanism, number)
     summary, data = _data(root, manifest, mechanism), root / manifest["data"]
-    return derive(mechanism, certificate, summary, data, _description(root))[REPORT], manifest
+    return derive(mechanism, certificate, summary, data, _description(root, number))[REPORT], manifest
 
 
 def _manifest(root: Path) -> dict[str, Any]:
     manifest = load(root, MANIFEST)
-    check_schema(manifest, SCHEMA, MANIFEST)
+    number = check_schema(manifest, SCHEMAS, MANIFEST)
     files, data = manifest.get("files"), manifest.get("data")
     if not isinstance(files, dict) or not isinstance(data, str):
         raise ReleaseError(sentence("'files' or 'data' is missing", where=MANIFEST))
     parts = [name for name in files if name.startswith(f"{DATA}/")]
     listed = [*files, *([DATA] if parts else [])]
-    needed = (data, CODEBOOK, MECHANISM, CERTIFICATE, REPORT, DESCRIPTION)
+    needed = [data, CODEBOOK, MECHANISM, CERTIFICATE, REPORT, *[DESCRIPTION] * (number >= DESCRIBED_FROM)]
     problems = [sentence(f"{name!r} is not listed", where=MANIFEST) for name in needed if name not in listed]
     problems += name_problems([data, *(name for name in files if not is_tool_name(name) and name != data)])
     if parts and data != DATA:
@@ -222,36 +243,42 @@ def _manifest(root: Path) -> dict[str, Any]:
     raise_all(ReleaseError, problems)
     library = {formats.format_of(name).library for name in parts or [data]}
     check_writer(manifest, library)
+    check_rendering(manifest, number > earlier.WITH_SENTENCES)
     return manifest
 
 
+def _number(manifest: Mapping[str, Any]) -> int:
+    return check_schema(manifest, SCHEMAS, MANIFEST)
+
+
 def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
-    return same_files(
-        manifest, manifest_of(root, manifest["data"], manifest["package"]["version"], manifest["written_with"])
-    )
+    return same_files(manifest, as_manifest(root, manifest, "data"))
 
 
 def _codebook(root: Path) -> Codebook:
     data = load(root, CODEBOOK)
-    check_schema(data, CODEBOOK_SCHEMA, CODEBOOK)
+    check_schema(data, (CODEBOOK_SCHEMA,), CODEBOOK)
     return Codebook.from_dict(data, CODEBOOK)
 
 
-def _description(root: Path) -> Description:
+def _description(root: Path, number: int) -> Description:
+    if number < DESCRIBED_FROM:
+        return Description()
     data = load(root, DESCRIPTION)
-    check_schema(data, DESCRIPTION_SCHEMA, DESCRIPTION)
+    check_schema(data, (DESCRIPTION_SCHEMA,), DESCRIPTION)
     told = {name: text for name, text in data.items() if name != "schema"}
     description: Description = options.build(Description, told, DESCRIPTION)
     return description
 
 
-def _mechanism(root: Path, codebook: Codebook) -> Mechanism:
-    return Mechanism.from_dict(load(root, MECHANISM), codebook)
+def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
+    return Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
 
 
-def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
+def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
     """Certify the law anew, for the claims that the certificate makes."""
     stated = load(root, CERTIFICATE)
+    check_schema(stated, (f"postrand/certificate/{number}",), CERTIFICATE)
     claims, facts = claims_from_dict(stated)
     if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
         raise ReleaseError(sentence("a fact is neither true nor false", where=CERTIFICATE))
@@ -261,7 +288,8 @@ def _certificate(root: Path, mechanism: Mechanism) -> Certificate:
     if facts.households_are_renumbered and not codebook.with_role("household"):
         raise ReleaseError(sentence("households are said to be renumbered, and none is released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts)
-    if place := canonical_json.first_difference(stated, canonical_json.plain(certificate.to_dict())):
+    found = earlier.as_written(canonical_json.plain(certificate.to_dict()), number, mechanism)
+    if place := canonical_json.first_difference(earlier.stated(stated, number), earlier.with_facts(found, stated)):
         raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
     return certificate
 
@@ -270,9 +298,8 @@ def _on_file(certificate: Certificate) -> list[Claim]:
     return [claim for claim in certificate.claims if needs_file(claim.privacy)]
 
 
-def _claims_text(certificate: Certificate) -> str:
-    rest = " that the release suffices to recompute" if _on_file(certificate) else ""
-    return f"every claim{rest} holds for the exact law"
+def _claims_told(certificate: Certificate) -> Told:
+    return "check.claims_but_files" if _on_file(certificate) else "check.claims", {}
 
 
 def _possible(certificate: Certificate, summary: Summary) -> Certificate:
@@ -282,9 +309,9 @@ def _possible(certificate: Certificate, summary: Summary) -> Certificate:
     return certificate
 
 
-def _stated_text(certificate: Certificate) -> str:
-    texts = [f"{', '.join(claim.variables)}: {options.describe(claim.privacy)}" for claim in _on_file(certificate)]
-    return f"{'; '.join(texts)}: stated by the curator, not recomputable from the release; it takes the file"
+def _stated_told(certificate: Certificate) -> Told:
+    claims = [{"variables": list(c.variables), "privacy": options.to_dict(c.privacy)} for c in _on_file(certificate)]
+    return "check.stated", {"claims": claims}
 
 
 def _drawn(
@@ -296,6 +323,9 @@ def _drawn(
     key: ReleaseKey | bytes | str,
     record_key: str | None,
 ) -> bool:
+    if _number(manifest) < BOUND_TO_CONTENT_FROM:
+        what = "a release of this schema was drawn in another way, which is not kept"
+        raise UncheckedError(sentence(what, where=MANIFEST, got=manifest["schema"], wanted=f"{SCHEMAS[1]} or later"))
     found = Release(root, mechanism.require_codebook(), mechanism, {}, manifest)
     return redrawn(found, certificate.facts, file, as_release_key(key), record_key)
 
@@ -306,6 +336,8 @@ def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summ
         library = manifest["written_with"]
         what = "the library that reads these data is not installed here"
         raise UncheckedError(sentence(what, where=data.name, got="none", wanted=library, fix=f"install {library}"))
+    if _number(manifest) == 1:
+        mechanism = earlier.with_levels(mechanism, formats.read(data, mechanism.require_codebook()))
     return summarise(data, mechanism)
 
 
@@ -315,54 +347,77 @@ def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> boo
     return settled(lambda: check_bytes(root / data, mechanism), library_of(root, data), manifest["written_with"])
 
 
-def _margins_text(tables: int) -> str:
-    return f"the law can give the released counts (tables tested: {tables:,})"
+def _margins_told(tables: int) -> Told:
+    return "check.margins", {"tables": tables}
 
 
 def _derived(
     root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, summary: Summary
-) -> bool:
-    """Check each file that others give, and that no other file has a name of one."""
-    wanted = derive(mechanism, certificate, summary, root / manifest["data"], _description(root))
-    version = manifest["package"]["version"]
-    more = [name for name in manifest["files"] if is_tool_name(name) and name not in wanted]
+) -> tuple[str, ...]:
+    """Check each file that others give, and that no other file has a name of one; return the pages in other words."""
+    number, version = _number(manifest), manifest["package"]["version"]
+    wanted = derive(mechanism, certificate, summary, root / manifest["data"], _description(root, number))
+    wanted[MECHANISM] = canonical_json.dump(earlier.mechanism_as_written(mechanism, number))
+    if number < DESCRIBED_FROM:
+        wanted.pop(DESCRIPTION)
+    if number <= earlier.WITH_SENTENCES:
+        wanted.pop(CERTIFICATE)  # whose sentences are of another version; what it states has been compared
+    more = [name for name in manifest["files"] if is_tool_name(name) and name not in (*wanted, CERTIFICATE)]
     raise_all(ReleaseError, [sentence("no such file belongs to this release", where=name) for name in more])
-    wrong = [name for name, content in wanted.items() if not _holds(root / name, content)]
-    surely = wrong if version == __version__ else [name for name in wrong if name in WORDED_ALIKE]
-    raise_all(ReleaseError, [sentence(FORGED, where=name) for name in surely])
-    fix = f"verify it with postrand {version}, which is named as its writer"
-    what = "another version may write this file in other words"
-    raise_all(UncheckedError, [sentence(what, where=name, got=f"postrand {__version__}", fix=fix) for name in wrong])
-    return True
+    wrong = [name for name, content in wanted.items() if not _holds(root, name, content)]
+    free = RENDERED if number == SCHEMA_NUMBER else (*RENDERED, *(n for n in wanted if n.endswith(".csv")))
+    here = same_rendering(manifest)
+    raise_all(ReleaseError, [sentence(FORGED, where=name) for name in wrong if here or name not in free])
+    if number_of(version) > number_of(__version__):
+        fix, what = (
+            f"verify it with postrand {version}, which is named as its writer",
+            "a later version wrote this file",
+        )
+        problems = [sentence(what, where=name, got=f"postrand {__version__}", fix=fix) for name in wrong]
+        raise_all(UncheckedError, problems)
+    return tuple(wrong)
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+def _holds(root: Path, name: str, content: bytes) -> bool:
+    path = root / name
+    if not path.is_file():
+        return False
+    if name in (CODEBOOK, MECHANISM, CERTIFICATE, DESCRIPTION):
+        return canonical_json.dump(load(root, name)) == content
+    return path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _said(
-    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, *, drawn: bool
-) -> Iterable[tuple[str, str]]:
-    """Yield what the release states and nobody can recompute from it, by name."""
-    facts = certificate.facts
+    root: Path,
+    manifest: Mapping[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    rendered: Sequence[str],
+    *,
+    drawn: bool,
+) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield what the release states and nobody can recompute from it: a name, and the values of its wording."""
+    facts, version = certificate.facts, manifest["package"]["version"]
     told = [
-        *["the records were drawn by this law from the confidential file"] * (not drawn),
-        *["the release key is private"] * facts.key_is_private,
-        *["their order was shuffled"] * (facts.order_is_shuffled and not drawn),
+        *["drawn"] * (not drawn),
+        *["key"] * facts.key_is_private,
+        *["order"] * (facts.order_is_shuffled and not drawn),
     ]
     if told:
-        yield "facts", f"on the curator's word: that {', and that '.join(told)}"
-    origins = {origin: [b.name for b in mechanism.blocks if b.provenance == origin] for origin in ("public", "dp")}
-    texts = {"public": "public figures", "dp": "a differentially private histogram, and what it spent"}
-    made = [f"{', '.join(names)} from {texts[origin]}" for origin, names in origins.items() if names]
-    if made:
-        yield "origins", f"on the curator's word: that matrices were designed as stated ({'; '.join(made)})"
+        yield "facts", {"facts": told}
+    made = {o: [list(b.variables) for b in mechanism.blocks if b.provenance == o] for o in ("public", "dp")}
+    if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
+        yield "origins", {"origins": origins}
     extra = [
         n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n != manifest["data"]
     ]
     if extra:
-        yield "extra", f"contents of extra files are not checked: {', '.join(extra)}"
-    here = (__version__, library_of(root, manifest["data"]))
-    if (manifest["package"]["version"], manifest["written_with"]) != here:
-        there = f"postrand {manifest['package']['version']} with {manifest['written_with']}"
-        yield "writer", f"that {there} wrote it cannot be told from its bytes"
+        yield "extra", {"files": extra}
+    if _number(manifest) <= earlier.WITH_SENTENCES:
+        yield "earlier_words", {}
+    if any(column.level is None for column in mechanism.numerical):
+        yield "earlier_levels", {}
+    if rendered:
+        yield "rendered", {"version": version, "files": list(rendered)}
+    if (version, manifest["written_with"]) != (__version__, library_of(root, manifest["data"])):
+        yield "writer", {"version": version, "library": manifest["written_with"]}

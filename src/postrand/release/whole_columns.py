@@ -21,23 +21,28 @@ from postrand.errors import ReleaseError, SpecificationError, UncheckedError, Us
 from postrand.ranks.column import FORMS, Form, RankedColumn
 from postrand.ranks.laws import RANK_LAWS, RankLaw
 from postrand.ranks.values import released_level
-from postrand.release import canonical_json
+from postrand.release import canonical_json, earlier
 from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
 from postrand.release.checks import (
     Audit,
     Verification,
+    as_manifest,
+    check_rendering,
     check_schema,
     check_writer,
     load,
+    number_of,
     plain_files,
     published,
     same_files,
+    same_rendering,
     settled,
 )
-from postrand.support import options
+from postrand.support import options, wordings
 
 _KIND = "postrand/columns/"
-SCHEMA = f"{_KIND}2"  # 2: levels of values, link rates
+SCHEMAS = (f"{_KIND}1", f"{_KIND}2", f"{_KIND}3")  # 2: levels of values, link rates; 3: codes in place of sentences
+"""Every schema of such a folder that this version reads; it writes the last one."""
 ANATOMY = "anatomy"
 _FIELDS = {"schema", "method", "columns", "claims", "details", "not_covered", "facts"}
 
@@ -86,8 +91,12 @@ def law_method(law: RankLaw, form: Form) -> dict[str, Any]:
     return {**options.to_dict(law), "form": form}
 
 
-def derive(root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool) -> dict[str, Any]:
+def derive(
+    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool, *, of_values: bool = True
+) -> dict[str, Any]:
     """Return the certificate of the tables in a folder: every level recomputed from their values.
+
+    Where ``of_values`` is false, figures are those of the law on ranks alone, as the first schema had them.
 
     Raises
     ------
@@ -95,12 +104,16 @@ def derive(root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence
         If the tables cannot be what the method gives: too few records, classes that differ, no such column.
     """
     paths = [root / name for name in names_of(method, suffix)]
-    found = _anatomy(paths, method, columns) if method["model"] == ANATOMY else _ranked(paths[0], method, columns)
+    found = (
+        _anatomy(paths, method, columns)
+        if method["model"] == ANATOMY
+        else _ranked(paths[0], method, columns, of_values)
+    )
     drawn = method.get("form") != "average"
-    limits = ["The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE."] * (drawn and not private)
+    limits = [{"code": "not_private"}] * (drawn and not private)
     found["not_covered"] = [*limits, *found["not_covered"]]
     facts = {"key_is_private": private} if drawn else {}
-    return {"schema": SCHEMA, "method": dict(method), "columns": list(columns), **found, "facts": facts}
+    return {"schema": SCHEMAS[-1], "method": dict(method), "columns": list(columns), **found, "facts": facts}
 
 
 def write_proofs(
@@ -111,20 +124,24 @@ def write_proofs(
     library = library_of(root, names_of(method, suffix)[0])
     (root / CERTIFICATE).write_bytes(canonical_json.dump(certificate))
     (root / REPORT).write_bytes(page(certificate, suffix))
-    (root / MANIFEST).write_bytes(canonical_json.dump(_manifest_of(root, __version__, library)))
+    written = manifest_of(root, "", library)
+    names = ("package", "rendering_sha256", "written_with", "files")
+    (root / MANIFEST).write_bytes(
+        canonical_json.dump({"schema": SCHEMAS[-1], **{name: written[name] for name in names}})
+    )
     return certificate
 
 
 def page(certificate: Mapping[str, Any], suffix: str) -> bytes:
     """Return the report of a certificate."""
-    return report.columns_report(certificate, names_of(certificate["method"], suffix)).encode()
+    return report.columns_report(wordings.in_words(certificate), names_of(certificate["method"], suffix)).encode()
 
 
 def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
     """Return the report of a folder made anew from its tables, and the folder's manifest; raises ReleaseError."""
     plain_files(root)
     manifest = _manifest(root)
-    return page(_certificate(root, manifest), _suffix(manifest)), manifest
+    return page(_certificate(root, manifest)[1], _suffix(manifest)), manifest
 
 
 def verify_columns(
@@ -132,31 +149,34 @@ def verify_columns(
 ) -> Verification:
     """Recompute digests and every claim of a folder; see :func:`postrand.release.verify`."""
     audit = Audit()
-    names = audit.attempt("files", plain_files, "every entry is a plain file", root)
-    manifest = audit.attempt("manifest", _manifest, "well formed", root, needs=[names])
+    names = audit.attempt("files", plain_files, "check.files", root)
+    manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
-        audit.attempt("published", published, "the manifest is the published one", root, manifest_sha256)
-    audit.attempt("digests", _digests, "every file has its size and SHA-256", root, manifest, needs=[manifest])
-    text = "every level is the one of the released tables"
-    proof = audit.attempt("certificate", _certificate, text, root, manifest, needs=[manifest])
-    text = "nothing is in the tables' bytes beside the records"
-    audit.attempt("bytes", _bytes, text, root, manifest, proof, needs=[proof])
-    text = "the report is the one that the certificate gives"
-    audit.attempt("derived", _derived, text, root, manifest, proof, needs=[proof])
+        audit.attempt("published", published, "check.published", root, manifest_sha256)
+    audit.attempt("digests", _digests, "check.digests", root, manifest, needs=[manifest])
+    proofs = audit.attempt("certificate", _certificate, "check.levels", root, manifest, needs=[manifest])
+    proof, today = proofs or (None, None)
+    audit.attempt("bytes", _bytes, "check.tables_bytes", root, manifest, proof, needs=[proof])
+    rendered = audit.attempt("derived", _derived, "check.page", root, manifest, today, needs=[proof])
     if file is not None:
-        text = "the released values are those that the method makes of this file"
-        audit.attempt("file", _with_file, text, root, manifest, proof, Path(file), needs=[proof])
-    if proof is not None and (said := _said(proof["method"], file is not None)):
-        audit.say("drawn", said)
+        audit.attempt("file", _with_file, "check.method", root, manifest, proof, Path(file), needs=[proof])
+    if proof is not None and manifest is not None:
+        if code := _said(proof["method"], file is not None):
+            audit.say("drawn", code)
+        if check_schema(manifest, SCHEMAS, MANIFEST) <= earlier.WITH_SENTENCES:
+            audit.say("earlier_words", "said.earlier_words")
+            if earlier.is_of_law_alone(proof):
+                audit.say("earlier_levels", "said.earlier_levels")
+        if rendered:
+            audit.say("rendered", "said.rendered", version=manifest["package"]["version"], files=list(rendered))
     return audit.outcome(root, raise_if_failed)
 
 
 def _said(method: Mapping[str, Any], with_file: bool) -> str:
-    """Return what nobody can recompute from the folder, nor from the file where it is given."""
+    """Return the code of what nobody can recompute from the folder, nor from the file where it is given."""
     if method.get("form") == "average":
-        return "" if with_file else "that the averages are those of the true values is a fact of the run"
-    done = "the links of keys and others were cut" if method["model"] == ANATOMY else "the ranks were moved"
-    return f"that {done} at random is a fact of the run, and that the key is private"
+        return "" if with_file else "said.averages"
+    return "said.cut_links" if method["model"] == ANATOMY else "said.moved_ranks"
 
 
 def _law(method: Mapping[str, Any]) -> RankLaw:
@@ -164,7 +184,7 @@ def _law(method: Mapping[str, Any]) -> RankLaw:
     return law
 
 
-def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str], of_values: bool) -> dict[str, Any]:
     law, table = _law(method), read_table(path)
     raise_all(UsageError, [sentence(f"no column {name!r}") for name in columns if name not in table.column_names])
     held = {name: numbers(table[name], name) for name in columns}
@@ -172,16 +192,17 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
     ranked = [RankedColumn(name, law, form, held[name].size) for name in columns]
     ranked = [dataclasses.replace(c, level=released_level(held[c.variable], law, form)) for c in ranked]
     check_released(formats.read(path), ranked)
-    limits = []
+    ranked = ranked if of_values else [dataclasses.replace(column, level=None) for column in ranked]
+    limits: list[dict[str, Any]] = []
     for column in ranked:
         limits.append(column.limit)
         if table[column.variable].null_count:
-            limits.append(f"Which records have a missing value is disclosed for: {column.variable}.")
-    limits.append(f"No ε holds for {', '.join(columns)}: a value never leaves its neighbourhood. β is an average.")
+            limits.append({"code": "missing_shown", "variables": [column.variable]})
+    limits.append({"code": "ranks_only", "variables": list(columns)})
     unchanged = [name for name in table.column_names if name not in columns]
     if unchanged:
-        limits.append("Released unchanged, with no guarantee: " + ", ".join(unchanged) + ".")
-    limits.append("Records stand in their original order.")
+        limits.append({"code": "unchanged", "variables": unchanged})
+    limits.append({"code": "original_order"})
     claims = [
         {
             "column": column.variable,
@@ -189,26 +210,19 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str]) -> di
             "beta": column.beta,
             "bits": column.bits,
             "most_bits": math.log2(column.records),
-            "level": column.claim()["level"],
-            "sentence": f"{column.variable}: {column.sentence}.",
+            **{name: value for name, value in column.claim().items() if name in ("level", "shared")},
         }
         for column in ranked
     ]
     return {"claims": claims, "details": {"records": table.num_rows}, "not_covered": limits}
 
 
-def _learnt(release: Anatomy) -> Iterable[str]:
+def _learnt(release: Anatomy) -> Iterable[dict[str, Any]]:
     """Say what classes tell about one another."""
-    yield (
-        "The links of a class are equally likely only to one who looks at this class alone. Classes tell of one "
-        "another how keys and other values go together: whoever learns that from all of them links better than that."
-    )
+    yield {"code": "links_alone"}
     for name, (plain, learnt) in release.link_rates.items():
         if learnt > plain:
-            yield (
-                f"{name}: guessed right for {100 * plain:.1f}% of the records from their class alone, and, as it "
-                f"expects itself, for {100 * learnt:.1f}% by an attack that learns from all classes; better ones exist."
-            )
+            yield {"code": "link_rate", "variable": name, "plain": plain, "learnt": learnt}
 
 
 def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -220,7 +234,7 @@ def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence
         raise SpecificationError(sentence("the key variables are not those of the table", wanted=", ".join(keys)))
     bits = {name: getattr(release, name) for name in ("beta", "bits", "most_bits")}
     return {
-        "claims": [{"column": keys, **bits, "sentence": f"{release.sentence}."}],
+        "claims": [{"column": keys, **bits}],
         "details": {
             "records": release.keys.num_rows,
             "classes": release.classes,
@@ -231,49 +245,48 @@ def _anatomy(paths: Sequence[Path], method: Mapping[str, Any], columns: Sequence
         },
         "not_covered": [
             *_learnt(release),
-            "Classes whose other values agree disclose them: see the diversity.",
-            "All values are released as they are; hidden is only which of the records of a class has which.",
-            f"Released as they are, ids and weights included: {', '.join(release.others.column_names[1:])}.",
-            "Records that belong together, such as those of a household or of one person, are not covered: what links "
-            "them, an id or a class that is theirs alone, can tell whose they are.",
-            "No ε holds: a record never leaves its class. β is an average over classes.",
+            {"code": "agreeing_classes"},
+            {"code": "links_only"},
+            {"code": "as_they_are", "variables": release.others.column_names[1:]},
+            {"code": "linked_records"},
+            {"code": "classes_only"},
         ],
     }
 
 
-def _manifest_of(root: Path, version: str, library: str) -> dict[str, Any]:
-    found = manifest_of(root, "", version, library)
-    return {"schema": SCHEMA, **{name: found[name] for name in ("package", "written_with", "files")}}
-
-
 def _manifest(root: Path) -> dict[str, Any]:
     manifest = load(root, MANIFEST)
-    check_schema(manifest, SCHEMA, MANIFEST)
+    number = check_schema(manifest, SCHEMAS, MANIFEST)
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ReleaseError(sentence("'files' is missing", where=MANIFEST))
     libraries = {formats.format_of(name).library for name in files if name not in (CERTIFICATE, REPORT)}
     check_writer(manifest, libraries)
+    check_rendering(manifest, number > earlier.WITH_SENTENCES)
     absent = [name for name in (CERTIFICATE, REPORT) if name not in files]
     raise_all(ReleaseError, [sentence(f"{name!r} is not listed", where=MANIFEST) for name in absent])
     return manifest
 
 
 def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
-    return same_files(manifest, _manifest_of(root, manifest["package"]["version"], manifest["written_with"]))
+    return same_files(manifest, as_manifest(root, manifest))
 
 
-def _certificate(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the certificate states, and the one that this version derives from the tables."""
     stated = load(root, CERTIFICATE)
-    check_schema(stated, SCHEMA, CERTIFICATE)
+    number = check_schema(stated, (manifest["schema"],), CERTIFICATE)
     raise_all(ReleaseError, _form_problems(stated))
     tables, suffix = _tables(manifest), _suffix(manifest)
     if sorted(tables) != sorted(names_of(stated["method"], suffix)):
         raise ReleaseError(sentence("the files are not those of the method", where=MANIFEST, got=", ".join(tables)))
-    found = derive(root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
-    if place := canonical_json.first_difference(stated, canonical_json.plain(found)):
+    what = (root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
+    found = derive(*what)
+    given = derive(*what, of_values=False) if earlier.is_of_law_alone(stated) else found
+    given = earlier.columns_as_written(canonical_json.plain(given), number, stated)
+    if place := canonical_json.first_difference(earlier.stated(stated, number), given):
         raise ReleaseError(sentence("the certificate does not say what the tables give", where=place))
-    return stated
+    return stated, found
 
 
 def _tables(manifest: Mapping[str, Any]) -> list[str]:
@@ -285,14 +298,17 @@ def _suffix(manifest: Mapping[str, Any]) -> str:
     return Path(tables[0]).suffix if tables else ""
 
 
-def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:
-    if (root / REPORT).read_bytes() != page(certificate, _suffix(manifest)):
-        version = manifest["package"]["version"]
-        if version == __version__:
-            raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT))
-        fix, what = f"verify it with postrand {version}, named as its writer", "another version may word it otherwise"
+def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Compare the page with the one that the certificate gives; return its name where another version worded it."""
+    if (root / REPORT).read_bytes() == page(certificate, _suffix(manifest)):
+        return ()
+    if same_rendering(manifest):
+        raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT))
+    version = manifest["package"]["version"]
+    if number_of(version) > number_of(__version__):
+        fix, what = f"verify it with postrand {version}, named as its writer", "a later version wrote this page"
         raise UncheckedError(sentence(what, where=REPORT, got=f"postrand {__version__}", fix=fix))
-    return True
+    return (REPORT,)
 
 
 def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:

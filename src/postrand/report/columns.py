@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
+from postrand.formats import format_of
 from postrand.report.html import environment
 from postrand.support.entropy import format_lower
-
-_READERS = {
-    ".csv": ("pd.read_csv({})", "read.csv({}, check.names = FALSE)"),
-    ".parquet": ("pd.read_parquet({})", "as.data.frame(arrow::read_parquet({}))"),
-    ".arrow": ("pd.read_feather({})", "as.data.frame(arrow::read_feather({}))"),
-    ".sav": ("pyreadstat.read_sav({}, user_missing=True)[0]", "as.data.frame(haven::read_sav({}, user_na = TRUE))"),
-    ".xpt": ("pd.read_sas({})", "as.data.frame(haven::read_xpt({}))"),
-    ".dta": ("pd.read_stata({})", "as.data.frame(haven::read_dta({}))"),
-}
-_READERS |= {".pq": _READERS[".parquet"], ".feather": _READERS[".arrow"], ".zsav": _READERS[".sav"]}
 
 
 def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
@@ -44,7 +34,7 @@ def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
             diversity=[(n, least, details["entropy_diversity"][n]) for n, least in diversity.items()],
             not_covered=certificate["not_covered"],
             key_is_private=certificate["facts"].get("key_is_private", True),
-            python="\n".join(["import pyreadstat"] * any("pyreadstat." in line for line in code[0]) + code[0]),
+            python="\n".join([*_imports(files), *code[0]]),
             r="\n".join(code[1]),
         )
     )
@@ -56,6 +46,12 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: format_lower(claim[name], 4) for name in ("beta", "bits")}
     choice = format_lower(2.0 ** claim["bits"], 3)
     return {**claim, **shown, "names": ", ".join(names), "share": claim["beta"], "choice": choice}
+
+
+def _imports(files: Sequence[str]) -> list[str]:
+    """Return what Python imports beside pandas to read the files."""
+    libraries = dict.fromkeys(format_of(file).readers.python_library for file in files)
+    return [f"import {name}" for name in libraries if name]
 
 
 def _code(file: str) -> tuple[list[str], list[str]]:
@@ -84,6 +80,5 @@ def _anatomy_code(files: Sequence[str], keys: Sequence[str], others: Sequence[st
 
 def _read(name: str, file: str) -> tuple[str, str]:
     """Return Python and R code that reads a file of the release."""
-    python, r = _READERS.get(PurePath(file).suffix.lower(), _READERS[".csv"])
-    path = json.dumps(f"path/to/release/{file}")
-    return f"{name} = {python.format(path)}", f"{name} <- {r.format(path)}"
+    readers, path = format_of(file).readers, json.dumps(f"path/to/release/{file}")
+    return f"{name} = {readers.python.format(path)}", f"{name} <- {readers.r.format(path)}"

@@ -14,9 +14,10 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from postrand.certification.certificate import Certificate
+from postrand.certification.certificate import Certificate, Claim
 from postrand.engines.summary import Summary
 from postrand.estimate.export import fits_r
+from postrand.formats import format_of
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
@@ -40,15 +41,6 @@ PRIORS = {
     "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
-_PACKAGES = {
-    **dict.fromkeys((".sav", ".zsav", ".dta", ".xpt"), "haven"),
-    **dict.fromkeys((".parquet", ".pq"), "arrow or nanoparquet"),
-    **dict.fromkeys((".arrow", ".feather"), "arrow"),
-    ".csv": "",
-    "": "the one that reads the files of data",  # a folder of them
-}
-"""What R needs to read the data; postrand.R says the same."""
-
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Further tables by title: each a sequence of rows, each row its cells by column name."""
 
@@ -104,7 +96,7 @@ def _page(
             data_name=data_name,
             records=summary.records,
             names=mechanism.require_codebook().names,
-            claims=[_claim(c, f, mechanism) for c, f in zip(certificate.claims, certificate.findings, strict=True)],
+            claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
@@ -154,7 +146,12 @@ def environment() -> Environment:
     return made
 
 
-def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
+def _claims(certificate: Certificate, mechanism: Mechanism) -> list[dict[str, str]]:
+    stated = zip(certificate.claims, certificate.findings, certificate.claim_texts, strict=True)
+    return [_claim(claim, float(finding.level), text, mechanism) for claim, finding, text in stated]
+
+
+def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[str, str]:
     chosen = options.to_dict(claim.privacy)
     model = chosen.pop("model")
     every = claim.variables == mechanism.variables and len(mechanism.variables) > 1
@@ -162,8 +159,8 @@ def _claim(claim: Any, finding: Any, mechanism: Mechanism) -> dict[str, str]:
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,
         "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
-        "level": _level(claim.privacy, float(finding.level)),
-        "sentence": finding.sentence[:1].upper() + finding.sentence[1:],
+        "level": _level(claim.privacy, level),
+        "sentence": text[:1].upper() + text[1:],
     }
 
 
@@ -253,8 +250,15 @@ def _python(variables: Sequence[VariableView], data_name: str) -> str:
 def _packages(mechanism: Mechanism, data_name: str) -> str:
     """Return what of R has to be installed, in words; empty for base R."""
     law = "" if fits_r(mechanism) else "jsonlite"
-    reader = _PACKAGES.get(PurePath(data_name).suffix.lower(), "")
+    reader = _r_packages(data_name)
     return " and ".join(name for name in (law, reader) if name)
+
+
+def _r_packages(data_name: str) -> str:
+    """Return what R needs to read the data, empty where nothing; ``postrand.R`` says the same."""
+    if not PurePath(data_name).suffix:
+        return "the one that reads the files of data"  # a folder of them
+    return " or ".join(format_of(data_name).readers.r_values)
 
 
 def _r(mechanism: Mechanism, data_name: str) -> str:

@@ -8,18 +8,23 @@
 from postrand.risk.assessment import assess
 from postrand.risk.attack import bayes_vulnerability, best_guess, link, posterior, target_posterior
 from postrand.risk.findings import Finding, Findings
+from postrand.risk.measures import Assessment, Measured, RiskMeasure, measure
 from postrand.risk.report import RiskReport
 from postrand.risk.tuning import Tuning, tune
 
 __all__ = [
+    "Assessment",
     "Finding",
     "Findings",
+    "Measured",
+    "RiskMeasure",
     "RiskReport",
     "Tuning",
     "assess",
     "bayes_vulnerability",
     "best_guess",
     "link",
+    "measure",
     "posterior",
     "target_posterior",
     "tune",

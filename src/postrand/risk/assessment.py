@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,21 +10,16 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.risk import loglinear, modelchoice, perturbed, tau
-from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
-from postrand.risk.counts import LDiversity, k_anonymity, l_diversity, wildcard_frequencies
-from postrand.risk.data import Coded, MissingRule, code_data, key_codes, read_columns, rule_codes
+from postrand.risk import loglinear
+from postrand.risk.cells import KeyCodes
+from postrand.risk.counts import LDiversity, k_anonymity, l_diversity
+from postrand.risk.data import Coded, MissingRule
+from postrand.risk.file import RiskFile
 from postrand.risk.law import KeyLaw
-from postrand.risk.readings import inverse_population, readings
+from postrand.risk.modelled import modelled
+from postrand.risk.readings import readings
 from postrand.risk.report import RecordRisk, RiskReport
-from postrand.risk.tau import Tau
-from postrand.risk.weights import cell_inclusion, checked_weights, household_risk, individual_risk
-
-THROUGH = "of the true keys, fitted through the transition matrices"
-SEARCHED = (
-    "the search for a model needs unperturbed counts: all two-way interactions are fitted through the transition "
-    "matrices, smoothed towards independence by one record a cell in place of what the perturbation hid"
-)
+from postrand.risk.weights import household_risk
 
 
 def assess(
@@ -85,126 +78,43 @@ def assess(
     >>> report.sample_uniques, round(report.tau1, 3), report.status
     (2, 1.251, 'converged')
     """
-    _check_design(key_variables, sampling_fraction, weight, household)
-    asked = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
-    columns = read_columns(data, extra) if (extra := [n for n in (weight, household) if n]) else {}
+    if household is not None and weight is None and not isinstance(key_variables, str):
+        raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))
     codebook = codebook or (None if mechanism is None else mechanism.codebook)
-    coded = code_data(data, [*key_variables, *asked], codebook)
-    keys = key_codes(coded, key_variables, missing)
-    cells = table(keys)
-    frequency = wildcard_frequencies(cells) if keys.has_wildcards else cells.counts
-    weights = None if weight is None else checked_weights(columns, weight)
-    pi = sampling_fraction if weights is None else cell_inclusion(cells, weights)
-    rules = rule_codes({name: coded[name] for name in key_variables}, structural_zeros)
+    file = RiskFile.read(
+        data,
+        key_variables,
+        sampling_fraction=sampling_fraction,
+        weight=weight,
+        household=household,
+        sensitive=sensitive,
+        codebook=codebook,
+        model=model,
+        structural_zeros=structural_zeros,
+        missing=missing,
+    )
+    keys, cells, frequency = file.keys, file.cells, file.frequency()
     law = None if mechanism is None else KeyLaw.of(mechanism, keys.names, keys.shape)
-    result = _estimate(keys, cells, pi, model, rules, law)
-    risk = None if weights is None or keys.has_wildcards else individual_risk(cells, weights)
-    of_household = None if risk is None or household is None else household_risk(risk, _labels(columns[household]))
+    result = modelled(keys, cells, file.inclusion(), model, file.rules, law)
+    risk = None if file.weights is None or keys.has_wildcards else file.individual()
+    of_household = None if risk is None or file.household is None else household_risk(risk, file.household)
     return RiskReport(
         key_variables=keys.names,
         records=keys.records,
         cells=keys.cells,
         occupied=int(cells.counts.size),
-        sample_uniques=int(cells.counts[frequency == 1].sum()),
+        sample_uniques=int((frequency == 1).sum()),
         k_anonymity=k_anonymity(keys),
-        l_diversity={name: _diversity(keys, coded[name]) for name in asked},
+        l_diversity={name: _diversity(keys, file.columns[name]) for name in file.sensitive},
         model=result.model,
         status=result.status,
         tau1_estimate=result.tau1,
         tau2_estimate=result.tau2,
         expected_reidentifications=None if risk is None else float(risk.sum()),
-        readings=None if law is not None else readings(frequency[cells.record_cell], result.inverse),
+        readings=None if law is not None else readings(frequency, result.inverse),
         notes=result.notes,
-        records_at=RecordRisk(frequency[cells.record_cell], result.risk1, result.risk2, risk, of_household),
+        records_at=RecordRisk(frequency, result.risk1, result.risk2, risk, of_household),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What the log-linear model adds to the report."""
-
-    model: str | None = None
-    status: str = "counts only"
-    tau1: Tau | None = None
-    tau2: Tau | None = None
-    risk1: FloatArray | None = None
-    risk2: FloatArray | None = None
-    inverse: FloatArray | None = None
-    notes: tuple[str, ...] = ()
-
-
-def _estimate(
-    keys: KeyCodes,
-    cells: CellTable,
-    pi: FloatArray | float | None,
-    model: loglinear.Model,
-    rules: Sequence[Mapping[str, int]],
-    law: KeyLaw | None,
-) -> _Result:
-    if model != "search":
-        loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
-    if pi is None:
-        missing = "population uniques (tau1) and correct matches (tau2) are not estimated"
-        return _Result(notes=(f"no sampling fraction or weight was given: {missing}",))
-    if keys.has_wildcards:
-        return _Result(notes=("missing keys match every value: tau1 and tau2 need missing='category'",))
-    if not cells.uniques.any():
-        none = np.zeros(keys.records)
-        said = ("no sample uniques: tau1 and tau2 are 0",)
-        return _Result(None, "no model needed", Tau(0.0), Tau(0.0), none, none, notes=said)
-    if law is not None and not law.is_identity:
-        return _estimate_after(keys, cells, pi, model, rules, law)
-    if model == "search" and np.min(pi) < 1:
-        average = keys.records / float((cells.counts / pi).sum())
-        fit = modelchoice.choose(cells, average, forbidden=rules).fit
-    else:
-        fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
-    tau1, tau2 = tau.estimate(fit, cells, pi)
-    record_risk = tau.unique_risk(fit.at(cells.codes), pi)
-    r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
-    status = "converged"
-    if not fit.converged:
-        status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
-    named = isinstance(model, str) and model != "search"
-    inverse = inverse_population(cells.counts, fit.at(cells.codes), pi)[cells.record_cell]
-    return _Result(str(model) if named else fit.model, status, tau1, tau2, r1, r2, inverse)
-
-
-def _estimate_after(
-    keys: KeyCodes,
-    cells: CellTable,
-    pi: FloatArray | float,
-    model: loglinear.Model,
-    rules: Sequence[Mapping[str, int]],
-    law: KeyLaw,
-) -> _Result:
-    """Estimate the links to released uniques that are right."""
-    chosen: loglinear.Model = "two-way" if model == "search" else model
-    found = perturbed.estimate(cells, law, pi, chosen, forbidden=rules)
-    risks = []
-    for risk in (np.exp(-found.others), tau.exprel(found.others)):
-        of_cell = np.zeros(cells.counts.size)
-        of_cell[cells.uniques] = found.own * risk
-        risks.append(of_cell[cells.record_cell])
-    named = chosen if isinstance(chosen, str) else found.fit.model
-    notes = (SEARCHED,) if model == "search" else ()
-    return _Result(f"{named}, {THROUGH}", found.status, found.tau1, found.tau2, risks[0], risks[1], notes=notes)
-
-
-def _check_design(keys: Sequence[str], fraction: float | None, weight: str | None, household: str | None) -> None:
-    if isinstance(keys, str) or not keys:
-        raise UsageError(sentence("key variables must be a list of names", got=repr(keys), wanted='["sex", "age"]'))
-    if fraction is not None and weight is not None:
-        raise UsageError(sentence("both a sampling fraction and a weight are given", wanted="one of them"))
-    if fraction is not None and not (isinstance(fraction, Real) and 0 < fraction <= 1):
-        raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
-    if household is not None and weight is None:
-        raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))
-
-
-def _labels(column: Any) -> np.ndarray[Any, Any]:
-    codes: np.ndarray[Any, Any] = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    return codes
 
 
 def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:

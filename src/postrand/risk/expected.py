@@ -25,7 +25,8 @@ SURE = 1.6449
 class ExpectedMatches:
     """Hold an unperturbed file with ``E(1/F | f)``, or ``P(F=1 | f)``, of each of its cells: ``risk`` (C,).
 
-    ``error`` is the relative standard error of the unperturbed file's measure: the population's and the model's.
+    ``error`` is the relative standard error of the unperturbed file's measure: that of the population and the fitted
+    parameters, and the allowance for the model's own error that the intervals of ``tau`` have.
     """
 
     keys: KeyCodes
@@ -63,7 +64,8 @@ class ExpectedMatches:
         # The second-order bias of the unperturbed measure is taken to be that of every release.
         share = found.corrected / found.value
         error = (found.standard_error or 0.0) / found.corrected if found.corrected > 0 else 0.0
-        return cls(keys, cells, np.minimum(risk * share, 1.0), error)
+        whole = math.hypot(error, tau.MODEL_ERROR[measure == "tau2"])  # as the interval of `assess`
+        return cls(keys, cells, np.minimum(risk * share, 1.0), whole)
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is."""

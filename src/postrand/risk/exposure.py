@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
+from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.law import KeyLaw
 from postrand.risk.weights import check_weights, household_risk, individual_risk, risk_after, whole_household_risk
@@ -61,7 +61,7 @@ class TrueFile:
                 weights = found
         except PostrandError as error:
             note = str(error)
-        household = None if roles["household"] is None else _numbers(columns[roles["household"]])
+        household = None if roles["household"] is None else household_numbers(columns[roles["household"]])
         return cls(keys, weights, household, "" if weights is not None else note)
 
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
@@ -86,13 +86,3 @@ class TrueFile:
             some = Spread.of(household_risk(risk, self.household)[first])
             whole = Spread.of(whole_household_risk(risk, self.household)[first])
         return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole)
-
-
-def _numbers(column: Any) -> IntArray:
-    """Return a number for each household; a record without one is a household of its own."""
-    codes = column.unify_dictionaries().combine_chunks()
-    codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
-    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
-    codes = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
-    return alone

@@ -9,8 +9,8 @@ import numpy as np
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
-from postrand.risk.cells import FloatArray
-from postrand.risk.data import code_data
+from postrand.risk.cells import FloatArray, IntArray
+from postrand.risk.data import Coded, code_data
 from postrand.risk.report import RiskReport
 
 
@@ -45,14 +45,26 @@ def by_group(report: RiskReport, data: Any, name: str, *, codebook: Codebook | N
     column = code_data(data, [name], codebook)[name]
     if column.codes.size != report.records:
         raise UsageError(sentence("the data are not those of the report", got=column.codes.size, wanted=report.records))
+    at = report.records_at
+    return split(column, at.frequency, at.tau1, at.tau2, at.weights)
+
+
+def split(
+    column: Coded,
+    frequency: IntArray,
+    tau1: FloatArray | None = None,
+    tau2: FloatArray | None = None,
+    weights: FloatArray | None = None,
+) -> dict[Any, GroupRisk]:
+    """Sum risks of records, each (n,), over the categories of a column; None is the group of missing values."""
     codes = np.where((column.codes < 0) | (column.codes == column.missing), len(column.categories), column.codes)
-    at, size = report.records_at, len(column.categories) + 1
+    size = len(column.categories) + 1
 
     def sums(values: FloatArray | None) -> list[float] | list[None]:
         return [None] * size if values is None else np.bincount(codes, weights=values, minlength=size).tolist()
 
     records = np.bincount(codes, minlength=size)
-    uniques = np.bincount(codes[at.frequency == 1], minlength=size)
-    parts = zip(records.tolist(), uniques.tolist(), sums(at.tau1), sums(at.tau2), sums(at.weights), strict=True)
+    uniques = np.bincount(codes[frequency == 1], minlength=size)
+    parts = zip(records.tolist(), uniques.tolist(), sums(tau1), sums(tau2), sums(weights), strict=True)
     named = zip((*column.categories, None), parts, strict=True)
     return {label: GroupRisk(*part) for label, part in named if part[0]}

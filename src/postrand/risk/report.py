@@ -13,6 +13,7 @@ from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.readings import Readings
 from postrand.risk.tau import Tau
+from postrand.support.showing import show_whole
 
 SMALL = 5
 """Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
@@ -65,6 +66,12 @@ class RiskReport:
     readings: Readings | None
     notes: tuple[str, ...]
     records_at: RecordRisk = field(repr=False, compare=False)
+
+    _repr_pretty_ = show_whole
+
+    def __repr__(self) -> str:
+        uniques = f"{_words(self.sample_uniques)} sample uniques"
+        return f"RiskReport({', '.join(self.key_variables)}: {self.records:,} records, {uniques})"
 
     @property
     def tau1(self) -> float | None:

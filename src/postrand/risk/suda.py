@@ -52,7 +52,8 @@ def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
     """
     size = len(keys.names)
     largest = size if max_size is None else max_size
-    _check(keys, largest)
+    if (found_wrong := problem(keys, largest)) is not None:
+        raise UsageError(found_wrong)
     cells = table(keys)
     candidates = np.flatnonzero(cells.uniques)
     score, found = np.zeros(candidates.size), np.zeros(candidates.size, dtype=np.int64)
@@ -76,17 +77,17 @@ def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
     return Suda(keys.names, largest, *_to_records(cells, candidates, score, found, smallest), contribution)
 
 
-def _check(keys: KeyCodes, largest: int) -> None:
+def problem(keys: KeyCodes, largest: int) -> str | None:
+    """Return why sets of up to ``largest`` keys cannot be searched, as a sentence, or None where they can."""
     size = len(keys.names)
     if not 1 <= largest <= size:
-        raise UsageError(sentence("max_size is outside its range", got=largest, wanted=f"1..{size}"))
+        return sentence("max_size is outside its range", got=largest, wanted=f"1..{size}")
     if keys.has_wildcards:
-        raise UsageError(sentence("sample uniques need every value", fix="set missing='category'"))
+        return sentence("sample uniques need every value", fix="set missing='category'")
     subsets = sum(math.comb(size, k) for k in range(1, largest + 1))
     if subsets > MAX_SUBSETS:
-        raise UsageError(
-            sentence("too many sets of keys", got=subsets, wanted=f"<= {MAX_SUBSETS}", fix="set a smaller max_size")
-        )
+        return sentence("too many sets of keys", got=subsets, wanted=f"<= {MAX_SUBSETS}", fix="set a smaller max_size")
+    return None
 
 
 def _unique_on(cells: CellTable, subset: tuple[int, ...], candidates: IntArray) -> NDArray[np.bool_]:

@@ -42,7 +42,8 @@ class Point:
     """One level of perturbation: the expected risk of a release, and what is kept.
 
     ``risk`` is an average over draws with ``standard_error``. ``upper`` bounds the risk of one release with a
-    probability of about 95% if the model is right: the draw, the population and the model's sampling error together.
+    probability of about 95%: the draw, the population, the fitted parameters, and the allowance for the model's own
+    error that the intervals of :func:`postrand.risk.assess` have, together.
     ``information`` is ``Σ I(X;Z)`` over the keys in nats, with the file's own frequencies; ``unchanged`` the expected
     share of records whose keys all stay. The unperturbed file has the level inf.
     """

@@ -85,7 +85,11 @@ def describe(value: Any) -> str:
     >>> describe(DifferentialPrivacy(1.0))
     'differential (epsilon = 1.0)'
     """
-    chosen = to_dict(value)
+    return in_words(to_dict(value))
+
+
+def in_words(chosen: Mapping[str, Any]) -> str:
+    """Return the plain data of a member of a family, as :func:`to_dict` gives it, as text for people."""
     fields = ", ".join(f"{name} = {brief(field)}" for name, field in chosen.items() if name != "model" and field != [])
     return f"{chosen['model']} ({fields})" if fields else str(chosen["model"])
 

@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, sentence
+from postrand.support import saving
 
 KEY_BYTES = 32
 _LONGEST_KEY = 1024  # bytes read of a file that should hold a key
@@ -113,12 +114,32 @@ class ReleaseKey:
             warnings.warn(text, KeyFileWarning, stacklevel=2)
         return key
 
+    def save(self, path: str | Path) -> None:
+        """Write the key to a new file, 64 hexadecimal digits that only its owner can read.
+
+        :func:`postrand.load_key` and ``--key-file`` read it. A key is never written over another file: with the key
+        that is lost, a release could not be continued or audited.
+
+        Raises
+        ------
+        UsageError
+            If the file exists or cannot be written, or the key grew from a seed: a file would not say so.
+        """
+        if not self.is_private:
+            raise UsageError(sentence("the key grew from a seed and is not saved", fix="note the seed"))
+        saving.write_whole(path, f"{self.secret.hex()}\n".encode(), mode=0o600)
+
     @classmethod
     def from_seed(cls, seed: int) -> ReleaseKey:
         """Return a key that anyone can rebuild from ``seed`` (an integer >= 0): for tests, never for a release."""
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise UsageError(sentence("a seed is not a whole number", wanted="an integer >= 0"))
         return cls(_expand(str(seed).encode(), b"seed"), is_private=False)
+
+
+def load_key(path: str | Path) -> ReleaseKey:
+    """Read a release key that :meth:`ReleaseKey.save` wrote; see :meth:`ReleaseKey.from_file`."""
+    return ReleaseKey.from_file(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from postrand.engines.summary import Summary
 from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.report.html import Sections
 from postrand.risk.clear import Told
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
@@ -29,7 +28,7 @@ from postrand.risk.findings import Findings
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.workflow.design_blocks import DesignedBlock
-from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, report_rows
+from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
 
 RISK = "Risk before and after"
 CLEAR = "What leaves in clear"
@@ -51,6 +50,7 @@ class Dossier:
     findings: Findings = field(default_factory=Findings)
     truth: TrueFile | None = None
     fraction: float | None = None
+    measured: risk.Assessment | None = None
 
     @property
     def text(self) -> str:
@@ -63,7 +63,7 @@ class Dossier:
         if self.before is not None:
             book = mechanism.require_codebook()
             after, note = assess(formats.read(data_path, book), book, mechanism, self.fraction)
-        sections: Sections = {
+        sections: dict[str, Sequence[Mapping[str, object]]] = {
             RISK: []
             if self.before is None
             else [*report_rows(self.before, after, (said, note)), *self.exposed(mechanism)],
@@ -78,7 +78,11 @@ class Dossier:
         curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
-        captions = {RISK: CAPTION}
+        captions: dict[str, tuple[str, ...]] = {RISK: CAPTION}
+        for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
+            sections[title] = rows
+            pictures |= {title: drawn} if drawn else {}
+            captions |= {title: words} if words else {}
         return report.internal_report(
             mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
         )
@@ -137,7 +141,9 @@ def collect(
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
-    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction)
+    measured = None if truth is None else measures(source, codebook, truth)
+    data["measures"] = {} if measured is None else measured.to_dict()["measures"]
+    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured)
 
 
 def assess(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
+from postrand.codebook import Codebook
+from postrand.report.histogram import histogram
 from postrand.report.text import decimal
 from postrand.risk.exposure import Exposure, TrueFile
+from postrand.risk.file import CodedColumns, RiskFile
 from postrand.risk.informed import THRESHOLD, Matches, Spread
+from postrand.risk.measures import Assessment, Measured, kinds, measure_file
+from postrand.risk.measures.base import shown
 from postrand.risk.report import RiskReport
 
 MEANING = "What it means"
@@ -58,6 +64,39 @@ def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, 
             shown = "not computed" if report is None else value(report)
             row[when] = f"not computed: {note}" if note and shown in ("not computed", NOT_ESTIMATED) else shown
         yield {**row, MEANING: meaning}
+
+
+SHOWN_ELSEWHERE = ("k-anonymity", "rare-combinations")
+"""Measures of counts whose figures have tables of their own in the dossier."""
+
+
+def measures(source: Any, codebook: Codebook, truth: TrueFile) -> Assessment:
+    """Measure the file as it is by every measure that needs counts alone; the others take too long to wait for."""
+    sensitive = tuple(v.name for v in codebook.with_role("sensitive") if v.is_categorical)
+    columns = CodedColumns(source, codebook)
+    file = RiskFile(truth.keys, None, truth.weights, truth.household, sensitive, columns)
+    chosen = [kind() for name, kind in kinds().items() if kind.cost == "counts" and name not in SHOWN_ELSEWHERE]
+    return measure_file(file, chosen)
+
+
+def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, tuple[str, ...]]]:
+    """Yield a section for each result: title, rows, the picture of its histogram or "", and paragraphs above."""
+    for one in found.measured:
+        title = f"{one.title}: before protection"
+        yield title, figures(one), picture(one), (kinds()[one.measure].meaning, *one.notes)
+        if one.table:
+            yield f"{title}, in detail", [dict(row) for row in one.table], "", ()
+
+
+def figures(one: Measured) -> list[Row]:
+    """Return the figures of a result as rows, counts exact and other numbers as text."""
+    return [{**row, "Value": value if isinstance(value := row["Value"], int) else shown(value)} for row in one.rows()]
+
+
+def picture(one: Measured) -> str:
+    """Return the histogram of a result as SVG, or an empty text."""
+    bins = one.histogram
+    return "" if bins is None else str(histogram(bins.unit, bins.edges, bins.labels(), bins.lengths(), one.title))
 
 
 def exposure_rows(before: Exposure, after: Exposure | str, truth: TrueFile) -> Iterator[Row]:

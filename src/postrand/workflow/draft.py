@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,12 +13,19 @@ from typing import Any
 import tomlkit
 
 from postrand import formats, metadata, risk
+from postrand.codebook import Codebook
 from postrand.codebook.variable import ROLES
 from postrand.designers import MutualInformation, UniformOffDiagonal
-from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.plan import infer, load_plan
 from postrand.privacy import DifferentialPrivacy
+from postrand.release.atomic import PRIVATE, appearing, target_problems
+from postrand.release.internal import require_outside
+from postrand.report.histogram import histogram
+from postrand.risk.data import read_columns
 from postrand.risk.findings import share_text
+from postrand.risk.measures.records import write_records
+from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
@@ -36,7 +44,7 @@ prior = "uniform" tells nothing about the file; "file" tunes the matrices to the
 information, and is named in the certificate as not covered by the guarantee."""
 BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
 RELEASE_NOTE = """\
-format = "same" as the source, "parquet", "csv", "arrow", "sav" (SPSS), "dta" (Stata) or "xpt" (SAS);
+format = "same" as the source, or {formats};
 shuffle the order of records; release record ids or not.
 Household numbers are drawn anew; household_numbers = "as they are" keeps them."""
 AS_IS_NOTE = """\
@@ -213,7 +221,7 @@ def plan_text(
         "objective": MutualInformation.name,
         "prior": "uniform",
     }
-    _comment(plan, RELEASE_NOTE)
+    _comment(plan, RELEASE_NOTE.format(formats=_listed(formats.written_names())))
     plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
     if undecided:
         listed = ", ".join(f"{name} ({share_text(share)})" for name, share in undecided.items())
@@ -240,6 +248,74 @@ def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: An
     return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
 
 
+def measure(
+    file: Path,
+    keys: Sequence[str],
+    codebook: Path | None,
+    measures: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    records: Path | None = None,
+    record_key: str | None = None,
+    plot: Path | None = None,
+    **choices: Any,
+) -> risk.Assessment:
+    """Measure ``file`` by name; ``choices`` go to :func:`postrand.risk.measure`, ``settings`` are NAME.OPTION=VALUE.
+
+    What is not chosen and has a role in the codebook is taken from there: weight, household, sensitive variables.
+    ``records`` is a new file for the risk of each record, with the column ``record_key`` if it is named; ``plot`` a
+    new folder for a picture of each histogram. Either both are there in the end, or neither.
+
+    Raises
+    ------
+    UsageError
+        If a measure, option or column is unknown, or a measure that is named does not support the file.
+    ReleaseError
+        If a file exists, cannot be written, or would lie in a release.
+    """
+    for path in (records, plot):
+        if path is not None:
+            require_outside(path)
+    raise_all(ReleaseError, [] if plot is None else target_problems(plot))
+    if record_key is not None and records is None:
+        raise UsageError(sentence("record ids are asked for, and no file of records", fix="name one: --records FILE"))
+    book = None if codebook is None else infer.load_codebook(codebook)
+    source = formats.read(file, book)
+    ids = None if record_key is None else read_columns(source, [record_key])
+    asked: Any = "all" if list(measures) == ["all"] else measures
+    chosen = choices if book is None else _with_roles(book, choices)
+    found = risk.measure(source, keys, asked, codebook=book, settings=settings_of(settings), **chosen)
+    with contextlib.nullcontext() if plot is None else appearing(plot, PRIVATE) as folder:
+        if folder is not None:
+            write_histograms(folder, found)
+        if records is not None:
+            write_records(records, found, ids)
+    return found
+
+
+def _with_roles(book: Codebook, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices, with the codebook's variables where none is chosen."""
+    named = {role: [v.name for v in book.with_role(role)] for role in ("weight", "household")}
+    found = dict(choices)
+    if found.get("sampling_fraction") is None and named["weight"]:
+        found["weight"] = found.get("weight") or named["weight"][0]
+    if named["household"]:
+        found["household"] = found.get("household") or named["household"][0]
+    found["sensitive"] = found.get("sensitive") or [v.name for v in book.with_role("sensitive") if v.is_categorical]
+    return found
+
+
+def write_histograms(folder: Path, found: risk.Assessment) -> None:
+    """Write the histogram of each measure that has one to ``NAME.svg`` in a folder; UsageError if none has one."""
+    drawn = [(result.measure, result.title, result.histogram) for result in found.measured if result.histogram]
+    if not drawn:
+        fix = "ask for one that has a histogram, such as --measure individual"
+        raise UsageError(sentence("none of the measures has a histogram", fix=fix))
+    for name, title, bins in drawn:
+        picture = histogram(bins.unit, bins.edges, bins.labels(), bins.lengths(), title)
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+
+
 def tune(
     file: Path | None, keys: Sequence[str], codebook: Path | None, *, plan: Path | None = None, **choices: Any
 ) -> risk.Tuning:
@@ -264,6 +340,16 @@ def tune(
     if twice:
         raise UsageError(sentence("a plan names its own file, codebook and keys", got=", ".join(twice)))
     return tune_plan(load_plan(plan), **choices)
+
+
+def _listed(named: Mapping[str, str]) -> str:
+    """Return what a plan may ask a release to be written as, with the names that people know.
+
+    >>> _listed({"csv": "CSV", "arrow": "Arrow IPC", "sav": "SPSS"})
+    '"csv", "arrow" or "sav" (SPSS)'
+    """
+    texts = [f'"{name}"' + f" ({called})" * (not called.lower().startswith(name)) for name, called in named.items()]
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _comment(document: tomlkit.TOMLDocument, text: str) -> None:

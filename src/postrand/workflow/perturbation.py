@@ -11,7 +11,7 @@ from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
 from postrand.columns.source import released
 from postrand.data.households import renumbering
-from postrand.engines import Engine, FolderSink, Sink
+from postrand.engines import Engine, FolderSink, Sink, engines
 from postrand.engines.content import Content
 from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formula_warning
@@ -123,9 +123,9 @@ def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
     It is a folder where the source has several files, or a cluster writes.
     """
     path = source.files[0] if isinstance(source, PartsSource) else plan.source
-    suffix = path.suffix.lower() if plan.release.format == "same" else f".{plan.release.format}"
-    suffix = ".xpt" if suffix == ".sas7bdat" else suffix  # SAS data sets can be read, not written
-    several = isinstance(source, PartsSource) or engine.name == "spark"
+    suffix = formats.written_as(path) if plan.release.format == "same" else f".{plan.release.format}"
+    kind = engines().get(engine.name)
+    several = isinstance(source, PartsSource) or (kind is not None and kind.writes_folder)
     return (DATA if several else f"{DATA}{suffix}"), suffix
 
 

@@ -24,6 +24,7 @@ from postrand.release import whole_columns as proofs
 from postrand.release.atomic import appearing
 from postrand.support import options
 from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.support.wordings import in_words
 
 
 def permute_columns(
@@ -171,11 +172,11 @@ def _write(
     columns: Sequence[str],
     private: bool,
 ) -> dict[str, Any]:
-    """Write tables, and the proofs made of them as they are on the disk; return the certificate."""
+    """Write tables, and the proofs made of them as they are on the disk; return the certificate in words."""
     with appearing(out) as folder:
         for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
             plain = proofs.released(table)
             with formats.open_writer(folder / name, plain.schema) as writer:
                 proofs.write_table(plain, writer)
         certificate = proofs.write_proofs(folder, suffix, method, columns, private)
-    return certificate
+    return in_words(certificate)

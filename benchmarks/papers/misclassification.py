@@ -1,4 +1,4 @@
-"""Recoding, swapping and invariant PRAM as transition matrices, with their ε or why there is none (SS §4)."""
+"""Reproduce Shlomo and Skinner (2012, §4): recoding, swapping and invariant PRAM as matrices, with their ε or none."""
 
 from __future__ import annotations
 

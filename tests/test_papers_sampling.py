@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.papers import misclassification as mc
+from benchmarks.papers import sampling
 
 from postrand.errors import UsageError
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.risk import misclassification as mc
-from postrand.risk import sampling
+from postrand.risk.sampling import whole_cell_probability
 
 POPULATION = np.array([3.0, 1.0, 0.0, 2.0, 1.0])
 
@@ -38,7 +39,7 @@ def test_threshold_and_verdict():
 def test_whole_cells_by_enumeration():
     occupied = POPULATION > 0
     exact = sum(p for f, p in samples(0.3) if (f == POPULATION)[occupied].any())
-    assert sampling.whole_cell_probability(POPULATION, 0.3) == pytest.approx(exact)
+    assert whole_cell_probability(POPULATION, 0.3) == pytest.approx(exact)
     units = np.repeat(np.arange(5), POPULATION.astype(int))
     drawn = [np.bincount(units[list(c)], minlength=5) for c in itertools.combinations(range(7), 3)]
     mean = np.mean([((f == POPULATION) & occupied).sum() for f in drawn])

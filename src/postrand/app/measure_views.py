@@ -1,0 +1,58 @@
+"""The risk measures of the second screen: a result in, HTML out; every name is escaped by the HTML library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from htmltools import HTML, Tag, TagList, tags
+
+from postrand.app.charts import cut, scroll
+from postrand.risk import Assessment, Measured
+from postrand.risk.measures import Unmeasured, kinds
+from postrand.risk.measures.base import SHOWN, shown
+from postrand.workflow.dossier_risk import figures, picture
+
+
+def measures_view(found: Assessment | None) -> TagList:
+    """Return each risk measure by name, closed until it is opened, and why the others cannot be shown."""
+    if found is None:
+        return TagList()
+    long = [kind for kind in kinds().values() if kind.cost == "long"]
+    parts: list[Tag] = [tags.h3("Measure by measure")]
+    parts += [_measure(one) for one in found.measured]
+    left = [one for one in found.results if isinstance(one, Unmeasured)]
+    parts += [tags.p(tags.strong(f"{one.title}: "), one.reason, class_="soft") for one in left]
+    parts += [
+        tags.p(f"{one.title}: takes long; run postrand assess --measure {one.name}.", class_="soft") for one in long
+    ]
+    return TagList(*parts)
+
+
+def _measure(one: Measured) -> Tag:
+    rows = [(r["Measure"], r["Value"], r["What it means"]) for r in figures(one)]
+    body = [
+        tags.tr(tags.th(str(name), scope="row"), tags.td(_shown(value)), tags.td(str(words), class_="text soft"))
+        for name, value, words in rows
+    ]
+    parts: list[Any] = [tags.p(kinds()[one.measure].meaning, class_="soft")]
+    parts.append(scroll(tags.table(tags.tbody(*body)), one.title))
+    if one.table:
+        head = tags.tr(*(tags.th(cut(str(name)), scope="col") for name in one.table[0]))
+        inner = [
+            tags.tr(
+                *(
+                    tags.th(cut(_shown(v)), scope="row") if k == 0 else tags.td(_shown(v))
+                    for k, v in enumerate(r.values())
+                )
+            )
+            for r in one.table[:SHOWN]
+        ]
+        parts.append(scroll(tags.table(tags.thead(head), tags.tbody(*inner)), f"{one.title}, in detail"))
+    drawn = picture(one)
+    parts += [tags.div(HTML(drawn), class_="drawn")] if drawn else []
+    parts += [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in one.notes]
+    return tags.details(tags.summary(one.title), *parts)
+
+
+def _shown(value: object) -> str:
+    return f"{int(value):,}" if isinstance(value, int) else shown(value)

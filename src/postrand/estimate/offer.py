@@ -1,0 +1,170 @@
+"""How an estimator is offered: its name, what it is asked of, and its options; the command line asks for no more.
+
+Each module of this package that holds estimators names them in ``ESTIMATORS``; :func:`postrand.estimate.estimators`
+finds them there. So an estimator with its question, its options and their help is one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from postrand.errors import UsageError, sentence
+
+
+def text(given: str, where: str) -> str:
+    """Take the text as it stands."""
+    return given
+
+
+def listed(given: str, where: str) -> tuple[str, ...]:
+    """Take names, separated by commas.
+
+    >>> listed("sex, area", "--table")
+    ('sex', 'area')
+    """
+    return tuple(part.strip() for part in given.split(",") if part.strip())
+
+
+def numbers(given: str, where: str) -> list[float]:
+    """Take numbers, separated by commas; raises UsageError where one is none."""
+    try:
+        return [float(part) for part in listed(given, where)]
+    except ValueError:
+        raise UsageError(sentence("not a list of numbers", where=where, fix="separate them by commas")) from None
+
+
+def pair(given: str, where: str) -> tuple[str, str]:
+    """Take two names; raises UsageError for fewer or more."""
+    names = listed(given, where)
+    if len(names) != 2:
+        raise UsageError(sentence(f"{where} does not name two variables", got=given, wanted="two names and a comma"))
+    return names[0], names[1]
+
+
+def one_or_more(given: str, where: str) -> str | tuple[str, ...]:
+    """Take one name, or several."""
+    names = listed(given, where)
+    return names[0] if len(names) == 1 else names
+
+
+def choice(*known: str) -> Callable[[str, str], str]:
+    """Return what takes one of these words.
+
+    >>> choice("equations", "likelihood")("likelihood", "--method")
+    'likelihood'
+    """
+
+    def chosen(given: str, where: str) -> str:
+        if given not in known:
+            raise UsageError(sentence(f"{where} does not know {given!r}", wanted=" or ".join(known)))
+        return given
+
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Describe one option of an estimator.
+
+    Parameters
+    ----------
+    name
+        As it is typed after ``--``.
+    takes
+        What stands for its value in help texts: ``"A,B"``.
+    help
+        One sentence.
+    read
+        ``read(text, where)`` returns the value; ``where`` names the option in errors.
+    parameter
+        The keyword of the estimator that it sets; by default its name.
+    formerly
+        A name by which it is still understood.
+    """
+
+    name: str
+    takes: str
+    help: str
+    read: Callable[[str, str], Any] = text
+    parameter: str = ""
+    formerly: str = ""
+
+    @property
+    def keyword(self) -> str:
+        """The keyword of the estimator."""
+        return self.parameter or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """Describe one estimator as a question that a release answers.
+
+    Parameters
+    ----------
+    name, takes, help
+        The question as an option: ``--mean Y``, and one sentence on it.
+    ask
+        ``ask(frame, *asked, mechanism=mechanism, **options)`` returns the answer, a frozen value whose ``str`` is for
+        people; ``to_dict()`` (plain data) and ``to_arrow()`` (a tidy table) are used where it has them. ``asked`` is
+        what ``read`` returns, in a tuple of one where it is not a tuple.
+    options
+        What may be said beside the question.
+    example
+        The question on :func:`postrand.testing.estimators.survey`, which the tests of every estimator ask.
+    read
+        ``read(text, where)`` returns what is asked.
+    needs
+        Options, of :attr:`options`, without which it cannot be asked, each with its value for the example.
+
+    Examples
+    --------
+    >>> from postrand.estimate import estimators
+    >>> estimators()["mean"].help
+    'Mean of a number, in each group of --by.'
+    """
+
+    name: str
+    takes: str
+    help: str
+    ask: Callable[..., Any]
+    options: tuple[Option, ...]
+    example: str
+    read: Callable[[str, str], Any] = text
+    needs: Mapping[str, str] | None = None
+
+    def answer(self, frame: Any, mechanism: Any, asked: str, given: Mapping[str, str]) -> Any:
+        """Return the answer to a question with options, both as they are typed.
+
+        Raises
+        ------
+        UsageError
+            With every option that does not go with the question, is missing, or cannot be read.
+        PostrandError
+            Whatever the estimator raises.
+        """
+        self.check(given)
+        found = self.read(asked, f"--{self.name}")
+        named = {o.keyword: o.read(given[o.name], f"--{o.name}") for o in self.options if o.name in given}
+        return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
+
+    def check(self, given: Mapping[str, str]) -> None:
+        """Raise UsageError with every option that does not go with the question, or is missing."""
+        known = [option.name for option in self.options]
+        wanted = ", ".join(f"--{name}" for name in known)
+        problems = [
+            sentence(f"--{name} does not go with --{self.name}", wanted=wanted) for name in given if name not in known
+        ]
+        problems += [
+            sentence(f"--{self.name} needs --{name}", fix=f"for example --{name} {value}")
+            for name, value in (self.needs or {}).items()
+            if name not in given
+        ]
+        if problems:
+            raise UsageError(problems)
+
+
+BY = Option("by", "A,B", "Variables whose categories are the groups, perturbed or not.", one_or_more)
+WEIGHT = Option("weight", "W", "Sampling weight, a released variable.", parameter="weights", formerly="weights")
+STRATA = Option("strata", "S", "Sampling strata, a released variable that is not perturbed.")

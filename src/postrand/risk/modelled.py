@@ -1,0 +1,116 @@
+"""The population uniques and right links of a file by a log-linear model, before and after perturbation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.risk import loglinear, modelchoice, perturbed, tau
+from postrand.risk.cells import CellTable, FloatArray, KeyCodes
+from postrand.risk.law import KeyLaw
+from postrand.risk.readings import inverse_population
+from postrand.risk.tau import Tau
+
+THROUGH = "of the true keys, fitted through the transition matrices"
+SEARCHED = (
+    "the search for a model needs unperturbed counts: all two-way interactions are fitted through the transition "
+    "matrices, smoothed towards independence by one record a cell in place of what the perturbation hid"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """What a log-linear model says of a file: ``τ1`` and ``τ2``, None where they cannot be estimated.
+
+    ``risk1`` and ``risk2`` (n,) are the terms of ``τ1`` and ``τ2``, 0 for records that are not sample uniques;
+    ``inverse`` (n,) is ``E(1/F | f)`` of every record. ``status`` says whether the fit converged, or why there is none.
+    """
+
+    model: str | None = None
+    status: str = "counts only"
+    tau1: Tau | None = None
+    tau2: Tau | None = None
+    risk1: FloatArray | None = None
+    risk2: FloatArray | None = None
+    inverse: FloatArray | None = None
+    notes: tuple[str, ...] = ()
+
+
+def modelled(
+    keys: KeyCodes,
+    cells: CellTable,
+    pi: FloatArray | float | None,
+    model: loglinear.Model = "two-way",
+    rules: Sequence[Mapping[str, int]] = (),
+    law: KeyLaw | None = None,
+) -> Modelled:
+    """Fit the model, and estimate ``τ1`` and ``τ2`` with the inclusion probability ``pi`` of records or cells (C,).
+
+    ``rules`` are structural zeros as codes. With a ``law`` the file was released by it: the model is that of the true
+    keys, and the links to released uniques that are right are estimated.
+
+    Raises
+    ------
+    UsageError
+        If the model is unknown, or too large.
+    """
+    if model != "search":
+        loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
+    if pi is None:
+        missing = "population uniques (tau1) and correct matches (tau2) are not estimated"
+        return Modelled(notes=(f"no sampling fraction or weight was given: {missing}",))
+    if keys.has_wildcards:
+        return Modelled(notes=("missing keys match every value: tau1 and tau2 need missing='category'",))
+    if not cells.uniques.any():
+        none = np.zeros(keys.records)
+        said = ("no sample uniques: tau1 and tau2 are 0",)
+        return Modelled(None, "no model needed", Tau(0.0), Tau(0.0), none, none, notes=said)
+    if law is not None and not law.is_identity:
+        return _after(cells, pi, model, rules, law)
+    return _before(keys, cells, pi, model, rules)
+
+
+def _before(
+    keys: KeyCodes,
+    cells: CellTable,
+    pi: FloatArray | float,
+    model: loglinear.Model,
+    rules: Sequence[Mapping[str, int]],
+) -> Modelled:
+    """Estimate the links to sample uniques of a file as it is."""
+    if model == "search" and np.min(pi) < 1:
+        average = keys.records / float((cells.counts / pi).sum())
+        fit = modelchoice.choose(cells, average, forbidden=rules).fit
+    else:
+        fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
+    tau1, tau2 = tau.estimate(fit, cells, pi)
+    record_risk = tau.unique_risk(fit.at(cells.codes), pi)
+    r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
+    status = "converged"
+    if not fit.converged:
+        status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
+    named = isinstance(model, str) and model != "search"
+    inverse = inverse_population(cells.counts, fit.at(cells.codes), pi)[cells.record_cell]
+    return Modelled(str(model) if named else fit.model, status, tau1, tau2, r1, r2, inverse)
+
+
+def _after(
+    cells: CellTable,
+    pi: FloatArray | float,
+    model: loglinear.Model,
+    rules: Sequence[Mapping[str, int]],
+    law: KeyLaw,
+) -> Modelled:
+    """Estimate the links to released uniques that are right."""
+    chosen: loglinear.Model = "two-way" if model == "search" else model
+    found = perturbed.estimate(cells, law, pi, chosen, forbidden=rules)
+    risks = []
+    for risk in (np.exp(-found.others), tau.exprel(found.others)):
+        of_cell = np.zeros(cells.counts.size)
+        of_cell[cells.uniques] = found.own * risk
+        risks.append(of_cell[cells.record_cell])
+    named = chosen if isinstance(chosen, str) else found.fit.model
+    notes = (SEARCHED,) if model == "search" else ()
+    return Modelled(f"{named}, {THROUGH}", found.status, found.tau1, found.tau2, risks[0], risks[1], notes=notes)

@@ -1,0 +1,381 @@
+"""Releases of every schema are read, verified and estimated from for ever; words are no part of them."""
+
+import json
+import shutil
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from postrand import estimate, release
+from postrand.codebook import Codebook
+from postrand.errors import ReleaseError
+from postrand.mechanism import Mechanism
+from postrand.release import canonical_json, fields, rendering, whole_columns
+from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS
+from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
+from postrand.support import wordings
+from postrand.support.randomness import ReleaseKey
+from tests.fixtures.releases.make import write_people
+from tests.json_schema import problems
+from tests.release_case import edit, make, rehash
+
+KEPT = Path(__file__).parent / "fixtures" / "releases"
+NUMBERS = tuple(int(schema.rpartition("/")[2]) for schema in SCHEMAS)
+PERTURBED = ("survey", "mixed")
+COLUMNS = ("permuted", "averaged", "anatomised")
+FOLDERS = [KEPT / str(number) / name for number in NUMBERS for name in (*PERTURBED, *COLUMNS)]
+JSON = ("manifest.json", "codebook.json", "mechanism.json", "certificate.json", "description.json")
+EARLIER_WORDS = {"earlier_words", "earlier_levels", "rendered"}
+"""What a verification may say of an earlier release beside what it says of one of today."""
+
+
+def name_of(folder: Path) -> str:
+    return f"{folder.parent.name}-{folder.name}"
+
+
+each = pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+
+
+# -- for ever ---------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_a_release_of_every_schema() -> None:
+    assert sorted(int(path.name) for path in KEPT.iterdir() if path.is_dir() and path.name.isdigit()) == list(NUMBERS)
+    for folder in FOLDERS:
+        family = SCHEMAS if folder.name in PERTURBED else whole_columns.SCHEMAS
+        stated = json.loads((folder / "manifest.json").read_text())["schema"]
+        assert stated == family[int(folder.parent.name) - 1]
+
+
+@each
+def test_it_verifies(folder: Path) -> None:
+    found = release.verify(folder)
+    assert found.verdict == "verified"
+    told = {check.name for check in found.checks if check.outcome == "said"} & {"earlier_words", "earlier_levels"}
+    number = int(folder.parent.name)
+    assert told == set(("earlier_words", "earlier_levels")[: 3 - number])
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_it_is_estimated_from(number: int) -> None:
+    """One file, law and key: what is estimated does not depend on the schema, but on the draws of its version."""
+    found = release.read(KEPT / str(number) / "survey")
+    shares = estimate.proportions(found.frame(), "sex", found.mechanism)
+    assert shares.value.sum() == pytest.approx(1.0)
+    assert abs(shares.value[0] - 0.5) < 5 * shares.standard_error[0]
+    table = estimate.table(found.frame(), ["age", "job"], found.mechanism)
+    assert table.value.sum() == pytest.approx(1.0)
+    assert abs(table.value[0, 1:]).max() < 1e-9  # children have no job
+
+
+@pytest.mark.parametrize("name", PERTURBED)
+def test_all_schemas_say_the_same_in_today_s_words(name: str) -> None:
+    """The releases were made of one file by one plan: what an earlier one states is said as today's says it."""
+    today, *before = (release.read(KEPT / str(number) / name) for number in reversed(NUMBERS))
+    perturbed = len(today.certificate["claims"])
+    for found in before:
+        assert found.certificate_sentences[:perturbed] == today.certificate_sentences[:perturbed]
+        assert found.not_covered == today.not_covered
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_file_and_the_key_are_still_tried(number: int, tmp_path: Path) -> None:
+    """An auditor repeats the draws of schema 2 and later; those of schema 1 followed no content, and are no more."""
+    write_people(tmp_path)
+    arguments = {"file": tmp_path / "people.csv", "release_key": ReleaseKey.from_seed(16)}
+    found = release.verify(KEPT / str(number) / "survey", raise_if_failed=False, **arguments)
+    outcomes = {check.name: check.outcome for check in found.checks}
+    assert (outcomes["file"], outcomes["values"]) == ("passed", "passed")
+    assert (found.verdict, outcomes["drawn"]) == (("incomplete", "not run") if number == 1 else ("verified", "passed"))
+    for name in COLUMNS:
+        assert release.verify(KEPT / str(number) / name, file=tmp_path / "people.csv").ok
+
+
+# -- earlier releases are no door for forgers -------------------------------------------------------------------------
+
+
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "release"))
+
+
+FORGERIES = {
+    "a level": ("certificate.json", lambda c: c["claims"][0].update(level=0.1)),
+    "a claim": ("certificate.json", lambda c: c["claims"][0]["privacy"].update(epsilon=0.5)),
+    "an account": ("certificate.json", lambda c: c["account"].update(total=0.1)),
+    "a fact that is a word": ("certificate.json", lambda c: c["facts"].update(ids_are_released="no")),
+    "a prior": ("certificate.json", lambda c: c["blocks"][1].update(prior="public")),
+    "a digest": ("certificate.json", lambda c: c.update(mechanism_sha256="0" * 64)),
+    "an origin": ("mechanism.json", lambda c: c["blocks"][1].update(provenance="public")),
+    "a weight": ("mechanism.json", lambda c: c["blocks"][0]["weights"][0].reverse()),
+    "a schema": ("mechanism.json", lambda c: c.update(schema="postrand/mechanism/9")),
+    "another schema": ("certificate.json", lambda c: c.update(schema="postrand/certificate/9")),
+    "a field": ("certificate.json", lambda c: c.update(approved="by all")),
+    "a numerical level": ("certificate.json", lambda c: c["numerical"][0].update(beta=0.9)),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_release_of_any_schema_fails(number: int, name: str, tmp_path: Path) -> None:
+    root = copied(KEPT / str(number) / "survey", tmp_path)
+    file, change = FORGERIES[name]
+    edit(root / file, change)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+    rehash(root)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_schema_cannot_be_lowered_or_raised(number: int, tmp_path: Path) -> None:
+    root = copied(KEPT / str(number) / "survey", tmp_path)
+    for other in {*NUMBERS, 99} - {number}:
+        edit(root / "manifest.json", lambda m, other=other: m.update(schema=f"postrand/release/{other}"))
+        assert release.verify(root, raise_if_failed=False).verdict == "failed"
+
+
+@pytest.mark.parametrize("name", ["permuted", "anatomised"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_forged_folder_of_columns_fails(number: int, name: str, tmp_path: Path) -> None:
+    root = copied(KEPT / str(number) / name, tmp_path)
+    edit(root / "certificate.json", lambda c: c["claims"][0].update(beta=0.99))
+    rehash(root)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+
+
+def test_prose_that_an_early_certificate_holds_is_neither_compared_nor_shown(tmp_path: Path) -> None:
+    root = copied(KEPT / "2" / "survey", tmp_path)
+    before = release.read(root)
+    edit(root / "certificate.json", lambda c: c["claims"][0].update(sentence="Nobody can be found."))
+    edit(root / "certificate.json", lambda c: c.update(not_covered=[]))
+    rehash(root)
+    found = release.verify(root)
+    assert "not compared" in next(c.sentence for c in found.checks if c.name == "earlier_words")
+    assert release.read(root).certificate_sentences == before.certificate_sentences
+    assert release.read(root).not_covered == before.not_covered
+    assert len(before.not_covered) > 3
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def reword(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every code other words, with the same fields in another order."""
+
+    def other(code: str, template: str) -> str:
+        named = [part for part in wordings._FORMATTER.parse(template) if part[1]]
+        values = [f"{{{name}:{spec}}}" if spec else f"{{{name}}}" for _, name, spec, _ in reversed(named)]
+        return " / ".join([f"other words of {code.replace('.', ' ')}", *values])
+
+    monkeypatch.setattr(wordings, "WORDINGS", MappingProxyType({c: other(c, t) for c, t in wordings.WORDINGS.items()}))
+    monkeypatch.setattr(rendering, "WORDINGS", wordings.WORDINGS)
+
+
+@each
+def test_no_wording_is_part_of_a_proof(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every template replaced: each release made before still verifies, is read and estimated from, in other words."""
+    before = release.verify(folder)
+    reword(monkeypatch)
+    found = release.verify(folder)
+    assert found.verdict == "verified"
+    new = {c.name for c in found.checks} - {c.name for c in before.checks}
+    assert new <= {"rendered"}
+    outcomes = [(c.name, c.outcome, c.code, c.values) for c in found.checks if c.name != "rendered"]
+    assert outcomes == [(c.name, c.outcome, c.code, c.values) for c in before.checks if c.name != "rendered"]
+    assert all(c.sentence.startswith("other words of ") for c in found.checks)
+    (told,) = [c for c in found.checks if c.name == "rendered"]
+    assert "report.html" in told.values["files"]
+    if folder.name in PERTURBED:
+        again = release.read(folder)
+        assert all("other words of claim" in text for text in again.certificate_sentences)
+        assert all(text.startswith("other words of limit") for text in again.not_covered)
+        assert estimate.proportions(again.frame(), "sex", again.mechanism).value.sum() == pytest.approx(1.0)
+
+
+def test_what_is_written_holds_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two programs that differ in words only write the same data, law, certificate and tables for R."""
+    one = make(tmp_path / "one").path
+    reword(monkeypatch)
+    other = make(tmp_path / "other").path
+    differ = {p.name for p in one.iterdir() if p.read_bytes() != (other / p.name).read_bytes()}
+    assert differ == {"report.html", "ddi.xml", "croissant.json", "manifest.json"}
+    assert release.verify(one).verdict == release.verify(other).verdict == "verified"
+
+
+def test_pages_of_this_very_program_are_compared(tmp_path: Path) -> None:
+    """A page that this program would write otherwise is forged; of an earlier program it is only said to be another."""
+    root = make(tmp_path / "release").path
+    (root / "report.html").write_text("All is well.")
+    rehash(root)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+    edit(root / "manifest.json", lambda m: m.update(rendering_sha256="0" * 64))
+    found = release.verify(root)
+    assert "not compared: report.html" in next(c.sentence for c in found.checks if c.name == "rendered")
+    (root / "r_matrix_1.csv").write_text("1,0\n0,1\n")  # what R computes with is no prose
+    rehash(root)
+    assert release.verify(root, raise_if_failed=False).verdict == "failed"
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 63, "G" * 64, 1, None])
+def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
+    root = make(tmp_path / "release").path
+    edit(root / "manifest.json", lambda m: m.update(rendering_sha256=digest))
+    first = next(c for c in release.verify(root, raise_if_failed=False).checks if c.ok is False)
+    assert (first.name, "what rendered the pages" in first.sentence) == ("manifest", True)
+
+
+def test_checks_are_codes_with_values() -> None:
+    found = release.verify(KEPT / "3" / "survey")
+    for check in found.to_dict()["checks"]:
+        assert check["sentence"] == wordings.say(check["code"], **check["values"])
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+
+
+def test_every_wording_is_of_a_code_with_known_formats() -> None:
+    families = ("claim", "sets", "then", "limit", "check", "said", "fact", "origin")
+    for code, template in wordings.WORDINGS.items():
+        assert code.partition(".")[0] in families, code
+        for _, name, spec, conversion in wordings._FORMATTER.parse(template):
+            assert not conversion
+            assert name is None or name.isidentifier()
+            assert not spec or spec in wordings.FORMATS
+
+
+def test_values_are_no_templates() -> None:
+    assert wordings.limit({"code": "unchanged", "variables": ["{0}", "{x!r}"]}).endswith("{0}, {x!r}.")
+
+
+# -- fields -----------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_every_file_fits_its_json_schema(folder: Path) -> None:
+    read = [path for path in folder.glob("*.json") if path.name != "croissant.json"]
+    assert {"manifest.json", "certificate.json"} <= {path.name for path in read} <= set(JSON)
+    for path in read:
+        data = json.loads(path.read_text())
+        schema = fields.schema_of(data, path.name)
+        assert schema is not None
+        assert list(problems(data, schema, schema)) == []
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_what_is_written_today_fits_too(name: str, tmp_path: Path) -> None:
+    data = json.loads((make(tmp_path / "release").path / name).read_text())
+    schema = fields.schema_of(data, name)
+    assert schema is not None
+    assert list(problems(data, schema, schema)) == []
+    assert list(problems({**data, "more": 1}, schema, schema)) == ["$: unknown more"]
+
+
+def test_every_schema_is_carried() -> None:
+    found = {path.stem for path in (Path(fields.__file__).parent / "schemas").glob("*.json")}
+    written = [*SCHEMAS, CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, LEDGER_SCHEMA]
+    written += [
+        f"postrand/{kind}/{n}" for kind, numbers in (("certificate", NUMBERS), ("mechanism", (1, 2))) for n in numbers
+    ]
+    names = {"-".join(schema.split("/")[1:]) for schema in written}
+    numbers = [schema.rpartition("/")[2] for schema in whole_columns.SCHEMAS]
+    names |= {f"columns-{kind}-{number}" for kind in ("manifest", "certificate") for number in numbers}
+    assert found == names
+    for name in found:
+        kind, _, number = name.rpartition("-")
+        schema = fields.schema(kind, int(number))
+        assert schema is not None
+        assert schema["$id"] == f"urn:postrand:{kind}:{number}"
+
+
+RESERVED = [
+    ("manifest.json", ("completed",), {"copies": 20}, "completed files"),
+    ("manifest.json", ("signatures",), [{"key": "ab"}], "signatures"),
+    ("codebook.json", ("units",), {"person": "pid"}, "units of protection"),
+    ("codebook.json", ("variables", 0, "unit"), "household", "units of protection"),
+    ("codebook.json", ("variables", 0, "not_released"), True, "split releases"),
+    ("mechanism.json", ("split",), {"subsets": [{"weight": 2**53}]}, "split releases"),
+    ("mechanism.json", ("units",), ["household"], "units of protection"),
+    ("mechanism.json", ("blocks", 0, "unit"), "household", "units of protection"),
+    ("certificate.json", ("split",), [{"epsilon": 4.0}], "split releases"),
+    ("certificate.json", ("file",), {"epsilon": 0.4, "delta": 1e-6}, "split releases"),
+    ("certificate.json", ("units",), {"household": [1.0, 2.0]}, "units of protection"),
+    ("certificate.json", ("claims", 0, "unit"), "person", "units of protection"),
+]
+
+
+def placed(data: Any, path: tuple[Any, ...], value: Any) -> None:
+    for key in path[:-1]:
+        data = data[key]
+    data[path[-1]] = value
+
+
+@pytest.mark.parametrize(("name", "path", "value", "feature"), RESERVED)
+def test_a_reserved_field_with_content_asks_for_a_newer_version(
+    name: str, path: tuple[Any, ...], value: Any, feature: str, tmp_path: Path
+) -> None:
+    root = make(tmp_path / "release").path
+    edit(root / name, lambda data: placed(data, path, value))
+    rehash(root)
+    wanted = f"this release uses {feature}.*use a newer postrand"
+    with pytest.raises(ReleaseError, match=wanted):
+        release.read(root)
+    with pytest.raises(ReleaseError, match=wanted):
+        release.verify(root)
+
+
+@pytest.mark.parametrize(("name", "path"), [entry[:2] for entry in RESERVED])
+@pytest.mark.parametrize("empty", [None, {}, [], ""])
+def test_a_reserved_field_without_content_means_nothing(
+    name: str, path: tuple[Any, ...], empty: Any, tmp_path: Path
+) -> None:
+    root = make(tmp_path / "release").path
+    edit(root / name, lambda data: placed(data, path, empty))
+    rehash(root)
+    assert release.verify(root).verdict == "verified"
+    found = release.read(root)
+    assert estimate.proportions(found.frame(), "sex", found.mechanism).value.sum() == pytest.approx(1.0)
+
+
+def test_every_reserved_field_is_tried() -> None:
+    def reserved(part: Any) -> int:
+        inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        return (isinstance(part, dict) and "x-reserved" in part) or sum(map(reserved, inside))
+
+    today = (("release", 3), ("codebook", 1), ("mechanism", 2), ("certificate", 3), ("description", 1))
+    assert sum(reserved(fields.schema(*which)) for which in today) == len(RESERVED)
+
+
+@pytest.mark.parametrize(("name", "feature"), [("completed", "completed files"), ("signatures.json", "signatures")])
+def test_a_reserved_name_asks_for_a_newer_version(name: str, feature: str, tmp_path: Path) -> None:
+    root = make(tmp_path / "release").path
+    if name == "completed":
+        (root / name).mkdir()
+        (root / name / "1.csv").write_text("sex\n")
+    else:
+        (root / name).write_text("{}\n")
+    with pytest.raises(ReleaseError, match=f"uses {feature}.*use a newer postrand"):
+        release.verify(root)
+    with pytest.raises(ReleaseError, match=r"the file name .* is taken"):
+        make(tmp_path / "other", extra={name: "mine"})
+
+
+def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> None:
+    """Who ignores it may read the others wrong."""
+    for name in ("codebook.json", "mechanism.json", "certificate.json", "manifest.json"):
+        root = make(tmp_path / name).path
+        edit(root / name, lambda data: data.update(secret_switch=True))
+        with pytest.raises(ReleaseError, match=r"unknown field 'secret_switch'.*newer postrand"):
+            release.read(root)
+
+
+def test_early_files_have_the_forms_that_they_had() -> None:
+    """Schema 1 is read as it was: its law names no budgets, and its digest covers no origins."""
+    root = KEPT / "1" / "survey"
+    law = json.loads((root / "mechanism.json").read_text())
+    found = release.read(root)
+    assert isinstance(found.mechanism, Mechanism)
+    assert isinstance(found.codebook, Codebook)
+    assert found.certificate["schema"] == "postrand/certificate/3"
+    assert law["schema"] == "postrand/mechanism/1"
+    assert canonical_json.dump({**found.mechanism.to_dict(), "schema": law["schema"]}) == canonical_json.dump(
+        {**law, "numerical": found.mechanism.to_dict()["numerical"]}
+    )
