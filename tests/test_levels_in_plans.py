@@ -127,7 +127,7 @@ def test_twenty_blocks_meet_less_than_the_sum_of_their_epsilon():
     laws = [randomised_response(2, 0.5)] * 20
     found = ApproximateDifferentialPrivacy(8.0, 0.001).check(laws)
     assert found.holds
-    assert "(ε, δ)-differential privacy, ε = 8 and δ <= 0.00065" in found.sentence
+    assert "(ε, δ)-differential privacy, ε = 8.0 and δ <= 0.00065" in found.sentence
     assert not ApproximateDifferentialPrivacy(8.0, found.level * 0.999).check(laws).holds
 
 

@@ -368,7 +368,7 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
 def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterable[str]:
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
-        privacy = plan.privacy if is_share(block.privacy) else block.privacy
+        privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy
         if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
             continue
         classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
@@ -376,7 +376,8 @@ def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterabl
         setting = Setting(size, shape is not None, classes, block.prior)
         problem = supports(privacy, block.objective, block.structure, setting)
         if problem is not None:
-            others = [s.name for s in STRUCTURES if supports(privacy, block.objective, s(), setting) is None]
+            members: Sequence[Any] = STRUCTURES
+            others = [s.name for s in members if supports(privacy, block.objective, s(), setting) is None]
             hint = f" Structures that do: {', '.join(others)}." if others else ""
             yield f"{where}, block {'*'.join(block.variables)!r}: {problem}{hint}"
 

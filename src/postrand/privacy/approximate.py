@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +15,10 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.composition import delta_upper
 from postrand.privacy.differential import EPSILON
-from postrand.support.exact import exp_float, format_upper
+from postrand.support.exact import exp_float
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
+from postrand.support.wordings import fill
 
 _HINT = "smaller protects more: the part of what may happen that ε does not cover; keep it far below 1 / records"
 
@@ -43,6 +44,10 @@ class ApproximateDifferentialPrivacy:
     """
 
     name: ClassVar[str] = "approximate"
+    wording: ClassVar[str] = (
+        "each record's perturbed values are released under (ε, δ)-differential privacy, "
+        "ε = {epsilon} and δ <= {level:up}"
+    )
     traits: ClassVar[ModelTraits] = ModelTraits(
         code="claim.approximate",
         plain="Differential privacy with an exception: but for a chance of δ, no released answer becomes more than e^ε "
@@ -52,8 +57,8 @@ class ApproximateDifferentialPrivacy:
         structure="symmetric",
         rank=60,
     )
-    epsilon: float = ranged(EPSILON)
-    delta: float = ranged(Range(1e-12, 1e-2, 1e-6, "probability", _HINT))
+    epsilon: float = field(metadata={"range": EPSILON})
+    delta: float = field(metadata={"range": Range(1e-12, 1e-2, 1e-6, "probability", _HINT)})
 
     def __post_init__(self) -> None:
         epsilon, delta = finite(self.epsilon), finite(self.delta)
@@ -71,10 +76,7 @@ class ApproximateDifferentialPrivacy:
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare δ with an upper bound of δ(ε); ``level`` is that bound."""
         level = delta_upper(matrices, self.epsilon)
-        text = (
-            f"each record's perturbed values are released under (ε, δ)-differential privacy, ε = {self.epsilon:g} and "
-            f"δ <= {format_upper(level)}"
-        )
+        text = fill(self.wording, epsilon=self.epsilon, level=level)
         ratios = [math.inf if matrix.ratio is None else matrix.ratio for matrix in matrices]
         return Finding(level <= self.delta, level, text, ratios.index(max(ratios)), "the pair of rows that differ most")
 

@@ -2,6 +2,7 @@
 
 A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, and it may offer more verbs:
 
+    wording               a template of what its claims say: see `postrand.support.wordings`
     stays(size)           the least and the largest chance with which randomised response may keep a value
     response(size)        the exact law of randomised response with the largest of these chances
     release_problems(...) what a release must be for the claim to hold of it, beside its law; see `ReleaseModel`

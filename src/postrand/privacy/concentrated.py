@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -14,9 +14,11 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, stays_inside
 from postrand.privacy.levels import zcdp
-from postrand.support.exact import format_upper
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
+from postrand.support.wordings import fill
+
+_HINT = "smaller protects more; ρ = ε²/2 is implied by ε"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,9 @@ class ConcentratedPrivacy:
     """
 
     name: ClassVar[str] = "concentrated"
+    wording: ClassVar[str] = (
+        "each record's perturbed values are released under zero-concentrated differential privacy, ρ <= {level:up}"
+    )
     traits: ClassVar[ModelTraits] = ModelTraits(
         code="claim.concentrated",
         plain="The release moves the odds of two true answers little on average, and large moves are rare: means of "
@@ -50,7 +55,7 @@ class ConcentratedPrivacy:
         structure="symmetric",
         rank=80,
     )
-    rho: float = ranged(Range(0.001, 5.0, 0.1, "nats", "smaller protects more; ρ = ε²/2 is implied by ε"))
+    rho: float = field(metadata={"range": Range(0.001, 5.0, 0.1, "nats", _HINT)})
 
     def __post_init__(self) -> None:
         rho = finite(self.rho)
@@ -61,10 +66,7 @@ class ConcentratedPrivacy:
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare ρ with an upper bound of the blocks' together."""
         level, each = zcdp(matrices), [matrix.epsilon for matrix in matrices]
-        text = (
-            "each record's perturbed values are released under zero-concentrated differential privacy, "
-            f"ρ <= {format_upper(level)}"
-        )
+        text = fill(self.wording, level=level)
         return Finding(level <= self.rho, level, text, each.index(max(each)), "the pair of rows that differ most")
 
     def constraints(self, size: int) -> LinearConstraints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, ran
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
 from postrand.support.wordings import say
 
 LEAST_EPSILON = 1e-9
@@ -59,7 +59,7 @@ class DifferentialPrivacy:
         within_classes=True,
         rank=10,
     )
-    epsilon: float = ranged(EPSILON)
+    epsilon: float = field(metadata={"range": EPSILON})
 
     def __post_init__(self) -> None:
         epsilon = finite(self.epsilon)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -14,9 +14,11 @@ from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, stays_inside
 from postrand.privacy.levels import renyi
-from postrand.support.exact import format_upper
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
+from postrand.support.wordings import fill
+
+_HINT = "smaller protects more: the Rényi divergence at this order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class RenyiPrivacy:
     """
 
     name: ClassVar[str] = "renyi"
+    wording: ClassVar[str] = (
+        "each record's perturbed values are released under Rényi differential privacy of order {order}, level <= "
+        "{level:up}"
+    )
     traits: ClassVar[ModelTraits] = ModelTraits(
         code="claim.renyi",
         plain="The release moves the odds of two true answers little on average: a mean of powers of how much more "
@@ -49,7 +55,7 @@ class RenyiPrivacy:
         structure="symmetric",
         rank=70,
     )
-    level: float = ranged(Range(0.01, 10.0, 0.5, "nats", "smaller protects more: the Rényi divergence at this order"))
+    level: float = field(metadata={"range": Range(0.01, 10.0, 0.5, "nats", _HINT)})
     order: float = 2.0
 
     def __post_init__(self) -> None:
@@ -69,10 +75,7 @@ class RenyiPrivacy:
         """Compare the level with the blocks' own, rounded up and summed."""
         each = [renyi(matrix, self.order) for matrix in matrices]
         level = renyi(matrices, self.order)
-        text = (
-            f"each record's perturbed values are released under Rényi differential privacy of order {self.order:g}, "
-            f"level <= {format_upper(level)}"
-        )
+        text = fill(self.wording, order=self.order, level=level)
         return Finding(level <= self.level, level, text, each.index(max(each)), "the pair of rows that differ most")
 
     def constraints(self, size: int) -> LinearConstraints:

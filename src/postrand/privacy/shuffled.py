@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,9 +18,10 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.differential import EPSILON, DifferentialPrivacy
 from postrand.privacy.shuffle import shuffled_delta
-from postrand.support.exact import format_upper, log_upper
+from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_whole
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
+from postrand.support.wordings import fill
 
 _HINT = "smaller protects more: the part of what may happen that ε does not cover; keep it far below 1 / records"
 _LARGEST = 50.0
@@ -53,6 +54,10 @@ class ShuffledPrivacy:
     """
 
     name: ClassVar[str] = "shuffled"
+    wording: ClassVar[str] = (
+        "the file of {records:count} records in random order is released under (ε, δ)-differential privacy, "
+        "ε = {epsilon} and δ <= {level:up}"
+    )
     traits: ClassVar[ModelTraits] = ModelTraits(
         code="claim.shuffled",
         plain="Differential privacy of the whole file in random order: whose record is whose is hidden among all "
@@ -61,8 +66,8 @@ class ShuffledPrivacy:
         structure="symmetric",
         rank=90,
     )
-    epsilon: float = ranged(EPSILON)
-    delta: float = ranged(Range(1e-12, 1e-2, 1e-6, "probability", _HINT))
+    epsilon: float = field(metadata={"range": EPSILON})
+    delta: float = field(metadata={"range": Range(1e-12, 1e-2, 1e-6, "probability", _HINT)})
     records: int = 0
 
     def __post_init__(self) -> None:
@@ -129,10 +134,7 @@ class ShuffledPrivacy:
             return Finding(False, 1.0, text, ratios.index(None), "a zero")
         local = max(log_upper(math.prod(known, start=Fraction(1))), math.ulp(0.0))
         level = shuffled_delta(local, self.records, self.epsilon)
-        text = (
-            f"the file of {self.records:,} records in random order is released under (ε, δ)-differential privacy, "
-            f"ε = {self.epsilon:g} and δ <= {format_upper(level)}"
-        )
+        text = fill(self.wording, records=self.records, epsilon=self.epsilon, level=level)
         return Finding(level <= self.delta, level, text, ratios.index(max(known)), "the rows that differ most")
 
     def constraints(self, size: int) -> LinearConstraints:

@@ -235,7 +235,16 @@ def say(code: str, /, **values: Any) -> str:
     >>> say("limit.unchanged", variables=["area", "size"])
     'Released unchanged, with no guarantee: area, size.'
     """
-    return _FORMATTER.vformat(WORDINGS[code], (), values)
+    return fill(WORDINGS[code], **values)
+
+
+def fill(template: str, /, **values: Any) -> str:
+    """Return a template's words, the values in their places: of a privacy model that brings its own wording.
+
+    >>> fill("ρ <= {level:up}", level=0.25)
+    'ρ <= 0.25'
+    """
+    return _FORMATTER.vformat(template, (), values)
 
 
 def limit(entry: Entry) -> str:

@@ -275,7 +275,7 @@ def _prior(task: _Task, codebook: Codebook) -> Prior:
     return Prior(task.weights.counts / task.weights.counts.sum(), task.weights.provenance)
 
 
-def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> DesignedBlock:
+def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     assert not is_share(privacy)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
