@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import stat
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli.commands import main
+from postrand.risk import measures
 from postrand.risk.measures import kinds
+from postrand.testing import risk as suite
 from postrand.workflow.draft import measure as measure_by_path
 
 
@@ -56,7 +60,7 @@ NEEDED = {
 
 @pytest.mark.parametrize("name", kinds())
 def test_every_measure_has_a_door(folder, name):
-    needed = NEEDED.get(name, [])
+    needed = NEEDED.get(name, ["--weight", "w", "--household", "h", "--sensitive", "ill"])
     text = assess(folder, "--measure", name, *needed)
     assert text.exit_code == 0, text.output
     assert f"({name})" in text.output
@@ -71,7 +75,7 @@ MORE = {
     "groups": [([], "no variable to group by"), (["--set", "groups.by=arae"], "did you mean 'area'")],
     "households": [(["--weight", "w"], "household numbers"), (["--household", "h"], "share of the population")],
     "individual": [([], "share of the population"), (["--weight", "low"], "below 1")],
-    "k-anonymity": [(["--weight", "weigth"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
+    "k-anonymity": [(["--weight", "wt"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
     "l-diversity": [([], "no sensitive variable|none is named"), (["--sensitive", "il"], "did you mean 'ill'")],
     "latent-classes": [([], "share of the population"), (["--set", "latent-classes.chains=0"], "chains is outside")],
     "rare-combinations": [(["--set", "rare-combinations.size=0"], "outside"), (["--set", "suda.size=2"], "not asked")],
@@ -87,7 +91,7 @@ MORE = {
 @pytest.mark.parametrize("name", kinds())
 def test_wrong_input_of_every_measure_is_explained(folder, name):
     """Three each: what it cannot do without, a value outside its range, and an option that it does not have."""
-    wrong = [*MORE[name], (["--set", f"{name}.no_such_option=1"], "unknown option")]
+    wrong = [*MORE.get(name, []), (["--set", f"{name}.no_such_option=1"], "unknown option")]
     for arguments, words in wrong:
         result = assess(folder, "--measure", name, *arguments)
         assert result.exit_code in (2, 4), (arguments, result.output)
@@ -114,6 +118,53 @@ def test_the_list_of_measures_needs_no_file(folder):
     for name, kind in kinds().items():
         assert name in listed.output
         assert kind.meaning in listed.output
+
+
+TOY = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from postrand.risk.measures.base import Cost, Count, Fact, Measured, require
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    size: int = 2
+    name: ClassVar[str] = "toy-pairs"
+    title: ClassVar[str] = "Pairs"
+    meaning: ClassVar[str] = "How many records share their key values with exactly one other."
+    cost: ClassVar[Cost] = "counts"
+    tolerance: ClassVar[float] = 1e-9
+
+    def supports(self, file):
+        return None
+
+    def measure(self, file):
+        require(self, file)
+        found = Count((file.frequency() == self.size).sum())
+        return Measured(self.name, self.title, (Fact("pairs", "Records", found),), records_at=1 / file.frequency())
+
+
+MEASURE = Pairs
+"""
+
+
+def test_a_new_measure_is_one_file(folder, tmp_path, monkeypatch):
+    """It has its door, its options, its place in the list, its risks of records, and passes the suite."""
+    (tmp_path / "toy_pairs.py").write_text(TOY)
+    with monkeypatch.context() as place:
+        place.setattr(measures, "__path__", [*measures.__path__, str(tmp_path)])
+        kinds.cache_clear()
+        assert "toy-pairs" in call("assess", "--measures").output
+        made = assess(folder, "--measure", "toy-pairs", "--set", "toy-pairs.size=3", "--records", tmp_path / "r.csv")
+        toy = kinds()["toy-pairs"]()
+    kinds.cache_clear()
+    sys.modules.pop("postrand.risk.measures.toy_pairs", None)
+    assert made.exit_code == 0, made.output
+    assert "Pairs (toy-pairs)" in made.output
+    suite.check(toy)
+    assert "toy-pairs" not in kinds()
+    assert stat.S_IMODE((tmp_path / "r.csv").stat().st_mode) == 0o600
 
 
 def test_risks_of_records_go_to_a_file_with_ids_only_if_asked(folder, tmp_path):

@@ -302,7 +302,7 @@ def test_named_measures_that_cannot_be_measured_are_errors_all_at_once():
 def test_wrong_names_and_options_are_errors_all_at_once():
     with pytest.raises(UsageError, match="did you mean 'suda'"):
         risk.measure(frame(), ["age"], "sudas")
-    wrong = {"suda": {"max_size": 0}, "individual": {"treshold": 1}}
+    wrong = {"suda": {"max_size": 0}, "individual": {"limit": 1}}
     with pytest.raises(UsageError) as error:
         risk.measure(frame(), ["age"], ["suda", "individual"], settings=wrong)
     assert len(error.value.problems) == 2

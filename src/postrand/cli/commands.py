@@ -91,9 +91,9 @@ def assess(
     """Measure how identifiable FILE is, as it is.
 
     Without --measure: sample uniques, k-anonymity and the expected number of correct matches, fit to be published.
-    With --measure: each measure that is named, for use inside the agency; 'postrand assess --measures' lists them.
-    Weight, household and sensitive variables are those of the codebook's roles where --measure is given and they are
-    not. Nothing is written unless you name --records or --plot, and never into a release.
+    With --measure: each measure that is named, for use inside the agency; 'postrand assess --measures' lists them. With
+    --codebook too, the weight, the household and the sensitive variables that you do not name are those of its roles.
+    Nothing is written unless you name --records or --plot, and never into a release.
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda

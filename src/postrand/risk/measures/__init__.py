@@ -29,7 +29,7 @@ __all__ = [
     "measure_file",
 ]
 
-INTERNAL = "For use inside the agency: counts from 1 to 4 are not shown, but may follow from the others."
+INTERNAL = "For use inside the agency: counts from 1 to 4 are hidden, but other figures may give them away."
 
 
 @cache

@@ -12,6 +12,9 @@ from postrand import formats
 from postrand.errors import UsageError, sentence
 from postrand.risk.measures import Assessment
 
+OWNER = 0o600
+"""Nobody but the owner reads what is internal, as with a dossier."""
+
 
 def write_records(path: Path, found: Assessment, ids: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Write one row for each record, in the order of the file: its risk by each measure that has one.
@@ -34,4 +37,5 @@ def write_records(path: Path, found: Assessment, ids: Mapping[str, Any] | None =
     with formats.open_writer(path, table.schema) as writer:
         for batch in table.to_batches(max_chunksize=formats.BATCH_ROWS):
             writer.write(batch)
+    path.chmod(OWNER)
     return tuple(risks)
