@@ -2,6 +2,8 @@
 
 import dataclasses
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -154,7 +156,7 @@ def test_a_new_member_is_one_new_file(tmp_path, monkeypatch):
     (package / "deep" / "later.py").write_text(later, "utf-8")
     (package / "slow_kernels.py").write_text("raise ImportError\n", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = options.discover([str(package)], "house_of_toys", lambda kind: hasattr(kind, "value"))
+    found: Sequence[Any] = options.discover([str(package)], "house_of_toys", lambda kind: hasattr(kind, "value"))
     assert [member.name for member in found] == ["later", "stays"]
     for name in [name for name in sys.modules if name.startswith("house_of_toys")]:
         monkeypatch.delitem(sys.modules, name)
@@ -162,7 +164,7 @@ def test_a_new_member_is_one_new_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("member", [*MODELS, *OBJECTIVES, *STRUCTURES], ids=lambda m: m.name)
 def test_members_have_names_and_codes_of_their_own(member):
-    family = next(f for f in (MODELS, OBJECTIVES, STRUCTURES) if member in f)
+    family: Sequence[Any] = next(f for f in (MODELS, OBJECTIVES, STRUCTURES) if member in f)
     assert [m.name for m in family].count(member.name) == 1
     if member in MODELS:
         assert member.traits.code == f"claim.{member.name}"
