@@ -175,6 +175,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.file": "every claim holds for the exact law and this file",
         "check.values": "values and averages are those that the law on ranks makes of this file",
         "check.drawn": "the key draws these records from this file, by this law",
+        "check.records": "claims on the whole file are about as many records as it has",
         "check.stated": (
             "{claims:claims}: stated by the curator, not recomputable from the release; it takes the file"
         ),
