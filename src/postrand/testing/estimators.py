@@ -5,7 +5,6 @@ An estimator of one's own is tried by one call: ``check(estimator)``. It is aske
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import math
@@ -139,12 +138,13 @@ def check_declared(estimator: Estimator) -> None:
 
 
 def check_shown(estimator: Estimator) -> None:
-    """Assert that the answer is a frozen value, plain JSON, and text."""
+    """Assert that the answer is a frozen value: plain JSON, text, and a table of at least one row."""
     found = ask(estimator, released(survey()), mechanism())
     frozen = getattr(found, "__dataclass_params__", None)
     assert frozen is not None, f"{estimator.name}: the answer is not a dataclass"
     assert frozen.frozen, f"{estimator.name}: the answer is not a frozen dataclass"
-    json.dumps(plain(found), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert found.to_arrow().num_rows, f"{estimator.name}: the answer has no table"
     text = str(found)
     assert text.strip(), f"{estimator.name}: the answer has no text"
     assert all(line.isprintable() for line in text.split("\n")), f"{estimator.name}: the text steers the terminal"
@@ -168,7 +168,7 @@ def check_order(estimator: Estimator) -> None:
 def check_weights(estimator: Estimator) -> None:
     """Assert that weights of 1 change no estimate; a test may take another statistic where records are weighted."""
     table = released(survey())
-    if "statistic" in plain(ask(estimator, table, mechanism())):
+    if "statistic" in ask(estimator, table, mechanism()).to_dict():
         return
     if all(option.keyword != "weights" for option in estimator.options):
         return
@@ -185,7 +185,7 @@ def check_right(estimator: Estimator) -> None:
     truth = _estimates(ask(estimator, survey(), elsewhere()))
     for seed in (1, 2, 3):
         found = ask(estimator, released(survey(), seed), mechanism())
-        errors = np.array([_number(e) for e in _leaves(plain(found).get("standard_error", []))])
+        errors = np.array([_number(e) for e in _leaves(found.to_dict().get("standard_error", []))])
         if not errors.size:
             continue
         values = _estimates(found)
@@ -224,14 +224,8 @@ LAWS: tuple[Callable[[Estimator], None], ...] = (
 """What holds for every estimator."""
 
 
-def plain(found: Any) -> Mapping[str, Any]:
-    """Return an answer as plain data, as the command line does."""
-    data: Mapping[str, Any] = found.to_dict() if hasattr(found, "to_dict") else dataclasses.asdict(found)
-    return data
-
-
 def _same(estimator: Estimator, one: Any, other: Any, where: str) -> None:
-    pairs = zip(_leaves(_numbers(plain(one))), _leaves(_numbers(plain(other))), strict=True)
+    pairs = zip(_leaves(_numbers(one.to_dict())), _leaves(_numbers(other.to_dict())), strict=True)
     for a, b in pairs:
         same = math.isclose(_number(a), _number(b), rel_tol=1e-6, abs_tol=1e-8) or _number(a) != _number(a)
         assert same, f"{estimator.name}, {where}: {a} and {b}"
@@ -239,7 +233,7 @@ def _same(estimator: Estimator, one: Any, other: Any, where: str) -> None:
 
 def _estimates(found: Any) -> np.ndarray[Any, Any]:
     """Return what is estimated, as one array: ``estimate``, ``value`` or ``statistic``."""
-    data = plain(found)
+    data = found.to_dict()
     named = next(data[name] for name in ("estimate", "coefficient", "value", "statistic") if name in data)
     return np.array([_number(value) for value in _leaves(named)])
 
