@@ -5,21 +5,24 @@ import importlib.util
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from postrand import engines, estimate, formats, report
+from postrand import designers, engines, estimate, formats, objectives, privacy, report, risk, testing
 from postrand.certification.certificate import Facts, certify
 from postrand.cli.frame import main
 from postrand.codebook import Codebook, Variable
 from postrand.engines.summary import summarise
 from postrand.estimate.export import r_script
+from postrand.support.options import discover
 from postrand.testing import engines as of_engines
 from postrand.testing import estimators as of_estimators
 from postrand.testing import formats as of_formats
+from postrand.testing import risk as of_risk
 from tests.conftest import ROOT
 from tests.release_case import CLAIMS, make
 
@@ -53,7 +56,7 @@ def put(tmp_path, monkeypatch):
 
 def _forget():
     """Let the families look for their members again."""
-    for found in (formats.formats, engines.engines, estimate.estimators):
+    for found in (formats.formats, engines.engines, estimate.estimators, risk.measures.kinds):
         found.cache_clear()
 
 
@@ -89,6 +92,39 @@ def test_the_estimator_is_a_question_of_the_command_line(put):
     assert "--persons" not in CliRunner().invoke(main, ["estimate", "--help"]).output
     put("postrand/estimate/persons.py")
     assert "--persons A,B" in CliRunner().invoke(main, ["estimate", "--help"]).output
+
+
+def test_the_privacy_model_keeps_every_law(put):
+    kind = put("postrand/privacy/total_variation.py").TotalVariation
+    testing.check_model(kind)
+    assert found_in(privacy, kind.name) == (kind,)
+
+
+def test_the_objective_keeps_every_law(put):
+    kind = put("postrand/objectives/kept.py").Kept
+    testing.check_objective(kind)
+    assert found_in(objectives, kind.name) == (kind,)
+
+
+def test_the_structure_keeps_every_law(put):
+    kind = put("postrand/designers/response.py").Response
+    testing.check_structure(kind)
+    assert found_in(designers, kind.name) == (kind,)
+
+
+def found_in(room, name):
+    """Return what the room finds of this name; its list was made before the example was put there."""
+    return discover(room.__path__, room.__name__, lambda kind: getattr(kind, "name", "") == name)
+
+
+def test_the_risk_measure_keeps_every_law(put):
+    kind = put("postrand/risk/measures/pairs.py").MEASURE
+    of_risk.check(kind(), lambda file: {"pairs": 2 * doubles(zip(*file.keys.codes, strict=True))})
+    assert risk.measures.kinds()["pairs"] is kind
+
+
+def doubles(cells):
+    return list(Counter(cells).values()).count(2)
 
 
 def test_the_engine_keeps_every_law(put):
