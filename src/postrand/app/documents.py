@@ -14,6 +14,7 @@ from postrand.app.bench import Bench
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.plan import infer
+from postrand.plan.writing import blocks_of
 
 MAX_NAMED = 5
 
@@ -70,15 +71,7 @@ def plan_toml(bench: Bench, folder: Path) -> str:
         if name != "blocks":
             document.add(tomlkit.nl())
             document[name] = part
-    blocks = tomlkit.aot()
-    for entry in data["blocks"]:
-        block = tomlkit.table()
-        block["variables"] = entry["variables"]
-        privacy = tomlkit.inline_table()
-        privacy.update(entry["privacy"])
-        block["privacy"] = privacy
-        blocks.append(block)
-    document["blocks"] = blocks
+    document["blocks"] = blocks_of(data["blocks"])
     text = tomlkit.dumps(document)
     assert tomllib.loads(text) == data
     return text

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from postrand.codebook.rules import linked
 from postrand.mechanism import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import classes_of, part
@@ -97,15 +98,8 @@ def _by_class(block: Block) -> list[tuple[TransitionMatrix, _Held]]:
 
 def _sharing(blocks: Sequence[Block]) -> list[list[int]]:
     """Return the blocks in groups that read a common variable."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for b, block in enumerate(blocks):
-        names, members = set(block.variables), [b]
-        for group in [g for g in groups if not g[0].isdisjoint(names)]:
-            names |= group[0]
-            members = group[1] + members
-            groups.remove(group)
-        groups.append((names, sorted(members)))
-    return [members for _, members in groups]
+    groups = linked((), [block.variables for block in blocks])
+    return [[b for b, block in enumerate(blocks) if block.variables[0] in names] for names in groups]
 
 
 def _domain(name: str, candidates: Sequence[Sequence[tuple[TransitionMatrix, _Held]]]) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,8 +71,8 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     if excel is not None:
         from postrand.formats.excel import write_tables
 
-        write_tables(excel, {f"{name} {asked}": _table(result)})
-    return _data(result), str(result)
+        write_tables(excel, {f"{name} {asked}": result.to_arrow()})
+    return result.to_dict(), str(result)
 
 
 def _question(given: Iterable[str], known: Iterable[str]) -> str:
@@ -85,16 +84,3 @@ def _question(given: Iterable[str], known: Iterable[str]) -> str:
         got, wanted = (", ".join(f"--{name}" for name in names) for names in (asked, known))
         raise UsageError(sentence(what, got=got or None, wanted=f"one of {wanted}", fix=fix))
     return asked[0]
-
-
-def _data(result: Any) -> dict[str, Any]:
-    """Return an answer as plain data."""
-    found: dict[str, Any] = result.to_dict() if hasattr(result, "to_dict") else dataclasses.asdict(result)
-    return found
-
-
-def _table(result: Any) -> Any:
-    """Return an answer as a table: of one row, where it has no other form."""
-    import pyarrow as pa
-
-    return result.to_arrow() if hasattr(result, "to_arrow") else pa.Table.from_pylist([_data(result)])

@@ -21,6 +21,8 @@ MissingPolicy = Literal["error", "category", "keep"]
 
 
 ROLES: tuple[str, ...] = get_args(Role)
+RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
+"""The roles of what a release holds; a record key only where it is asked for."""
 
 
 MISSING_POLICIES: tuple[str, ...] = get_args(MissingPolicy)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content, ContentReader
@@ -47,8 +48,6 @@ PUBLIC_METADATA = frozenset(
     (_LABEL, _VALUES, b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
 )
 """What a column's own metadata may carry into a release; labels only as the codebook publishes them."""
-
-RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 
 
 class Engine(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class Cells:
         if len(variables) == 1 and block.cells is None:
             return cls(block.variables, variables, shape)
         table = block.cell_table(shape)
-        index = _ravel(list(table.T), shape)
+        index = ravel(list(table.T), shape)
         if math.prod(shape) > _LOOKUP_CELLS:
             order = np.argsort(index)
             return cls(block.variables, variables, shape, table, order.astype(np.int32), index[order], block.given)
@@ -50,16 +50,26 @@ class Cells:
         lookup[index] = np.arange(index.size, dtype=np.int32)
         return cls(block.variables, variables, shape, table, lookup, given=block.given)
 
-    def positions(self, codes: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        """Return the position of each record's cell, shape (n,); raises DataError where it is not feasible."""
+    def find(self, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return the position of each record's cell, shape (n,).
+
+        It is -1 where the combination is not feasible, and for a block of one variable where a missing value is kept.
+        """
         if self.table is None or self.lookup is None:
             return codes[self.names[0]]
-        index = _ravel([codes[name] for name in self.names], self.shape)
+        index = ravel([codes[name] for name in self.names], self.shape)
         if self.ravelled is None:
             found = self.lookup[index]
-        else:
-            place = np.searchsorted(self.ravelled, index).clip(max=self.ravelled.size - 1)
-            found = np.where(self.ravelled[place] == index, self.lookup[place], -1)
+            found[index < 0] = -1
+            return found
+        place = np.searchsorted(self.ravelled, index).clip(max=self.ravelled.size - 1)
+        return np.where(self.ravelled[place] == index, self.lookup[place], -1)
+
+    def positions(self, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return what :meth:`find` does; raises DataError where a combination is not feasible."""
+        found = self.find(codes)
+        if self.table is None:
+            return found
         if (found < 0).any():
             raise DataError(
                 sentence(
@@ -78,9 +88,17 @@ class Cells:
         return {v.name: column.astype(coding.code_dtype(v))[positions] for v, column in columns}
 
 
-def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+def ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the C-order index of each combination of codes, shape (n,); -1 where a code is negative.
+
+    >>> ravel([np.array([0, 1, -1]), np.array([2, 0, 1])], (2, 3)).tolist()
+    [2, 3, -1]
+    """
     index = np.zeros(len(codes[0]), dtype=np.int64)
     for column, size in zip(codes, shape, strict=True):
         index *= size
         index += column
+    for column in codes:
+        if column.size and column.min() < 0:
+            index[column < 0] = -1
     return index

@@ -18,6 +18,7 @@ from postrand.codebook.clear_columns import carried, released_values
 from postrand.codebook.rules import forbidden
 from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
+from postrand.engines.cells import Cells, ravel
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.margins import impossible, tables_of
@@ -117,7 +118,7 @@ class _Counter:
         self.pair = small_pair(codebook, mechanism)
         self.pair_shape = tuple(codebook[name].size for name in self.pair)
         self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
-        self.cells = [_Cells(block, tuple(codebook[n].size for n in block.variables)) for block in mechanism.blocks]
+        self.cells = [Cells.of(block, codebook) for block in mechanism.blocks]
         sizes = [block.matrix.size for block in mechanism.blocks]
         self.tested = {(a, b): np.zeros((sizes[a], sizes[b]), np.int64) for a, b in _tested(mechanism.blocks)}
 
@@ -134,13 +135,13 @@ class _Counter:
         if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
             what = "a combination is released that a rule of the codebook forbids"
             raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
-        positions = [cells.positions([codes[n] for n in cells.names]) for cells in self.cells]
+        positions = [_positions(cells, codes) for cells in self.cells]
         for counts, position in zip(self.blocks, positions, strict=True):
             counts += _count(position, counts.size)
         for (a, b), table in self.tested.items():
-            table += _count(_ravel([positions[a], positions[b]], table.shape), table.size).reshape(table.shape)
+            table += _count(ravel([positions[a], positions[b]], table.shape), table.size).reshape(table.shape)
         if self.pair:
-            index = _ravel([codes[n] for n in self.pair], self.pair_shape)
+            index = ravel([codes[n] for n in self.pair], self.pair_shape)
             self.pair_counts += _count(index, self.pair_counts.size)
         self.records += batch.num_rows
 
@@ -151,30 +152,13 @@ class _Counter:
             raise DataError(sentence(what, where=f"variable {name!r}"))
 
 
-class _Cells:
-    """Map codes of a block's variables to the positions of its cells."""
-
-    def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
-        self.name, self.names, self.shape = block.name, block.variables, shape
-        self.listed: NDArray[np.int64] | None = None
-        if block.cells is not None:
-            listed = _ravel(list(block.cell_table(shape).T), shape)
-            self.order = np.argsort(listed)
-            self.listed = listed[self.order]
-
-    def positions(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """Return the cell of each record; raises DataError where a combination is not feasible."""
-        if len(codes) == 1 and self.listed is None:
-            return np.asarray(codes[0])
-        index = _ravel(codes, self.shape)
-        if self.listed is None:
-            return index
-        place = np.searchsorted(self.listed, index).clip(max=self.listed.size - 1)
-        if (self.listed[place] != index).any():
-            raise DataError(
-                sentence("a combination is released that is not a cell of the block", where=f"block {self.name!r}")
-            )
-        return np.asarray(self.order[place])
+def _positions(cells: Cells, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return the released cell of each record; raises DataError where a combination is none of the block's."""
+    found = cells.find(codes)
+    if cells.table is not None and (found < 0).any():
+        what = "a combination is released that is not a cell of the block"
+        raise DataError(sentence(what, where=f"block {' × '.join(cells.names)!r}"))
+    return found
 
 
 def _tested(blocks: Sequence[Block]) -> list[tuple[int, int]]:
@@ -197,16 +181,6 @@ def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
     sizes = {name: codebook[name].size for name in single}
     pairs = ((a, b) for i, a in enumerate(single) for b in single[i + 1 :])
     return next(((a, b) for a, b in pairs if sizes[a] * sizes[b] <= MAX_PAIR_CELLS), ())
-
-
-def _ravel(codes: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the C-order index of each combination, -1 where any code is negative."""
-    index = np.zeros(len(codes[0]), dtype=np.int64)
-    kept = np.zeros(len(codes[0]), dtype=bool)
-    for part, size in zip(codes, shape, strict=True):
-        index = index * size + part
-        kept |= part < 0
-    return np.where(kept, -1, index)
 
 
 def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:

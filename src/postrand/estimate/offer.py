@@ -106,9 +106,9 @@ class Estimator:
     name, takes, help
         The question as an option: ``--mean Y``, and one sentence on it.
     ask
-        ``ask(frame, *asked, mechanism=mechanism, **options)`` returns the answer, a frozen value whose ``str`` is for
-        people; ``to_dict()`` (plain data) and ``to_arrow()`` (a tidy table) are used where it has them. ``asked`` is
-        what ``read`` returns, in a tuple of one where it is not a tuple.
+        ``ask(frame, *asked, mechanism=mechanism, **options)`` returns the answer, a frozen dataclass: ``str`` of it
+        is for people, ``to_dict()`` plain data, ``to_arrow()`` a tidy table. ``asked`` is what ``read`` returns, in a
+        tuple of one where it is not a tuple.
     options
         What may be said beside the question.
     example

@@ -22,7 +22,11 @@ SHOWN = 10
 
 
 class Source(Protocol):
-    """Microdata that can be read any number of times, as a stream of bounded batches."""
+    """Microdata that can be read any number of times, as a stream of bounded batches.
+
+    Where a file does not say of which type its columns are, its source has ``untyped = True``: a draft then looks at
+    the values. Where records have no order of their own, it has ``ordered = False``: they need a record key.
+    """
 
     @property
     def schema(self) -> pa.Schema:

@@ -40,6 +40,7 @@ class CsvSource:
     path: Path
     schema: pa.Schema
     num_rows: int | None = None
+    untyped: bool = True
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from postrand.codebook import Codebook
+from postrand.codebook.variable import RELEASED_ROLES
 from postrand.errors import nearest, sentence, shown
 from postrand.support.inputs import is_names
 
 HOUSEHOLD_NUMBERS = ("renumbered", "as they are")
-RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 
 
 def option_problems(as_is: Any, household_numbers: Any, where: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ from postrand.codebook.rule_files import read_rules
 from postrand.codebook.variable import ROLES
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
-from postrand.formats.csv import CsvSource, lossless
+from postrand.formats.csv import lossless
 from postrand.support.inputs import has_controls, read_toml
 
 MAX_CATEGORIES = 100
@@ -87,7 +87,7 @@ def infer(
     sorted. Missing values make ``missing`` ``category``, or ``keep`` for a column without categories. Text of a CSV
     file without categories becomes a number where nothing is lost.
     """
-    roles, untyped = roles or {}, isinstance(source, CsvSource)
+    roles, untyped = roles or {}, getattr(source, "untyped", False)
     columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
     for batch in source.batches():
         for column in columns:

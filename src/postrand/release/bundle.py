@@ -17,6 +17,7 @@ import pyarrow as pa
 from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
 from postrand.codebook import Codebook, Variable, coding
+from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
@@ -31,7 +32,6 @@ SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postran
 """Every schema of a release that this version reads; it writes the last one."""
 CODEBOOK_SCHEMA = "postrand/codebook/1"
 DESCRIPTION_SCHEMA = "postrand/description/1"
-RELEASED_ROLES = ("key", "sensitive", "other", "weight", "household")
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION = "manifest.json", "description.json"
 DATA = "data"

@@ -18,6 +18,7 @@ from postrand.codebook.variable import ROLES
 from postrand.designers import MutualInformation, UniformOffDiagonal
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.plan import infer, load_plan
+from postrand.plan.writing import blocks_of
 from postrand.privacy import DifferentialPrivacy
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
@@ -230,15 +231,8 @@ def plan_text(
             part.add(tomlkit.comment(line))
         part["as_is"] = []
     _comment(plan, BLOCKS_NOTE)
-    blocks = tomlkit.aot()
-    for name in perturbed:
-        block = tomlkit.table()
-        block["variables"] = [name]
-        privacy = tomlkit.inline_table()
-        privacy.update({"model": DifferentialPrivacy.name, "epsilon": epsilon})
-        block["privacy"] = privacy
-        blocks.append(block)
-    plan["blocks"] = blocks
+    level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
+    plan["blocks"] = blocks_of({"variables": [name], "privacy": level} for name in perturbed)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes stand right above their section
 
 
