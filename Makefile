@@ -6,7 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
-.PHONY: help demo env test services bench studies check format lock clean
+FAST := --hypothesis-profile=fast -m "not (slow or statistical or spark or browser or postgres or r)"
+LOWEST := $(VENV)-lowest
+WHEEL := $(VENV)-wheel
+
+.PHONY: help demo env fast slow test coverage lowest wheel services bench studies check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -15,6 +19,30 @@ demo: $(VENV)/.demo  ## install what the demonstration needs and run it (replace
 	$(BIN)/postrand demo --out demo
 
 env: $(VENV)/.dev  ## install the locked development environment (no-op when up to date)
+
+fast: env  ## run the tests that need no service and little time, in about a minute
+	$(BIN)/pytest -n 2 $(FAST)
+
+slow: env  ## measure which tests `make fast` leaves out, and note them in tests/slow.txt
+	$(BIN)/pytest -n 2 --hypothesis-profile=fast --note-slow -m "not (statistical or spark or browser or postgres or r)"
+
+coverage: env  ## run the fast tests, and say which lines they do not reach
+	$(BIN)/pytest -n 2 $(FAST) --cov --cov-report=term
+
+lowest: env  ## run the fast tests with the lowest versions that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --all-extras --group dev --output-file $(LOWEST)/lowest.txt pyproject.toml
+	$(BIN)/uv pip install --quiet --python $(LOWEST) -r $(LOWEST)/lowest.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --no-deps --editable .
+	$(LOWEST)/bin/pytest -n 2 -p no:cacheprovider $(FAST)
+
+wheel: env  ## build the wheel, install it alone without extras, and protect and verify a small file with it
+	rm -rf dist $(WHEEL)
+	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(PYTHON) -m venv $(WHEEL)
+	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(WHEEL)/versions.txt  # a wheel just built has no hash to ask for
+	$(WHEEL)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(WHEEL)/versions.txt dist/*.whl
+	sh tests/wheel.sh $(abspath $(WHEEL)/bin)
 
 test: env services  ## run all tests and doctests
 	$(BIN)/pytest -n 2 --dist loadgroup
@@ -48,7 +76,7 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
 
 clean:  ## remove the environment and the caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(WHEEL) dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\

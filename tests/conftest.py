@@ -13,8 +13,56 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 
 settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+SLOW = ROOT / "tests" / "slow.txt"
+SLOW_FROM = 0.3  # seconds
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = f"write the names of the tests that take more than {SLOW_FROM} seconds to {SLOW.name}"
+    parser.addoption("--note-slow", action="store_true", help=help_text)
+
+
+def slow_tests() -> set[str]:
+    """Names of tests, and of files, that `make fast` leaves out; a test that is added is fast until it is measured."""
+    return {line for line in SLOW.read_text("utf-8").splitlines() if not line.startswith("#")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = slow_tests()
+    for item in items:
+        if not slow.isdisjoint((item.nodeid.partition("[")[0], item.nodeid.partition("::")[0])):
+            item.add_marker(pytest.mark.slow)
+
+
+_seconds: dict[str, float] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep the longest time of each test, whatever its parameters; what a fixture takes counts where it is made."""
+    name = report.nodeid.partition("[")[0]
+    _seconds[name] = max(_seconds.get(name, 0.0), report.duration)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note the slow tests: of those that ran anew, of others as before where they still exist."""
+    if not session.config.getoption("--note-slow") or hasattr(session.config, "workerinput"):
+        return
+    kept = {name for name in slow_tests() - _seconds.keys() if _exists(name)}
+    found = sorted(kept | {name for name, seconds in _seconds.items() if seconds > SLOW_FROM})
+    head = [line for line in SLOW.read_text("utf-8").splitlines() if line.startswith("#")]
+    SLOW.write_text("\n".join([*head, *found]) + "\n", "utf-8")
+
+
+def _exists(name: str) -> bool:
+    file, _, function = name.partition("::")
+    path = ROOT / file
+    named = f"def {function.rpartition('::')[2]}("
+    return path.is_file() and (not function or named in path.read_text("utf-8"))
 
 
 def postgres_binaries() -> Path | None:

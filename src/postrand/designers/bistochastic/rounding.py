@@ -74,7 +74,7 @@ def problems_of(array: NDArray[np.float64]) -> list[str]:
 def _largest_forest(array: NDArray[np.float64]) -> list[tuple[int, int, bool]]:
     """Return the edges of a maximum spanning forest, leaves first: (row, column, whether the row is the leaf)."""
     size = array.shape[0]
-    rows, columns = np.nonzero(array)
+    rows, columns = (at.astype(np.int32) for at in np.nonzero(array))  # before 1.17 SciPy takes no others here
     graph = coo_array((-array[rows, columns], (rows, columns + size)), shape=(2 * size, 2 * size)).tocsr()
     forest = minimum_spanning_tree(graph)
     forest.data[:] = 1
