@@ -17,7 +17,7 @@ from postrand.cli.commands import main
 from postrand.engines import LocalEngine, chosen, engine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.engines.order import KeyedOrder
-from postrand.engines.resources import NOTHING, Resources, applied, resources_from, size_of
+from postrand.engines.resources import NOTHING, OPTIONS, Resources, applied, resources_from, size_of
 from postrand.engines.spark import SparkEngine
 from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
@@ -58,8 +58,8 @@ def test_the_call_has_the_last_word_and_the_plan_the_one_before(tmp_path):
     assert Resources(conf=(("b", "3"),)).over(planned) == Resources(
         "spark", threads=2, conf=(("a", "1"), ("b", "3")), parts=3
     )
-    assert Resources("duckdb", memory_limit=5).over(planned) == Resources("duckdb", threads=2, memory_limit=5)
-    assert NOTHING.over(NOTHING) == Resources("local")
+    assert Resources("duckdb", memory_limit=5).over(planned.of(OPTIONS[1:4])) == Resources("duckdb", threads=2, memory_limit=5)
+    assert NOTHING.over(NOTHING) == NOTHING
     made, wanted = chosen(None, Resources(threads=1), planned, tmp_path, None)
     assert isinstance(made, SparkEngine)
     assert (made.parts, made.scratch, wanted.threads) == (3, tmp_path, 1)
