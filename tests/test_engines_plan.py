@@ -301,6 +301,18 @@ def test_every_wrong_source_is_explained(place, plan):
     assert place.run("SELECT count(*) FROM persons") == [(survey().num_rows,)]
 
 
+@pytest.mark.parametrize("kind", [POSTGRES])
+def test_a_table_that_views_rest_on_is_not_replaced(place, plan):
+    place.run("CREATE TABLE out.t (a int)")
+    place.run("CREATE VIEW out.seen AS SELECT a FROM out.t")
+    made = into(plan, f'uri = "{place.uri}"\ntable = "out.t"\nif_exists = "replace"')
+    done = call("protect", "--plan", made, "--out", plan.parent / "made")
+    assert done.exit_code == 7
+    assert "other objects, such as views, rest on the table; got SQLSTATE 2BP01" in done.output
+    assert not (plan.parent / "made").exists()
+    assert place.run("SELECT count(*) FROM out.t") == [(0,)]
+
+
 @every_database
 def test_every_wrong_target_is_explained(place, plan):
     place.run("CREATE VIEW out.seen AS SELECT 1 AS a")

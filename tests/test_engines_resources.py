@@ -58,7 +58,8 @@ def test_the_call_has_the_last_word_and_the_plan_the_one_before(tmp_path):
     assert Resources(conf=(("b", "3"),)).over(planned) == Resources(
         "spark", threads=2, conf=(("a", "1"), ("b", "3")), parts=3
     )
-    assert Resources("duckdb", memory_limit=5).over(planned.of(OPTIONS[1:4])) == Resources("duckdb", threads=2, memory_limit=5)
+    local = planned.of(OPTIONS[1:4])
+    assert Resources("duckdb", memory_limit=5).over(local) == Resources("duckdb", threads=2, memory_limit=5)
     assert NOTHING.over(NOTHING) == NOTHING
     made, wanted = chosen(None, Resources(threads=1), planned, tmp_path, None)
     assert isinstance(made, SparkEngine)

@@ -195,6 +195,7 @@ _KINDS = (
     ("42P07|23505", "already exists|duplicate key", "the table exists, or another job is making it",
      "name a new table, or drop this one"),
     ("42P01|3F000", "(relation|schema) .* does not exist", "there is no such table or schema", "check the names"),
+    ("2BP01", "depend on it", "other objects, such as views, rest on the table", "drop them first, or name another"),
     ("42703", "column .* does not exist", "there is no such column", "check the names"),
     ("", "definition of service|service file", "the service is not known",
      "check its name in ~/.pg_service.conf, or in the file that PGSERVICEFILE names"),
