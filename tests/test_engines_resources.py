@@ -19,6 +19,7 @@ from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.engines.order import KeyedOrder
 from postrand.engines.resources import NOTHING, OPTIONS, Resources, applied, resources_from, size_of
 from postrand.engines.spark import SparkEngine
+from postrand.engines.spark_session import session_for
 from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
 from tests.conftest import ROOT
@@ -230,12 +231,15 @@ def test_spark_submit_gives_the_same_release(plan):
     assert len(list(made.data_path.iterdir())) == 3
     wanted = pr.run(load_plan(plan), plan.parent / "wanted", release_key=bytes(range(32)))
     assert made.frame().to_pylist() == wanted.frame().to_pylist()
-    refused = subprocess.run(
-        [str(word) for word in [*words[:-2], "--out", plan.parent / "no", "--master", "local[1]"]],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert refused.returncode == 2
-    assert "Spark runs already, with a master and settings of its own" in refused.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_master_is_refused_where_spark_submit_has_chosen_one(monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    for asked in (Resources("spark", master="local[1]"), Resources("spark", conf=(("a", "b"),)), Resources(threads=1)):
+        with pytest.raises(UsageError, match="Spark runs already, with a master and settings of its own.*spark-submit"):
+            session_for(asked)
 
 
 ASKED = """
