@@ -238,7 +238,9 @@ def test_spark_submit_gives_the_same_release(plan):
 def test_a_master_is_refused_where_spark_submit_has_chosen_one(monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     for asked in (Resources("spark", master="local[1]"), Resources("spark", conf=(("a", "b"),)), Resources(threads=1)):
-        with pytest.raises(UsageError, match="Spark runs already, with a master and settings of its own.*spark-submit"):
+        with pytest.raises(
+            UsageError, match=r"Spark runs already, with a master and settings of its own.*spark-submit"
+        ):
             session_for(asked)
 
 
