@@ -13,8 +13,11 @@ from tests.conftest import postgres_binaries
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Yield the URI of an empty database; the server runs as `postgres` where this process is root."""
+def server(password: str = "") -> Iterator[str]:
+    """Yield the URI of an empty database; the server runs as `postgres` where this process is root.
+
+    With a password, which is not in the URI, it lets nobody in without it.
+    """
     binaries = postgres_binaries()
     assert binaries is not None
     owner = "postgres" if os.geteuid() == 0 else None
@@ -31,7 +34,10 @@ def server() -> Iterator[str]:
 
     data = str(folder / "data")
     try:
-        run("initdb", "-D", data, "-U", "curator", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        (folder / "password").write_text(password)
+        (folder / "password").chmod(0o644)
+        login = ["-A", "scram-sha-256", "--pwfile", str(folder / "password")] if password else ["-A", "trust"]
+        run("initdb", "-D", data, "-U", "curator", *login, "-E", "UTF8", "--locale=C", "--no-sync")
         options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -F"
         run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
         try:

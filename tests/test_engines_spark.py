@@ -13,7 +13,8 @@ import pytest
 
 from postrand import formats
 from postrand.engines import FolderSink, LocalEngine
-from postrand.engines.spark import SparkEngine, SparkSource, _quietly, local_session
+from postrand.engines.spark import SparkEngine, SparkSource, local_session
+from postrand.engines.spark_session import quietly as _quietly
 from postrand.errors import DataError, ReleaseError, UsageError
 from tests.conftest import ROOT
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
@@ -165,11 +166,23 @@ def test_names_of_folders_say_nothing_about_records(session, tmp_path):
     assert (found.counts == 2 * LocalEngine().count(Memory(survey()), BOOK, ["sex"]).counts).all()
 
 
-def test_spark_connect_can_only_count():
+def test_spark_connect_is_refused(monkeypatch):
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     frame = type("DataFrame", (), {"sparkSession": connected})()
-    with pytest.raises(UsageError, match=r"Spark Connect session can only count.*on the driver"):
+    with pytest.raises(UsageError, match=r"Spark Connect has no driver of its own.*spark-submit"):
         list(SparkSource(frame).batches())
+    engine = SparkEngine(connected)
+    for call in (
+        lambda: engine.count(Memory(survey()), BOOK, ["sex"]),
+        lambda: engine.content(Memory(survey()), mechanism(), KEY),
+        lambda: engine.perturb(Memory(survey()), mechanism(), KEY, Collector()),
+        lambda: local_session("sc://cluster:15002"),
+    ):
+        with pytest.raises(UsageError, match=r"Spark Connect has no driver of its own"):
+            call()
+    monkeypatch.setenv("SPARK_REMOTE", "sc://cluster:15002")
+    with pytest.raises(UsageError, match=r"SPARK_REMOTE: Spark Connect has no driver"):
+        local_session()
 
 
 def test_settings_of_the_session_are_put_back(session):
@@ -195,7 +208,8 @@ def test_a_lost_executor_changes_nothing(tmp_path):
     for n in range(12):
         pq.write_table(table.slice(5_000 * n, 5_000), tmp_path / "in" / f"{n:02}.parquet")
     script = [sys.executable, str(ROOT / "tests" / "spark_cluster.py"), str(tmp_path / "in"), str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(tmp_path / "spark")}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "SPARK_LOCAL_DIRS": str(tmp_path / "spark")}
     found = subprocess.run(script, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert found.returncode == 0, found.stderr[-3_000:]
     lost, failed = map(int, found.stdout.split()[-2:])

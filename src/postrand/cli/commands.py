@@ -13,13 +13,29 @@ import click
 
 from postrand.cli import columns as columns
 from postrand.cli.estimate import Questions, answer
-from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, release_key
+from postrand.cli.frame import (
+    FILE,
+    FOLDER,
+    SOURCE,
+    Result,
+    command,
+    confidential,
+    keys_option,
+    names,
+    records_of,
+    release_key,
+)
 from postrand.cli.frame import main as main
+from postrand.cli.machine import CLUSTER, LOCAL, may_use
 from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 
 
 @command
-@click.argument("file", type=SOURCE)
+@click.argument("file", type=SOURCE, required=False)
+@click.option("--uri", metavar="URI", help="Database in place of FILE, without a password; with --table or --query.")
+@click.option("--table", metavar="NAME", help="Table of the database: persons, or census.persons.")
+@click.option("--query", metavar="SQL", help="Query of the database, in place of --table.")
+@click.option("--password-from", metavar="VARIABLE", help="Variable of the environment with the password.")
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
 @keys_option()
 @click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
@@ -29,15 +45,25 @@ from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Household id.")
 @click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
-def init(file: Path, out: Path, ddi: Path | None, keys: str | None, **roles: str | None) -> Result:
-    """Write a codebook and a plan for FILE, to edit.
+def init(
+    file: Path | None,
+    uri: str | None,
+    table: str | None,
+    query: str | None,
+    password_from: str | None,
+    out: Path,
+    ddi: Path | None,
+    keys: str | None,
+    **roles: str | None,
+) -> Result:
+    """Write a codebook and a plan for FILE, or for a table of a database, to edit.
 
     Roles that you do not give stay empty, and must be filled in before anything is protected.
     """
     from postrand.workflow import draft
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
-    made = draft.start(file, out, given, ddi=ddi)
+    made = draft.start(records_of(file, uri, table, query, password_from), out, given, ddi=ddi)
     lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
@@ -85,6 +111,7 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @click.option("--record-key", metavar="ID", help="Column of record ids that --records writes too; by default none.")
 @click.option("--plot", type=FOLDER, metavar="FOLDER", help="Write each histogram to this new folder.")
+@may_use("threads")
 def assess(
     file: Path, keys: str, codebook: Path | None, measure: str | None, sensitive: str | None, **choices: Any
 ) -> Result:
@@ -224,7 +251,8 @@ def _write_new(path: Path, text: str) -> None:
     "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
 )
 @click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
-@click.option("--engine", default="local", show_default=True, help="local, duckdb or spark; the values are the same.")
+@click.option("--engine", help="local, duckdb or spark; if left out, the plan's, else local. The values are the same.")
+@may_use(*CLUSTER, passed=True)
 @click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
 @click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
 @click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
@@ -258,9 +286,18 @@ def _in_clear(found: Any) -> list[str]:
 @command
 @click.argument("directory", type=FOLDER)
 @click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
+@click.option("--plan", type=FILE, help="plan.toml, in place of --file: its source, a file or table, and record key.")
 @click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
 @click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
-def verify(directory: Path, file: Path | None, key_file: Path | None, record_key: str | None) -> Result:
+@may_use(*LOCAL, passed=True)
+def verify(
+    directory: Path,
+    file: Path | None,
+    plan: Path | None,
+    key_file: Path | None,
+    record_key: str | None,
+    resources: Any,
+) -> Result:
     """Re-check a release from its bytes alone.
 
     Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
@@ -275,7 +312,9 @@ def verify(directory: Path, file: Path | None, key_file: Path | None, record_key
     from postrand.release import verify as check
 
     key = release_key(key_file, None)
-    verification = check(directory, file=file, release_key=key, record_key=record_key, raise_if_failed=False)
+    records, record_key = confidential(file, plan, record_key)
+    options: Any = {"record_key": record_key, "resources": resources, "raise_if_failed": False}
+    verification = check(directory, file=records, release_key=key, **options)
     if verification.verdict == "failed":
         raise ReleaseError(verification.problems)
     return verification.to_dict(), str(verification), verification.exit_code
@@ -299,6 +338,7 @@ def report(directory: Path, out: Path | None) -> Result:
 
 @functools.partial(command, kind=Questions)
 @click.argument("directory", type=FOLDER)
+@may_use("threads", "scratch")
 @click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
 def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
     """Answer one question about the true records from a release.

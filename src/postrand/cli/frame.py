@@ -156,3 +156,32 @@ def release_key(key_file: Path | None, seed: int | None) -> Any:
     if seed is not None:
         return ReleaseKey.from_seed(seed)
     return None if key_file is None else ReleaseKey.from_file(key_file)
+
+
+def records_of(
+    file: Path | None, uri: str | None, table: str | None, query: str | None, password_from: str | None
+) -> Any:
+    """Return the file or the table that is named; raises UsageError where neither is, or both are."""
+    options = {"uri": uri, "table": table, "query": query, "password_from": password_from}
+    given = {name: text for name, text in options.items() if text is not None}
+    if file is not None and not given:
+        return file
+    from postrand.engines.database import source_from
+
+    found, problems = source_from(given | ({"file": str(file)} if file is not None else {}), Path(), "the command")
+    raise_all(UsageError, problems)
+    if found is None:
+        raise UsageError(sentence("no records are named", fix="name FILE, or --uri and --table"))
+    return found
+
+
+def confidential(file: Path | None, plan: Path | None, record_key: str | None) -> tuple[Any, str | None]:
+    """Return the confidential records that an auditor names, and their record key; raises UsageError for two places."""
+    if plan is None:
+        return file, record_key
+    if file is not None or record_key is not None:
+        raise UsageError(sentence("--plan names the source and its record key", fix="leave the other options out"))
+    from postrand.plan import load_plan
+
+    loaded = load_plan(plan)
+    return loaded.source, next((v.name for v in loaded.codebook.with_role("record_key")), None)

@@ -142,14 +142,17 @@ class EngineKind:
         As a person names it: ``--engine duckdb``.
     make
         ``make(scratch=..., resume=...)`` returns the engine; both are folders, or None. It raises UsageError for an
-        option that it does not take.
+        option that it does not take. Where something of ``takes`` is asked for, it is given ``resources=`` too.
     writes_folder
         Whether a release by it is a folder of files, even of one file: several processes write.
+    takes
+        Which of the options of :class:`postrand.engines.resources.Resources` it honours.
     """
 
     name: str
     make: Callable[..., Engine]
     writes_folder: bool = False
+    takes: tuple[str, ...] = ("threads", "memory_limit", "scratch")
 
 
 def released_names(codebook: Codebook) -> tuple[str, ...]:

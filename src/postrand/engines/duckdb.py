@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import re
 import threading
@@ -23,6 +24,8 @@ from postrand.engines.grouped import (
     WRONG,
     check_weight,
     countable,
+    dotted,
+    literal,
     order_of,
     order_sql,
     quoted,
@@ -30,9 +33,10 @@ from postrand.engines.grouped import (
     ties_sql,
     weight_sql,
 )
-from postrand.engines.local import LocalEngine
+from postrand.engines.local import LocalEngine, local_engine
+from postrand.engines.resources import NOTHING, Resources
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
-from postrand.formats import Source, parquet_files
+from postrand.formats import Held, Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress
@@ -40,12 +44,14 @@ from postrand.support.randomness import ReleaseKey
 
 _VIEW = "postrand_records"
 _PLAIN = re.compile(
-    r"""\s*(?:SELECT\s+\*\s+)?FROM\s+(?:'(?P<file>(?:[^']|'')+)'|"(?P<quoted>(?:[^"]|"")+)"|(?P<name>[a-z_]\w*))\s*""",
+    r"""\s*(?:SELECT\s+\*\s+)?FROM\s+(?:'(?P<file>(?:[^']|'')+)'|"""
+    r"""(?:"(?P<schema>(?:[^"]|"")+)"\.)?(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<name>[a-z_]\w*)))\s*""",
     re.IGNORECASE,
 )
 _TABLES = """
-SELECT table_name FROM duckdb_tables()
-UNION SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1
+SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || name FROM (
+SELECT schema_name, table_name AS name FROM duckdb_tables()
+UNION SELECT schema_name, view_name AS name FROM duckdb_views() WHERE NOT internal) ORDER BY 1
 """
 
 
@@ -61,10 +67,16 @@ class DuckDBSource:
         columns that leaves no ties have one; anything else is refused then. An UPDATE may move records of a table.
     database
         The file; None for a query over other files.
+    sealed
+        Read nothing but the file: a view of it that reads other files is refused.
+    settings
+        Statements that set what each connection may use; see :func:`settings_of`.
     """
 
     query: str = field(repr=False)
     database: Path | None = None
+    sealed: bool = False
+    settings: tuple[str, ...] = ()
     schema: pa.Schema = field(init=False)
     num_rows: int = field(init=False)
 
@@ -80,15 +92,11 @@ class DuckDBSource:
     @classmethod
     def table(cls, database: Path, name: str | None = None, codebook: Codebook | None = None) -> DuckDBSource:
         """Return the source of one table of a file; without a name, of its only one. It must fit the codebook."""
-        if not database.is_file():
-            raise UsageError(sentence("no such file", where=str(database)))
-        with _connection(database) as connection:
-            names = [row[0] for row in connection.sql(_TABLES).fetchall()]
-        if name is None and len(names) != 1:
+        names = [name] if name is not None else tables_of(database)
+        if len(names) != 1:
             raise UsageError(sentence("the file has not one table", where=str(database), wanted=", ".join(names)))
-        if name is not None and name not in names:
-            raise UsageError(sentence(f"no table {name!r}{nearest(name, names)}", where=str(database)))
-        source = cls(f"FROM {quoted(name or names[0])}", database)
+        require_table(database, names[0])
+        source = cls(f"FROM {dotted(names[0])}", database)
         check_schema(source.schema, database, codebook)
         return source
 
@@ -101,9 +109,12 @@ class DuckDBSource:
                 return not connection.sql(ties_sql(relation, order)).fetchall()[0][0]
             if plain and plain["file"]:
                 return Path(plain["file"].replace("''", "'")).is_file()
-            found = "SELECT lower(table_name) FROM duckdb_tables()"
-            name = (plain["name"] or plain["quoted"].replace('""', '"')).lower() if plain else None
-            return name is not None and (name,) in connection.sql(found).fetchall()
+            found = "SELECT lower(schema_name), lower(table_name) FROM duckdb_tables()"
+            if plain is None:
+                return False
+            name = (plain["name"] or plain["quoted"].replace('""', '"')).lower()
+            schema = (plain["schema"] or "main").replace('""', '"').lower()
+            return (schema, name) in connection.sql(found).fetchall()
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
@@ -118,11 +129,27 @@ class DuckDBSource:
     @contextmanager
     def connected(self) -> Iterator[tuple[Any, str]]:
         """Yield a connection and the SQL of the records in it."""
-        with _connection(self.database) as connection, _explained(self._where()):
+        with _connection(self.database, sealed=self.sealed) as connection, _explained(self._where()):
+            for setting in self.settings:
+                connection.execute(setting)
             yield connection, self.query
 
     def _where(self) -> str:
         return str(self.database or "DuckDB query")
+
+
+def tables_of(database: Path) -> list[str]:
+    """Return the names of a file's tables and views, those of other schemas than ``main`` as ``schema.table``."""
+    if not database.is_file():
+        raise UsageError(sentence("no such file", where=str(database)))
+    with _connection(database) as connection:
+        return [row[0] for row in connection.sql(_TABLES).fetchall()]
+
+
+def require_table(database: Path, name: str) -> None:
+    """Raise UsageError, with the nearest known name, unless the file has this table."""
+    if name.removeprefix("main.") not in (names := tables_of(database)):
+        raise UsageError(sentence(f"no table {name!r}{nearest(name, names)}", where=str(database)))
 
 
 def into_duckdb(database: Path, table: str = "data") -> Sink:
@@ -138,24 +165,59 @@ def into_duckdb(database: Path, table: str = "data") -> Sink:
 
     @contextmanager
     def opened(schema: pa.Schema) -> Iterator[_Feed]:
-        existed = database.exists()
-        try:
-            with _explained(str(database), ReleaseError), _connection(database, writable=True) as connection:
-                connection.begin()
-                feed = _Feed(connection, table, schema)
-                try:
-                    yield feed
-                except BaseException:
-                    feed.close(complete=False)
-                    raise
-                feed.close(complete=True)
-                connection.commit()
-        except BaseException:
-            if not existed:
-                database.unlink(missing_ok=True)
-            raise
+        with duckdb_transaction(database) as transaction, transaction.loading(table, schema) as feed:
+            yield feed
 
     return opened
+
+
+@contextmanager
+def duckdb_transaction(database: Path, resources: Resources = NOTHING) -> Iterator[DuckDBTransaction]:
+    """Yield an open transaction, committed on leaving; after an error the file is as it was, or is not there.
+
+    Raises
+    ------
+    ReleaseError
+        If the file cannot be written, or DuckDB refuses a step.
+    """
+    existed = database.exists()
+    try:
+        with _explained(str(database), ReleaseError), _connection(database, writable=True) as connection:
+            for setting in settings_of(resources):
+                connection.execute(setting)
+            connection.begin()
+            yield DuckDBTransaction(connection)
+            connection.commit()
+    except BaseException:
+        if not existed:
+            database.unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBTransaction:
+    """See :class:`postrand.engines.placing.Transaction`."""
+
+    connection: Any
+
+    def execute(self, statement: str) -> None:
+        """Carry out a statement."""
+        self.connection.execute(statement)
+
+    def fetch(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a query."""
+        yield from self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
+
+    @contextmanager
+    def loading(self, table: str, schema: pa.Schema) -> Iterator[_Feed]:
+        """Make a table, and yield what fills it."""
+        feed = _Feed(self.connection, table, schema)
+        try:
+            yield feed
+        except BaseException:
+            feed.close(complete=False)
+            raise
+        feed.close(complete=True)
 
 
 class _Abandoned(Exception):
@@ -174,7 +236,7 @@ class _Feed:
 
     def _run(self, connection: Any, table: str) -> None:
         try:
-            connection.execute(f"CREATE TABLE {quoted(table)} AS FROM {_VIEW}")
+            connection.execute(f"CREATE TABLE {dotted(table)} AS FROM {_VIEW}")
         except BaseException as error:
             self._failed.append(error)
 
@@ -237,7 +299,7 @@ class DuckDBEngine:
         total = "count(*)"
         if weight is not None:
             check_weight(source.schema, weight)
-            total = ", ".join(weight_sql(quoted(weight), "isfinite({}::DOUBLE)"))
+            total = ", ".join(weight_sql(f"CAST({quoted(weight)} AS DOUBLE)", "isfinite({})"))
         names = ", ".join(quoted(v.name) for v in held)
         with self._records(source, columns) as (connection, relation):
             for setting in self._settings():
@@ -273,12 +335,10 @@ class DuckDBEngine:
         options |= {"content": content, "whole": whole, "fresh": fresh}
         return self.local.perturb(source, mechanism, key, sink, progress=progress, **options)
 
-    def _settings(self) -> Iterator[str]:
-        yield f"SET threads = {self.local.workers}"
-        if self.memory_limit is not None:
-            yield f"SET memory_limit = '{self.memory_limit}B'"
-        if self.local.scratch is not None:
-            yield "SET temp_directory = '{}'".format(str(self.local.scratch).replace("'", "''"))
+    def _settings(self) -> tuple[str, ...]:
+        own = Resources(threads=self.local.workers, memory_limit=self.memory_limit)
+        scratch = self.local.scratch
+        return settings_of(own if scratch is None else dataclasses.replace(own, scratch=scratch))
 
     @contextmanager
     def _records(self, source: Source, columns: list[str]) -> Iterator[tuple[Any, str]]:
@@ -289,11 +349,8 @@ class DuckDBEngine:
             return
         with _connection(None) as connection:
             if files := parquet_files(source):
-                listed = ", ".join("'{}'".format(str(file).replace("'", "''")) for file in files)
-                with _explained(", ".join(file.name for file in files[:3])):
-                    # As locally: columns by name, and what a file holds is in it, whatever its folder is called.
-                    options = "hive_partitioning = false, union_by_name = true"
-                    yield connection, f"FROM read_parquet([{listed}], {options})"
+                with _explained(", ".join(file.name for file, _ in files[:3])):
+                    yield connection, _parquet_sql(files)
                 return
             batches = source.batches(columns)
             if (first := next(batches, None)) is None:
@@ -302,18 +359,47 @@ class DuckDBEngine:
             yield connection, f"FROM {_VIEW}"
 
 
+def _parquet_sql(files: Sequence[tuple[Path, Held]]) -> str:
+    """Return the SQL of Parquet files: as locally, columns by name, and what a file holds is in it.
+
+    Columns that only the names of folders hold are text here, and come into their type with the counts.
+    """
+    together: dict[Held, list[Path]] = {}
+    for file, held in files:
+        together.setdefault(held, []).append(file)
+    queries = []
+    for held, named in together.items():
+        listed = ", ".join(literal(str(file)) for file in named)
+        more = "".join(
+            f", {'NULL::VARCHAR' if text is None else literal(text)} AS {quoted(name)}" for name, text in held
+        )
+        options = "hive_partitioning = false, union_by_name = true"
+        queries.append(f"SELECT *{more} FROM read_parquet([{listed}], {options})")
+    return " UNION ALL BY NAME ".join(queries)
+
+
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from rest
 
 
-def _connection(database: Path | None, writable: bool = False) -> AbstractContextManager[Any]:
+def settings_of(resources: Resources) -> tuple[str, ...]:
+    """Return the statements that tell a connection its threads, memory and folder of temporary files."""
+    threads = [] if resources.threads is None else [f"SET threads = {resources.threads}"]
+    memory = [] if resources.memory_limit is None else [f"SET memory_limit = '{resources.memory_limit}B'"]
+    folder = str(resources.scratch or "").replace("'", "''")
+    return (*threads, *memory, *([f"SET temp_directory = '{folder}'"] if folder else []))
+
+
+def _connection(database: Path | None, writable: bool = False, sealed: bool = False) -> AbstractContextManager[Any]:
     """Open a file, or a database in memory; nothing is fetched over the network."""
     try:
         import duckdb
     except ImportError:
         raise UsageError(sentence("DuckDB is not installed", fix="pip install 'postrand[duckdb]'")) from None
     config = {"autoinstall_known_extensions": "false"}
+    if sealed:
+        config["enable_external_access"] = "false"
     read_only = database is not None and not writable
     connect: Callable[..., AbstractContextManager[Any]] = duckdb.connect
     try:
@@ -338,8 +424,8 @@ def _explained(where: str, kind: type[DataError] | type[ReleaseError] = DataErro
         raise kind(sentence("DuckDB could not carry out a query", where=where, got=got)) from None
 
 
-def _make(scratch: Path | None = None, resume: Path | None = None) -> DuckDBEngine:
-    return DuckDBEngine(LocalEngine(scratch=scratch, resume=resume))
+def _make(scratch: Path | None = None, resume: Path | None = None, resources: Resources = NOTHING) -> DuckDBEngine:
+    return DuckDBEngine(local_engine(scratch, resume, resources), resources.memory_limit)
 
 
 ENGINE = EngineKind("duckdb", _make)

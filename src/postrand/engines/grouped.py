@@ -98,6 +98,24 @@ def quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
+def literal(text: str) -> str:
+    """Return the text as a string of SQL.
+
+    >>> print(literal("it's"))
+    'it''s'
+    """
+    return "'{}'".format(text.replace("'", "''"))
+
+
+def dotted(name: str) -> str:
+    """Return the name of a table as SQL, with its schema where it has one.
+
+    >>> dotted("census.persons")
+    '"census"."persons"'
+    """
+    return ".".join(map(quoted, name.split(".", 1)))
+
+
 def order_of(query: str, names: Sequence[str]) -> dict[str, str]:
     """Return the columns of the ``ORDER BY`` that a query ends with, each with its direction; empty for any other end.
 

@@ -24,6 +24,7 @@ from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
+from postrand.engines.resources import NOTHING, Resources
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
@@ -204,11 +205,17 @@ class LocalEngine:
                 future.cancel()
 
 
-def _make(scratch: Path | None = None, resume: Path | None = None) -> LocalEngine:
-    return LocalEngine(scratch=scratch, resume=resume)
+def local_engine(
+    scratch: Path | None = None, resume: Path | None = None, resources: Resources = NOTHING
+) -> LocalEngine:
+    """Return the local engine with what it may use."""
+    limits: dict[str, Any] = {"threads": resources.threads}
+    if resources.memory_limit is not None:
+        limits["memory_limit"] = max(1, resources.memory_limit // 2)  # sorting holds some columns twice
+    return LocalEngine(scratch=scratch, resume=resume, **limits)
 
 
-ENGINE = EngineKind("local", _make)
+ENGINE = EngineKind("local", local_engine)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand.address import database_at
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink
-from postrand.engines.grouped import order_of, order_sql, quoted, ties_sql
+from postrand.engines.grouped import dotted, order_of, order_sql, quoted, ties_sql
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 
@@ -50,7 +50,7 @@ class PostgresSource:
     @classmethod
     def table(cls, uri: str, name: str, codebook: Codebook | None = None) -> PostgresSource:
         """Return the source of a table, which may be named with its schema: ``census.persons``."""
-        source = cls(uri, f"TABLE {'.'.join(map(quoted, name.split('.', 1)))}")
+        source = cls(uri, f"TABLE {dotted(name)}")
         check_schema(source.schema, Path(name), codebook)
         return source
 
@@ -79,6 +79,12 @@ class PostgresSource:
             yield cursor
 
 
+def check_connection(uri: str) -> None:
+    """Raise DataError unless the database lets this user in."""
+    with _explained(database_at(uri), DataError), closing(_connect(uri)):
+        pass
+
+
 def into_postgres(uri: str, table: str) -> Sink:
     """Return a sink that makes a new table by COPY, in one transaction: it appears whole or not at all.
 
@@ -103,6 +109,56 @@ def into_postgres(uri: str, table: str) -> Sink:
             connection.commit()
 
     return opened
+
+
+@contextmanager
+def postgres_transaction(uri: str) -> Iterator[PostgresTransaction]:
+    """Yield an open transaction, committed on leaving; after an error the database is as it was.
+
+    Raises
+    ------
+    ReleaseError
+        If the database refuses a step, or is lost.
+    """
+    with (
+        _explained(database_at(uri), ReleaseError),
+        closing(_connect(uri)) as connection,
+        connection.cursor() as cursor,
+    ):
+        yield PostgresTransaction(cursor)
+        connection.commit()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTransaction:
+    """See :class:`postrand.engines.placing.Transaction`."""
+
+    cursor: Any
+
+    def execute(self, statement: str) -> None:
+        """Carry out a statement."""
+        self.cursor.execute(statement)
+
+    def fetch(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a query."""
+        self.cursor.execute(query)
+        yield from self.cursor.fetch_record_batch()
+
+    @contextmanager
+    def loading(self, table: str, schema: pa.Schema) -> Iterator[_Copier]:
+        """Make a table, and yield what fills it by COPY."""
+        *schema_name, name = table.split(".", 1)
+        target = {"db_schema_name": schema_name[0]} if schema_name else {}
+        raise_all(ReleaseError, (_unheld(field) for field in schema if pa.types.is_decimal(field.type)))
+        days = [pa.date32() if pa.types.is_date(field.type) else field.type for field in schema]
+        plain = pa.schema(list(zip(schema.names, days, strict=True)))
+        self.cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
+        yield _Copier(self.cursor, name, plain, target)
+
+
+def _unheld(field: pa.Field) -> str:
+    what = f"column {field.name!r} is a decimal number, which PostgreSQL gives back as text alone"
+    return sentence(what, got=field.type, fix="cast it to double in the source, or give it the role 'drop'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +195,10 @@ _KINDS = (
     ("42P07|23505", "already exists|duplicate key", "the table exists, or another job is making it",
      "name a new table, or drop this one"),
     ("42P01|3F000", "(relation|schema) .* does not exist", "there is no such table or schema", "check the names"),
+    ("2BP01", "depend on it", "other objects, such as views, rest on the table", "drop them first, or name another"),
+    ("42703", "column .* does not exist", "there is no such column", "check the names"),
+    ("", "definition of service|service file", "the service is not known",
+     "check its name in ~/.pg_service.conf, or in the file that PGSERVICEFILE names"),
     ("42501", "permission denied", "the user may not do this", "ask for the right"),
     ("53100|53200", "No space left|out of memory", "the server is out of disk or memory", "free some, and run again"),
 )  # fmt: skip

@@ -7,16 +7,14 @@ their rows anew at each evaluation would break that: hence a named record key, o
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import shutil
-import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,12 @@ from postrand.engines.base import EngineKind, FolderSink, Sink, check_columns, c
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
 from postrand.engines.records import Perturber
+from postrand.engines.resources import NOTHING, OPTIONS, Resources
+from postrand.engines.spark_session import check_classic, configured, session_for
+from postrand.engines.spark_session import local_session as local_session
+from postrand.engines.spark_session import quietly as _quietly
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
-from postrand.formats import Source, parquet_files
+from postrand.formats import Held, Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, silent
@@ -43,11 +45,6 @@ PART_ROWS = 1 << 21
 """Records of one part, about: a task holds one part in memory."""
 
 _FOUND = "content binary, problem string"
-_CONF = {
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 16),
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,9 @@ class SparkSource:
     frame: Any
     num_rows: int | None = None
 
+    def __post_init__(self) -> None:
+        check_classic(self.frame.sparkSession)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns in Arrow's types."""
@@ -70,7 +70,6 @@ class SparkSource:
         """Yield the records, partition by partition; see :class:`postrand.formats.base.Source`."""
         from pyspark.sql import functions as F
 
-        _check_classic(self.frame.sparkSession)
         frame = self.frame.select(*map(_column, select(self.schema, columns, Path("frame"))))
         for number in range(frame.rdd.getNumPartitions()):
             with _explained("frame"):
@@ -94,11 +93,14 @@ class SparkEngine:
         A folder that driver and executors see, for what has to be written once; by default the system's.
     parts
         How many files a release has; by default one for each processor, more where they would not fit in memory.
+    resources
+        What a session that is started here may use, and its master and settings.
     """
 
     session: Any = None
     scratch: Path | None = None
     parts: int | None = None
+    resources: Resources = NOTHING
 
     @property
     def name(self) -> str:
@@ -120,7 +122,7 @@ class SparkEngine:
         total = ["count(1)"]
         if weight is not None:
             check_weight(source.schema, weight)
-            total = weight_sql(f"c{columns.index(weight)}", "{} < double('infinity')")
+            total = weight_sql(f"CAST(c{columns.index(weight)} AS DOUBLE)", "{} < double('infinity')")
         with self._frame(source, columns) as frame, _explained("count"):
             sums = [F.expr(text).alias(f"sum{n}") for n, text in enumerate(total)]
             groups = _quietly(frame.groupBy(*(f"c{columns.index(v.name)}" for v in held)).agg(*sums).toArrow)
@@ -215,9 +217,8 @@ class SparkEngine:
             if isinstance(source, SparkSource):
                 yield source.frame.select(*_renamed(columns))
                 return
-            files = parquet_files(source) or [_written(source, columns, scratch)]
-            patterns = [re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}") for file in files]
-            yield session.read.parquet(*patterns).select(*_renamed(columns))
+            files = parquet_files(source) or [(_written(source, columns, scratch), ())]
+            yield _frame_of(session, files).select(*_renamed(columns))
 
     @contextmanager
     def _rows(self, source: Source, columns: list[str], numbered: bool) -> Iterator[tuple[Any, bool, int]]:
@@ -226,7 +227,6 @@ class SparkEngine:
         Records of a frame whose place does not matter; else the row groups of Parquet files.
         """
         with self._prepared(source) as (session, scratch):
-            _check_classic(session)
             if isinstance(source, SparkSource) and not numbered:
                 frame = source.frame.select(*_renamed(columns))
                 with _explained("frame"):
@@ -236,73 +236,30 @@ class SparkEngine:
             if not files and isinstance(source, SparkSource):
                 with _explained("frame"):
                     source.frame.select(*map(_column, columns)).write.parquet(f"file://{scratch}/frame")
-                files = sorted(Path(scratch, "frame").glob("*.parquet"))
+                files = [(file, ()) for file in sorted(Path(scratch, "frame").glob("*.parquet"))]
             elif not files:
-                files = [_written(source, columns, scratch)]
+                files = [(_written(source, columns, scratch), ())]
             groups, total = [], 0
-            for file in files:
+            for file, held in files:
                 with reading(file, "Parquet"):
                     metadata = pq.read_metadata(file)
                 for number in range(metadata.num_row_groups):
-                    groups.append((str(file.absolute()), number, total))
+                    groups.append((str(file.absolute()), number, total, json.dumps(dict(held))))
                     total += metadata.row_group(number).num_rows
             context = session.sparkContext
             slices = max(1, min(len(groups), 4 * context.defaultParallelism))
             rows = context.parallelize(groups, slices)
-            schema = "path string, row_group int, position long"
+            schema = "path string, row_group int, position long, held string"
             yield session.createDataFrame(rows, schema), True, total
 
     @contextmanager
     def _prepared(self, source: Source) -> Iterator[tuple[Any, Path]]:
         """Yield a configured session, and a folder that is removed again."""
-        session = self.session or (source.frame.sparkSession if isinstance(source, SparkSource) else local_session())
-        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, _configured(session):
+        own = source.frame.sparkSession if isinstance(source, SparkSource) else None
+        session = self.session or own or session_for(self.resources)
+        check_classic(session)
+        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, configured(session):
             yield session, Path(made)
-
-
-def local_session(master: str = "local[*]", **conf: str) -> Any:
-    """Return the active Spark session, or start one on this machine, bound to the loopback address.
-
-    Raises
-    ------
-    UsageError
-        If pyspark or Java is missing.
-    """
-    pyspark, SparkSession = _quietly(_library)
-    if (active := SparkSession.getActiveSession()) is not None:
-        return active
-    home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
-        fix = "install a Java runtime, version 17 or later (openjdk-17-jre-headless), or set JAVA_HOME"
-        raise UsageError(sentence("Spark needs Java, and there is none", fix=fix))
-    # The installed package is a whole Spark; another one named by the environment may be of another version.
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    own = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
-    own |= {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "8"}
-    builder = SparkSession.builder.master(master).appName("postrand")
-    for name, value in {**own, **conf}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
-def _library() -> Any:
-    try:
-        import pyspark
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise UsageError(sentence("PySpark is not installed", fix="pip install 'postrand[spark]'")) from None
-    return pyspark, SparkSession
-
-
-def _check_classic(session: Any) -> None:
-    """Raise UsageError for a Spark Connect session, which has neither RDDs nor a context."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
-        what = "a Spark Connect session can only count: perturbing needs the driver's own session"
-        raise UsageError(
-            sentence(what, fix="run this on the driver, with spark-submit or master(...) in place of remote(...)")
-        )
 
 
 def _check_fixed(source: Source, record_key: str | None) -> None:
@@ -312,7 +269,6 @@ def _check_fixed(source: Source, record_key: str | None) -> None:
     """
     if not isinstance(source, SparkSource) or record_key is None:
         return
-    _check_classic(source.frame.sparkSession)
     with _explained("plan"):
         fixed = all(node.deterministic() for node in _nodes(source.frame._jdf.queryExecution().analyzed()))
     if not fixed:
@@ -360,6 +316,23 @@ def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Conten
     return sum(row.records for row in rows), drawn
 
 
+def _frame_of(session: Any, files: Sequence[tuple[Path, Held]]) -> Any:
+    """Return a frame of Parquet files; columns that only the names of folders hold are text in it."""
+    from pyspark.sql import functions as F  # needs the extra "spark"
+
+    together: dict[Held, list[str]] = {}
+    for file, held in files:
+        pattern = re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}")
+        together.setdefault(held, []).append(pattern)
+    frames = []
+    for held, patterns in together.items():
+        frame = session.read.parquet(*patterns)
+        for name, text in held:
+            frame = frame.withColumn(name, F.lit(text).cast("string"))
+        frames.append(frame)
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
 def _written(source: Source, columns: list[str], folder: Path) -> Path:
     """Write the records of a source that executors cannot read themselves."""
     path = folder / "records.parquet"
@@ -368,19 +341,6 @@ def _written(source: Source, columns: list[str], folder: Path) -> Path:
         for batch in source.batches(columns):
             writer.write(batch)
     return path
-
-
-@contextmanager
-def _configured(session: Any) -> Iterator[None]:
-    """Set what the engine relies on, and put it back."""
-    before = {name: session.conf.get(name, None) for name in _CONF}
-    for name, value in _CONF.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, found in before.items():
-            session.conf.unset(name) if found is None else session.conf.set(name, found)
 
 
 @contextmanager
@@ -397,13 +357,6 @@ def _explained(where: str) -> Iterator[None]:
         raise DataError(sentence("Spark could not carry out the job", where=where, got=got, fix=fix)) from None
 
 
-def _quietly(work: Any) -> Any:
-    """Call ``work`` without PySpark's warning about pandas, which is not used here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        return work()
-
-
 def _column(name: str) -> Any:
     from pyspark.sql import functions as F
 
@@ -415,10 +368,10 @@ def _renamed(names: Sequence[str]) -> list[Any]:
     return [_column(name).alias(f"c{n}") for n, name in enumerate(names)]
 
 
-def _make(scratch: Path | None = None, resume: Path | None = None) -> SparkEngine:
+def _make(scratch: Path | None = None, resume: Path | None = None, resources: Resources = NOTHING) -> SparkEngine:
     if resume is not None:  # it carries out lost tasks again by itself
         raise UsageError(sentence("the spark engine keeps no journal", fix="leave --resume out"))
-    return SparkEngine(scratch=scratch)
+    return SparkEngine(scratch=scratch, parts=resources.parts, resources=resources)
 
 
-ENGINE = EngineKind("spark", _make, writes_folder=True)
+ENGINE = EngineKind("spark", _make, writes_folder=True, takes=OPTIONS[1:])

@@ -24,6 +24,7 @@ from postrand.codebook import coding
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.order import WORDS, in_order
 from postrand.engines.records import Perturber
+from postrand.formats._partitions import repeated
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
 from postrand.support.randomness import record_keys
@@ -140,16 +141,20 @@ def raise_problem(text: str) -> None:
 
 def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the records of row groups, each with its position in the whole source as the last column."""
-    text = [f.name for f in inputs if coding.is_text(f.type) and not pa.types.is_dictionary(f.type)]
-    # Dots in a name mean nesting to the reader: then it reads all columns.
-    wanted = None if any("." in name for name in inputs.names) else inputs.names
+    texts = [f.name for f in inputs if coding.is_text(f.type) and not pa.types.is_dictionary(f.type)]
     for row in (row for batch in batches for row in batch.to_pylist()):
-        path, position = Path(row["path"]), row["position"]
+        path, position, held = Path(row["path"]), row["position"], json.loads(row["held"])
+        own, text = ([name for name in names if name not in held] for names in (inputs.names, texts))
         with reading(path, "Parquet"), pq.ParquetFile(path, read_dictionary=text, pre_buffer=True) as file:
+            # Dots in a name mean nesting to the reader: then it reads all columns.
+            wanted = None if not own or any("." in name for name in own) else own
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[row["row_group"]], columns=wanted):
                 places = coding.from_numpy(np.arange(position, position + batch.num_rows))
-                columns = [*batch.select(inputs.names).columns, places]
-                yield pa.RecordBatch.from_arrays(columns, names=[*inputs.names, "position"])
+                columns = [
+                    repeated(held[f.name], f.type, batch.num_rows) if f.name in held else batch.column(f.name)
+                    for f in inputs
+                ]
+                yield pa.RecordBatch.from_arrays([*columns, places], names=[*inputs.names, "position"])
                 position += batch.num_rows
 
 

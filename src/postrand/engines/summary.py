@@ -45,8 +45,8 @@ class Summary:
     block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
 
 
-def summarise(path: Path, mechanism: Mechanism) -> Summary:
-    """Read the data file once, check every value against the mechanism's codebook and law, and count.
+def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
+    """Read the data once, a file or an opened source; check every value against codebook and law, and count.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def summarise(path: Path, mechanism: Mechanism) -> Summary:
         matrices give probability zero.
     """
     codebook = mechanism.require_codebook()
-    source = formats.read(path, codebook)
+    source = formats.read(data, codebook) if isinstance(data, Path) else data
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
     counter = _Counter(codebook, mechanism)
     for batch in source.batches():

@@ -17,13 +17,25 @@ from postrand.address import NO_FILE, hidden
 from postrand.codebook import Codebook
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
-from postrand.formats._parts import PartsSource, files_of
-from postrand.formats.base import BATCH_ROWS, Format, Readers, Source, Writer, comparing, new_file, read_file
+from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
+from postrand.formats._parts import PartsSource, files_of, folders_of
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Readers,
+    Source,
+    Writer,
+    check_schema,
+    comparing,
+    new_file,
+    read_file,
+)
 from postrand.formats.parquet import ParquetSource
 
 __all__ = [
     "BATCH_ROWS",
     "Format",
+    "Held",
     "PartsSource",
     "Readers",
     "Source",
@@ -46,7 +58,8 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
     """Open microdata by suffix; the records are read when :meth:`Source.batches` is called.
 
     The path is that of a file, of a folder of files, or a pattern such as ``survey/**/*.parquet``: several files of one
-    format and schema are read in the order of their names, as one.
+    format and schema are read in the order of their names, as one. Columns that only the names of their folders hold
+    (``year=2020/x.parquet``) are read too, as text or in the codebook's type.
 
     With a codebook, every column must have an entry of its type, and the other way round. A CSV file holds text:
     there the codebook's type says what to convert to, without loss.
@@ -61,10 +74,22 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
     path = Path(path)
     files = files_of(path)
     if files is not None:
-        return PartsSource(path, files, tuple(_read_file(file, codebook) for file in files))
+        return _read_parts(path, files, codebook)
     source = _read_file(path, codebook)
     if source.num_rows == 0:
         raise DataError(sentence("the file has no records", where=path.name))
+    return source
+
+
+def _read_parts(path: Path, files: Sequence[Path], codebook: Codebook | None) -> PartsSource:
+    """Open several files, with the columns that only the names of their folders hold."""
+    held = [held_by(folders_of(path, file)) for file in files]
+    names = only_in_folders(held, _read_file(files[0], None).schema.names) if any(held) else []
+    own = None if codebook is None else codebook.select(n for n in codebook.names if n not in names)
+    parts = tuple(_read_file(file, own) for file in files)
+    source = PartsSource(path, tuple(files), with_folders(files, held, parts, codebook))
+    if names:
+        check_schema(source.schema, path, codebook)
     return source
 
 
@@ -151,11 +176,18 @@ def format_of(path: str | Path) -> Format:
     raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}"))
 
 
-def parquet_files(source: Source) -> list[Path]:
-    """Return the Parquet files that a source consists of, which others may read by themselves; none for any other."""
-    parts = source.parts if isinstance(source, PartsSource) else (source,)
-    files = [part.path for part in parts if isinstance(part, ParquetSource)]
-    return files if len(files) == len(parts) else []
+def parquet_files(source: Source) -> list[tuple[Path, Held]]:
+    """Return the Parquet files that a source consists of, which others may read by themselves; none for any other.
+
+    With each goes what the names of its folders hold.
+    """
+    files: list[tuple[Path, Held]] = []
+    for part in source.parts if isinstance(source, PartsSource) else (source,):
+        inner, held = (part.source, part.held) if isinstance(part, PartitionedSource) else (part, ())
+        if not isinstance(inner, ParquetSource):
+            return []
+        files.append((inner.path, held))
+    return files
 
 
 def written_names() -> dict[str, str]:

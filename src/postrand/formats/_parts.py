@@ -28,7 +28,7 @@ class PartsSource:
     parts: tuple[Source, ...]
 
     def __post_init__(self) -> None:
-        raise_all(DataError, first([*_drift(self.files, self.parts), *_partitions(self)]))
+        raise_all(DataError, first(list(_drift(self.files, self.parts))))
         if self.num_rows == 0:
             raise DataError(sentence("no file has a record", where=str(self.path)))
 
@@ -74,6 +74,8 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
             entries = [entry for entry in path.iterdir() if entry.name[0] not in "._"]
         except OSError as error:
             raise UsageError(sentence("the folder cannot be read", where=str(path), got=error.strerror)) from None
+        if entries and all(entry.is_dir() and "=" in entry.name for entry in entries):
+            entries = list(_below(path))
         if any(entry.is_dir() for entry in entries):
             fix = "name the files with a pattern, for example '**/*.parquet'"
             raise UsageError(sentence("the folder holds folders", where=str(path), fix=fix))
@@ -88,6 +90,22 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
         got = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
         raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix="use a pattern"))
     return tuple(sorted(entries))
+
+
+def folders_of(path: Path, file: Path) -> tuple[str, ...]:
+    """Return the names of the folders that a folder or pattern left open, from above, for one of its files."""
+    return file.relative_to(path).parts[:-1] if os.path.isdir(path) else _found(path, file)[:-1]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the files of folders ``name=value``, however deep; a folder of another name as it is."""
+    for entry in folder.iterdir():
+        if entry.name[0] in "._":
+            continue
+        if entry.is_dir() and "=" in entry.name:
+            yield from _below(entry)
+        else:
+            yield entry
 
 
 def _found(pattern: Path, file: Path) -> tuple[str, ...]:
@@ -156,18 +174,6 @@ class _Cut:
             self._number += 1
         self._room = self._sizes[self._number]
         self._part = self._stack.enter_context(self._open_number(self._number))
-
-
-def _partitions(source: PartsSource) -> Iterator[str]:
-    """Yield a sentence for each column that only the names of folders hold (``region=1/``): it would be left out."""
-    if not glob.has_magic(str(source.path)) or os.path.exists(source.path):
-        return
-    folders = (part for file in source.files for part in _found(source.path, file)[:-1] if "=" in part)
-    for name in dict.fromkeys(folder.partition("=")[0] for folder in folders):
-        if name not in source.schema.names:
-            what = f"column {name!r} is in the names of folders only, and would be left out"
-            fix = "write it into the files, or rename the folders"
-            yield sentence(what, where=str(source.path), fix=fix)
 
 
 def _drift(files: Sequence[Path], parts: Sequence[Source]) -> Iterator[str]:

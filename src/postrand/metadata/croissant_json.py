@@ -89,9 +89,14 @@ def _file(path: Path, name: str) -> dict[str, Any]:
         "@id": name,
         "name": name,
         "contentUrl": name,
-        "encodingFormat": formats.format_of(path).media_type,
+        "encodingFormat": _media_type(path),
         "sha256": digest,
     }
+
+
+def _media_type(path: Path) -> str:
+    """Return the media type of a data file, or of the file that names the table with the data."""
+    return "application/json" if path.suffix == ".json" else formats.format_of(path).media_type
 
 
 def _responsible(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:

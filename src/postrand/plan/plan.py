@@ -17,6 +17,9 @@ from postrand.columns.planned import NumericalPlan, read_entries
 from postrand.designers import OBJECTIVES, STRUCTURES, Objective, Setting, Structure, supports
 from postrand.designers.budget import Share, is_share
 from postrand.designers.linked_cells import Part, Shape, advice, shapes_of
+from postrand.engines import Resources, resource_problems
+from postrand.engines.database import SOURCE_OPTIONS, TARGET_OPTIONS, Table, Target, source_from, target_from
+from postrand.engines.resources import NOTHING, resources_from
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.metadata import Description
@@ -66,7 +69,7 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` names unperturbed columns that leave as they are although they single out many records. Household numbers
-    are drawn anew, or leave ``as they are``.
+    are drawn anew, or leave ``as they are``. ``target`` is the table of a database that the data becomes.
     """
 
     format: str = "same"
@@ -74,6 +77,7 @@ class ReleaseOptions:
     release_ids: bool = False
     as_is: tuple[str, ...] = ()
     household_numbers: Literal["renumbered", "as they are"] = "renumbered"
+    target: Target | None = field(default=None, metadata={"confidential": True})  # no option of its own
 
     @property
     def renumbers(self) -> bool:
@@ -89,7 +93,7 @@ class Plan:
     so is what ``also`` says of all of them.
     """
 
-    source: Path
+    source: Path | Table
     codebook: Codebook
     privacy: PrivacyModel
     blocks: tuple[BlockPlan, ...]
@@ -97,6 +101,7 @@ class Plan:
     metadata: Description = field(default_factory=Description)
     numerical: tuple[NumericalPlan, ...] = ()
     also: tuple[PrivacyModel, ...] = ()
+    engine: Resources = NOTHING
 
     def __repr__(self) -> str:
         blocks = few([" × ".join(block.variables) for block in self.blocks])
@@ -144,6 +149,13 @@ class Plan:
         budgets = [share if (own := _budget(block.privacy)) is None else own for block in self.blocks]
         return [Part(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
 
+    def limited(self, resources: Resources) -> Plan:
+        """Return the plan whose databases use no more than this."""
+        source, target = self.source, self.release.target
+        source = dataclasses.replace(source, resources=resources) if isinstance(source, Table) else source
+        target = None if target is None else dataclasses.replace(target, resources=resources)
+        return dataclasses.replace(self, source=source, release=dataclasses.replace(self.release, target=target))
+
     def cells_of(self, block: BlockPlan) -> int:
         """Return the number of combinations of a block's variables, feasible or not."""
         return math.prod(self.codebook[name].size for name in block.variables)
@@ -161,8 +173,8 @@ def _budget(privacy: Any) -> float | None:
     return spent(privacy) if traits is not None and traits.budget else None
 
 
-_SECTIONS = ("source", "privacy", "claims", "design", "blocks", "numerical", "release", "metadata")
-_SOURCE = ("file", "codebook")
+_SECTIONS = ("source", "engine", "privacy", "claims", "design", "blocks", "numerical", "release", "metadata")
+_SOURCE = ("file", "codebook", *SOURCE_OPTIONS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _ANY = ((0, 1, 1.0),)  # edges in place of those that were refused already
@@ -186,11 +198,22 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     check = _Check(where)
     check.names(data, _SECTIONS, "")
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
-    file = check.file(source, "file", "[source]")
+    table, wrong = source_from(source, folder, f"{where} [source]")
+    check.problems += wrong
+    resources, wrong_engine = resources_from(data.get("engine", {}), folder, f"{where} [engine]")
+    check.problems += wrong_engine
+    unfit = resource_problems(resources.name or "local", resources)
+    check.problems += [f"{where} [engine]: {problem}" for problem in unfit]
+    file = "" if table or wrong else check.file(source, "file", "[source]")
     book = check.file(source, "codebook", "[source]")
     codebook: Any = check.attempt(load_codebook, folder / book) if book else None
     privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
-    release = check.attempt(options.build, ReleaseOptions, data.get("release", {}), f"{where} [release]")
+    chosen = data.get("release", {})
+    target, wrong = target_from(chosen, folder, f"{where} [release]")
+    check.problems += wrong
+    if isinstance(chosen, Mapping):
+        chosen = {name: value for name, value in chosen.items() if name not in TARGET_OPTIONS}
+    release = check.attempt(options.build, ReleaseOptions, chosen, f"{where} [release]")
     if release is not None:
         check.problems += _release_problems(release, f"{where} [release]")
     metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
@@ -214,9 +237,10 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
-    release = dataclasses.replace(release, as_is=tuple(release.as_is))
+    release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
-    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical, also)
+    place = table or (folder / file).resolve()
+    plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources)
     shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
     check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)

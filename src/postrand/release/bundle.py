@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.variable import RELEASED_ROLES
+from postrand.engines.database import Target
 from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
@@ -26,6 +28,7 @@ from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
+from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import wordings
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
@@ -104,7 +107,7 @@ def records_of(data: Path, codebook: Codebook) -> pa.Table:
     """Return the records of released data as :meth:`Release.frame` does, whatever a manifest says of them."""
     names = codebook.names
     with well_formed():
-        source = formats.read(data, codebook)
+        source = open_data(data, codebook)
         batches = [
             pa.RecordBatch.from_arrays([_typed(batch.column(n), codebook[n]) for n in names], names=names)
             for batch in source.batches(columns=names)
@@ -135,6 +138,7 @@ def write(
     description: Description | None = None,
     dossier: str | Path | None = None,
     inspect: Inspect | None = None,
+    target: Target | None = None,
 ) -> Release:
     """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
 
@@ -160,6 +164,9 @@ def write(
         Where the internal dossier goes, apart from the release and readable by its owner only, and the function that
         gives its files by name, called with the same. Release and dossier appear together or not at all: the dossier
         first, so that no release is ever without the dossier that was asked for.
+    target
+        The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one
+        transaction, when the folder has its name; where the database refuses that, the folder vanishes again.
 
     Raises
     ------
@@ -177,20 +184,38 @@ def write(
     mechanism = mechanism.bind(codebook)
     certificate = certify(mechanism, claims, facts)
     check_targets(directory, dossier)
-    targets = [] if dossier is None else [(Path(dossier), atomic.PRIVATE)]
-    with atomic.appearing_together(*targets, (directory, atomic.PUBLIC)) as (*internal, staging):
+    targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
+    with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
         check_margins(summary, mechanism)
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        if target is not None:
+            data_name = table.enter_context(as_table(target, staging / data_name, codebook))
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         (staging / MANIFEST).write_bytes(canonical_json.dump(manifest))
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
+
+
+@contextmanager
+def _committed(targets: Iterable[tuple[Path, int]]) -> Iterator[ExitStack]:
+    """Yield what holds the transaction of a table: it is committed after the folders have their names.
+
+    Should the database refuse, the folders are removed again: no certificate is without its table.
+    """
+    with ExitStack() as table:
+        yield table
+        try:
+            table.close()
+        except BaseException:
+            for folder, _ in targets:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def derive(
@@ -240,6 +265,8 @@ def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
 def library_of(root: Path, data_name: str) -> str:
     """Return the library that settles the bytes of the data files; see :func:`postrand.formats.library_of`."""
     data = root / data_name
+    if data_name == TABLE:
+        return f"postrand {__version__}"
     return formats.library_of(next(data.iterdir()) if data.is_dir() else data)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from postrand import __version__, formats
 from postrand.certification.certificate import Certificate, Claim, claims_from_dict, recertify
 from postrand.codebook import Codebook
+from postrand.engines.database import Table
+from postrand.engines.resources import NOTHING, Resources
 from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
 from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
@@ -55,6 +57,7 @@ from postrand.release.checks import (
     same_rendering,
     settled,
 )
+from postrand.release.table import TABLE, check_values, open_data
 from postrand.support import options
 from postrand.support.randomness import ReleaseKey, as_release_key
 
@@ -94,9 +97,10 @@ def verify(
     directory: str | Path,
     *,
     manifest_sha256: str | None = None,
-    file: str | Path | None = None,
+    file: str | Path | Table | None = None,
     release_key: ReleaseKey | bytes | str | None = None,
     record_key: str | None = None,
+    resources: Resources = NOTHING,
     raise_if_failed: bool = True,
 ) -> Verification:
     """Recompute every claim of a release from its bytes alone, trusting none of its files.
@@ -119,7 +123,7 @@ def verify(
     with it: the same values, or their averages, each within its run of ranks where records stand in the file's order.
 
     With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
-    of ids, where the release was drawn by one.
+    of ids, where the release was drawn by one. ``resources`` say what drawing them may use.
 
     A folder of permuted columns or of an Anatomy release is verified too: its claims are those of its tables.
 
@@ -133,6 +137,7 @@ def verify(
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
+    records = file if isinstance(file, Table) or file is None else Path(file)
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone checks nothing", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
@@ -142,6 +147,8 @@ def verify(
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         if release_key is not None:
             raise UsageError(sentence("such a folder is not drawn anew", where=str(root), fix="leave the key out"))
+        if isinstance(file, Table):
+            raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
@@ -157,10 +164,10 @@ def verify(
     audit.attempt("bytes", _bytes, "check.bytes", root, manifest, law, needs=[found])
     needs_all = [found, proof]
     others = audit.attempt("derived", _derived, "check.derived", root, manifest, law, proof, found, needs=needs_all)
-    if file is not None:
-        audit.attempt("file", with_file, "check.file", Path(file), law, proof, found, needs=needs)
+    if records is not None:
+        audit.attempt("file", with_file, "check.file", records, law, proof, found, needs=needs)
         if law is not None and law.numerical:
-            audit.attempt("values", same_values, "check.values", root, manifest, law, proof, Path(file), needs=needs)
+            audit.attempt("values", same_values, "check.values", root, manifest, law, proof, records, needs=needs)
         if release_key is not None:
             audit.attempt(
                 "drawn",
@@ -170,9 +177,10 @@ def verify(
                 manifest,
                 law,
                 proof,
-                Path(file),
+                records,
                 release_key,
                 record_key,
+                resources,
                 needs=needs,
             )
     elif proof is not None and found is not None and _on_file(proof):
@@ -241,7 +249,7 @@ def _manifest(root: Path) -> dict[str, Any]:
     if parts and data != DATA:
         problems.append(sentence(f"the data is {data!r}, and there is a folder of data too", where=MANIFEST))
     raise_all(ReleaseError, problems)
-    library = {formats.format_of(name).library for name in parts or [data]}
+    library = {"postrand"} if data == TABLE else {formats.format_of(name).library for name in parts or [data]}
     check_writer(manifest, library)
     check_rendering(manifest, number > earlier.WITH_SENTENCES)
     return manifest
@@ -319,19 +327,22 @@ def _drawn(
     manifest: dict[str, Any],
     mechanism: Mechanism,
     certificate: Certificate,
-    file: Path,
+    file: Path | Table,
     key: ReleaseKey | bytes | str,
     record_key: str | None,
+    resources: Resources,
 ) -> bool:
     if _number(manifest) < BOUND_TO_CONTENT_FROM:
         what = "a release of this schema was drawn in another way, which is not kept"
         raise UncheckedError(sentence(what, where=MANIFEST, got=manifest["schema"], wanted=f"{SCHEMAS[1]} or later"))
     found = Release(root, mechanism.require_codebook(), mechanism, {}, manifest)
-    return redrawn(found, certificate.facts, file, as_release_key(key), record_key)
+    return redrawn(found, certificate.facts, file, as_release_key(key), record_key, resources)
 
 
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
     data = root / manifest["data"]
+    if data.name == TABLE:
+        return summarise(open_data(data, mechanism.require_codebook()), mechanism)
     if not formats.is_installed(next(data.iterdir()) if data.is_dir() else data):
         library = manifest["written_with"]
         what = "the library that reads these data is not installed here"
@@ -344,6 +355,9 @@ def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summ
 def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> bool:
     """Compare the data with what its records give, as far as the same library is there that wrote it."""
     data = manifest["data"]
+    if data == TABLE:
+        check_values(root / data, mechanism.require_codebook())
+        return True
     return settled(lambda: check_bytes(root / data, mechanism), library_of(root, data), manifest["written_with"])
 
 

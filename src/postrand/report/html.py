@@ -258,6 +258,8 @@ def _r_packages(data_name: str) -> str:
     """Return what R needs to read the data, empty where nothing; ``postrand.R`` says the same."""
     if not PurePath(data_name).suffix:
         return "the one that reads the files of data"  # a folder of them
+    if data_name.endswith(".json"):
+        return "DBI, and the driver of the database"
     return " or ".join(format_of(data_name).readers.r_values)
 
 
@@ -266,7 +268,9 @@ def _r(mechanism: Mechanism, data_name: str) -> str:
     lines = [
         'folder <- "path/to/release"',
         'source(file.path(folder, "postrand.R"), encoding = "UTF-8")',
-        f"data <- postrand_data(folder, {_quoted(data_name)})",
+        "data <- DBI::dbReadTable(connection, name)  # of the table that table.json names"
+        if data_name.endswith(".json")
+        else f"data <- postrand_data(folder, {_quoted(data_name)})",
     ]
     if not fits_r(mechanism):
         return "\n".join([*lines, *_r_large(mechanism)])

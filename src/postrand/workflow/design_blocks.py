@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.rule_files import check_records
 from postrand.data.table import ContingencyTable
@@ -25,6 +24,7 @@ from postrand.designers.linked_cells import Shape, select
 from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.solve import design as solve
 from postrand.engines import Engine, LocalEngine
+from postrand.engines.database import open_records
 from postrand.errors import DesignError, PostrandError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Block
@@ -139,7 +139,7 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
     """
     engine = engine or LocalEngine()
     if source is None and any(block.reads_file for block in plan.blocks):
-        source = formats.read(plan.source, plan.codebook)
+        source = open_records(plan.source, plan.codebook)
     tasks = [
         _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
     ]

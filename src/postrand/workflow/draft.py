@@ -16,6 +16,7 @@ from postrand import formats, metadata, risk
 from postrand.codebook import Codebook
 from postrand.codebook.variable import ROLES
 from postrand.designers import MutualInformation, UniformOffDiagonal
+from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.plan import infer, load_plan
 from postrand.plan.writing import blocks_of
@@ -73,9 +74,14 @@ def initialise(
 
 
 def start(
-    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0, ddi: Path | None = None
+    file: Path | Table,
+    folder: Path,
+    roles: Mapping[str, Sequence[str]],
+    *,
+    epsilon: float = 1.0,
+    ddi: Path | None = None,
 ) -> Started:
-    """Write ``codebook.toml`` and ``plan.toml`` for ``file`` into ``folder``.
+    """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
     ``roles`` maps a role to names; the name ``*`` stands for all that are not named. Variables without a role keep an
     empty one, and so does a column that would leave unperturbed and single out more than 1% of the records, unless its
@@ -93,7 +99,9 @@ def start(
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
     raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
-    source = formats.read(file)
+    if ddi is not None and isinstance(file, Table):
+        raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
+    source = open_records(file)
     hidden = [
         sentence("a column's name holds a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
@@ -106,7 +114,8 @@ def start(
     singling = _singling(source, drafts)
     drafts = [_undecided(draft, singling, named) for draft in drafts]
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
-    plan = plan_text(os.path.relpath(file, folder), drafts, epsilon, open_)
+    place = file.to_dict(folder) if isinstance(file, Table) else {"file": os.path.relpath(file, folder)}
+    plan = plan_text(place, drafts, epsilon, open_)
     make_folder(folder)
     written: list[Path] = []
     try:
@@ -201,7 +210,10 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
 
 
 def plan_text(
-    file: str, drafts: Iterable[Mapping[str, Any]], epsilon: float, undecided: Mapping[str, float] | None = None
+    place: Mapping[str, str],
+    drafts: Iterable[Mapping[str, Any]],
+    epsilon: float,
+    undecided: Mapping[str, float] | None = None,
 ) -> str:
     """Return a commented plan: one block for each categorical key variable, or for every one while roles are empty.
 
@@ -213,7 +225,7 @@ def plan_text(
     ]
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
-    plan["source"] = {"file": file, "codebook": "codebook.toml"}
+    plan["source"] = {**place, "codebook": "codebook.toml"}
     _comment(plan, PRIVACY_NOTE)
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": epsilon * max(1, len(perturbed))}
     _comment(plan, DESIGN_NOTE)

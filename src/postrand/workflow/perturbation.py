@@ -13,6 +13,7 @@ from postrand.columns.source import released
 from postrand.data.households import renumbering
 from postrand.engines import Engine, FolderSink, Sink, engines
 from postrand.engines.content import Content
+from postrand.engines.database import Table
 from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.mechanism import Mechanism
@@ -91,6 +92,7 @@ class Perturbation:
             description=self.plan.metadata,
             dossier=dossier,
             inspect=None if inside is None else inside.files,
+            target=self.plan.release.target,
         )
 
     def write(self, path: Path) -> None:
@@ -122,7 +124,10 @@ def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
 
     It is a folder where the source has several files, or a cluster writes.
     """
-    path = source.files[0] if isinstance(source, PartsSource) else plan.source
+    if plan.release.target is not None:
+        return f"{DATA}.parquet", ".parquet"  # which becomes the table, and is gone
+    read = "table.parquet" if isinstance(plan.source, Table) else plan.source
+    path = source.files[0] if isinstance(source, PartsSource) else Path(read)
     suffix = formats.written_as(path) if plan.release.format == "same" else f".{plan.release.format}"
     kind = engines().get(engine.name)
     several = isinstance(source, PartsSource) or (kind is not None and kind.writes_folder)

@@ -7,10 +7,11 @@ import shutil
 import warnings
 from pathlib import Path
 
-from postrand import formats, release
+from postrand import release
 from postrand.certification import certify
-from postrand.engines import Engine
-from postrand.engines import engine as engine_named
+from postrand.engines import Engine, Resources, chosen
+from postrand.engines.database import open_records
+from postrand.engines.placing import check_target
 from postrand.errors import UsageError, sentence
 from postrand.plan import Plan
 from postrand.release import Release
@@ -31,12 +32,13 @@ def run(
     *,
     release_key: ReleaseKey | bytes | str | None = None,
     dossier: str | Path | None = None,
-    engine: Engine | str = "local",
+    engine: Engine | str | None = None,
     resume: str | Path | None = None,
     ledger: Ledger | None = None,
     again: bool = False,
     progress: bool = False,
     sampling_fraction: float | None = None,
+    resources: Resources | None = None,
 ) -> Release:
     """Carry out a plan: design, certify, perturb, write; the release appears whole or not at all.
 
@@ -45,6 +47,8 @@ def run(
     ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
     removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
     under the same key is refused unless ``again``, and the release is noted there.
+
+    The engine is the one named here, else that of the plan; ``resources`` say what it may use, before the plan's.
 
     What leaves unperturbed is measured, and each finding is a warning (``ClearWarning``), by names and rounded shares;
     the release that is returned has them all as ``findings``. Nothing is released while a column that singles out more
@@ -57,10 +61,12 @@ def run(
     PostrandError
         Any of the tree; nothing is left on disk then.
     """
-    release.check_targets(out, dossier)
+    _check_targets(plan, out, dossier)
     _check_fraction(sampling_fraction, dossier)
-    engine, key = _engine_and_key(engine, release_key, Path(out).parent, resume)
-    source = formats.read(plan.source, plan.codebook)
+    key = _key_of(release_key, resume)
+    engine, limits = chosen(engine, resources, plan.engine, Path(out).parent, resume)
+    plan = plan.limited(limits)
+    source = open_records(plan.source, plan.codebook)
     check_rules(plan.codebook, engine, source)
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks, source)
@@ -82,15 +88,17 @@ def run(
     return dataclasses.replace(made, findings=found)
 
 
-def _engine_and_key(
-    engine: Engine | str, release_key: ReleaseKey | bytes | str | None, scratch: Path, resume: str | Path | None
-) -> tuple[Engine, ReleaseKey]:
+def _key_of(release_key: ReleaseKey | bytes | str | None, resume: str | Path | None) -> ReleaseKey:
     if resume is not None and release_key is None:
         what = "an interrupted run continues with its own release key, and none is given"
         raise UsageError(sentence(what, fix="give the key of the first call: --key-file"))
-    if isinstance(engine, str):
-        engine = engine_named(engine, scratch, None if resume is None else Path(resume))
-    return engine, as_release_key(release_key)
+    return as_release_key(release_key)
+
+
+def _check_targets(plan: Plan, out: str | Path, dossier: str | Path | None) -> None:
+    release.check_targets(out, dossier)
+    if plan.release.target is not None:
+        check_target(plan.release.target, release.released_codebook(plan.codebook, facts_of(plan)).names)
 
 
 def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 
-from postrand import formats
 from postrand.certification.certificate import Claim, Facts
 from postrand.certification.file_claims import tie
 from postrand.columns.planned import released_book
@@ -15,6 +14,7 @@ from postrand.data.households import renumbered_book
 from postrand.data.table import ContingencyTable
 from postrand.engines import Engine
 from postrand.engines import engine as engine_named
+from postrand.engines.database import open_records
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -31,7 +31,7 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | N
     (``RankWarning``) of variables most of whose values would be shown.
     """
     if source is None and plan.numerical:
-        source = formats.read(plan.source, plan.codebook)
+        source = open_records(plan.source, plan.codebook)
     ranked = () if source is None else ranked_columns(source, plan.codebook, plan.numerical)
     for column in ranked:
         if column.warning:
@@ -51,7 +51,7 @@ def claims_of(
     engine, codebook = engine or engine_named("local"), plan.codebook
 
     def count(names: Sequence[str]) -> ContingencyTable:
-        return engine.count(formats.read(plan.source, codebook) if source is None else source, codebook, names)
+        return engine.count(open_records(plan.source, codebook) if source is None else source, codebook, names)
 
     def records() -> int:
         table = count(mechanism.variables[:1])

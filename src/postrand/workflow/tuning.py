@@ -6,8 +6,9 @@ import dataclasses
 import warnings
 from typing import Any
 
-from postrand import formats, risk
+from postrand import risk
 from postrand.designers.budget import LARGEST_SHARE, is_share
+from postrand.engines.database import open_records
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -73,7 +74,7 @@ def tune_plan(
     choices |= {"sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # designs on the way; what is found is designed again by whoever takes it
-        source = formats.read(plan.source, book)
+        source = open_records(plan.source, book)
         return risk.tune(source, keys, limit, mechanism=lambda level: _mechanism(plan, level), **choices)
 
 

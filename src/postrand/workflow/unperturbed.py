@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postrand import formats, release
+from postrand import release
+from postrand.engines.database import open_records
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -22,7 +23,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | No
     PostrandError
         If the plan cannot be designed, or the file cannot be read.
     """
-    source = formats.read(plan.source, plan.codebook) if source is None else source
+    source = open_records(plan.source, plan.codebook) if source is None else source
     if mechanism is None:
         mechanism = mechanism_of(plan, design_blocks(plan, source=source), source)
     house = household_of(plan)
