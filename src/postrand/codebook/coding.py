@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook.variable import MAX_CATEGORIES, Variable
@@ -18,6 +19,8 @@ from postrand.errors import DataError, SpecificationError, sentence, shown
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
+_PIECE = 1 << 14
+"""Indices that are widened at a time: 128 KiB."""
 _NUMBERS = ("integer", "float")
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=([01])>")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
@@ -97,7 +100,8 @@ def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:
     ordered = target.ordered if pa.types.is_dictionary(target) else variable.ordered
     if pa.types.is_dictionary(target):
         indices = indices.cast(target.index_type)
-    return pa.DictionaryArray.from_arrays(indices, values, ordered=ordered)
+    # The range is checked above, so that Arrow need not go over the records again.
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=ordered, safe=False)
 
 
 def category_values(variable: Variable) -> pa.Array:
@@ -141,6 +145,47 @@ def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -
 def to_numpy(array: pa.Array) -> NDArray[Any]:
     """Return numbers without nulls, shape (n,), over the same memory; see :func:`from_numpy`."""
     return np.from_dlpack(array)
+
+
+def index_values(indices: pa.Array) -> NDArray[Any]:
+    """Return whole numbers, shape (n,), over the same memory; under a null is whatever lies there."""
+    data = indices.buffers()[1]
+    if data is None:
+        return np.zeros(len(indices), dtype=indices.type.to_pandas_dtype())
+    return np.frombuffer(data, indices.type.to_pandas_dtype(), indices.offset + len(indices))[indices.offset :]
+
+
+def is_null(array: pa.Array) -> NDArray[np.bool_]:
+    """Return whether each value is null, shape (n,)."""
+    valid = array.buffers()[0]
+    if valid is None:
+        return np.zeros(len(array), dtype=bool)
+    first, skipped = divmod(array.offset, 8)
+    bits = np.frombuffer(valid, np.uint8)[first : first + (skipped + len(array) + 7) // 8]
+    return np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:] == 0
+
+
+def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write ``table[indices]``, shape (n,), into ``out``; an index outside the table takes what is at its end.
+
+    A table that gives each index itself is a copy. Others are read in pieces, whose indices numpy widens in the cache.
+
+    >>> out = np.zeros(3, dtype=np.int8)
+    >>> gather(np.array([5, 6], dtype=np.int8), np.array([1, 0, 1], dtype=np.uint32), out)
+    >>> out
+    array([6, 5, 6], dtype=int8)
+    """
+    if is_identity(table):
+        np.copyto(out, indices, casting="unsafe")
+        return
+    for start in range(0, indices.size, _PIECE):
+        piece = indices[start : start + _PIECE].astype(np.intp, copy=False)
+        np.take(table, piece, out=out[start : start + _PIECE], mode="clip")  # any other mode makes a copy of out
+
+
+def is_identity(table: NDArray[Any]) -> bool:
+    """Whether each entry but the last, which stands for null, is its own index."""
+    return np.array_equal(table[:-1], np.arange(table.size - 1))
 
 
 def arrow_type(text: str) -> pa.DataType:
@@ -243,7 +288,7 @@ def _missing_code(variable: Variable) -> int:
 
 
 def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any], variable: Variable) -> None:
-    """Write the codes of one chunk into ``out``: a table over its dictionary, then one take."""
+    """Write the codes of one chunk into ``out``: the dictionary is looked up, the records follow by their indices."""
     if pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.string())
     if not pa.types.is_dictionary(chunk.type):
@@ -255,12 +300,20 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     # One entry more than the dictionary, for null; NaN is the value that differs from itself.
     table = np.array([missing if v is None or v != v else lookup.get(v, _UNKNOWN) for v in values] + [missing])
     indices = chunk.indices
+    _check_indices(indices, len(values), variable)
+    gather(table.astype(out.dtype), index_values(indices), out)
     if indices.null_count:
-        indices = indices.cast(pa.int64()).fill_null(len(values))
-    np.take(table.astype(out.dtype), to_numpy(indices), out=out)
+        out[is_null(indices)] = missing
     # An unused entry of a dictionary is no error: only values that occur are.
     if _UNKNOWN in table and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)
+
+
+def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:
+    ends = pc.min_max(indices)
+    if ends["min"].is_valid and not (ends["min"].as_py() >= 0 and ends["max"].as_py() < count):
+        what, fix = "an index of the column is outside its dictionary", "make the column anew"
+        raise DataError(sentence(what, where=f"variable {variable.name!r}", fix=fix))
 
 
 def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: Variable) -> None:

@@ -130,9 +130,7 @@ class ContentReader:
                 if variable.name not in codes:
                     codes[variable.name] = coding.encode(batch.column(variable.name), variable)
         found = self.of_positions([cells.positions(codes) for cells in self.cells], record_keys)
-        if not self.ranked:
-            return found
-        return Content(found.records, found.cells, self._of_ranked(batch, record_keys))
+        return Content(found.records, found.cells, self.of_ranked(batch, record_keys))
 
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
@@ -153,7 +151,10 @@ class ContentReader:
             total += self._summed(mixed, record_keys[start : start + CHUNK])
         return Content(record_keys.size, (int(total[0]), int(total[1])))
 
-    def _of_ranked(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> tuple[int, int]:
+    def of_ranked(self, batch: pa.RecordBatch | pa.Table, record_keys: NDArray[np.uint64]) -> tuple[int, int]:
+        """Return what a content says of the values that are released by ranks; (0, 0) where there are none."""
+        if not self.ranked:
+            return 0, 0
         mixed = np.zeros((record_keys.size, 2), dtype=np.uint64)
         for place, name in enumerate(self.ranked):
             column = batch.column(name)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from postrand.columns.source import released
+from postrand.codebook import coding
+from postrand.codebook.clear_columns import carried
+from postrand.columns.source import released, whole_column
 from postrand.data import frames
-from postrand.engines.content import Content
+from postrand.data.frames import Each
+from postrand.engines.base import check_columns
+from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.support.randomness import ReleaseKey, as_release_key, duplicate_keys, record_keys
+from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
+from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys
+
+_PIECE = 1 << 16
+"""Records that a thread works on at a time: their codes stay in the cache from block to block."""
 
 
 def perturb(
@@ -75,22 +85,22 @@ def perturb(
     key = as_release_key(release_key)
     source, bound = _bound(frame, mechanism, record_key)
     ranked = [column.variable for column in bound.numerical]
-    whole = content is None
-    if content is None:
-        content = LocalEngine().content(source, bound, key, record_key=record_key)
-    collected = _Collector()
-    LocalEngine().perturb(
-        released(source, bound, key, record_key, content=content.tag()),
-        bound,
-        key,
-        collected.opened,
-        columns=(*bound.variables, *ranked),
-        record_key=record_key,
-        shuffle=False,
-        content=content,
-        whole=whole,
-    )
-    return frames.like(frame, pa.Table.from_batches(collected.batches)) if collected.batches else frame
+    check_columns(source, bound, (*bound.variables, *ranked), record_key)
+    with _threads() as each:
+        records = _Records.of(source.table, bound, key, record_key, each)
+        tag = (records.content(source.table) if content is None else content).tag()
+        if record_key is not None:
+            _refuse_repeated(records.keys)
+        if not source.num_rows:
+            return frame
+        records.draw([sampler(block.matrix) for block in bound.blocks], derive(key, bound.digest(), tag).draw)
+        book = bound.require_codebook()
+        made = dict(
+            zip(bound.variables, each(lambda n: coding.decode(records.codes[n], book[n]), bound.variables), strict=True)
+        )
+        values = released(source, bound, key, record_key, content=tag)
+        made |= {name: carried(whole_column(values, name), book[name]) for name in ranked}
+        return frames.like(frame, pa.table(made), each)
 
 
 def content_of(
@@ -124,11 +134,11 @@ def content_of(
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
     for part in parts:
         source, bound = _bound(part, mechanism, record_key)
-        total += LocalEngine().content(source, bound, key, record_key=record_key)
-        seen.append(record_keys(frames.to_arrow(part, [record_key]).column(0)))
-    keys = np.sort(np.concatenate(seen))
-    if repeated := int((keys[1:] == keys[:-1]).sum()):
-        raise duplicate_keys(2 * repeated)
+        with _threads() as each:
+            records = _Records.of(source.table, bound, key, record_key, each)
+            total += records.content(source.table)
+        seen.append(records.keys)
+    _refuse_repeated(np.concatenate(seen))
     return total
 
 
@@ -141,15 +151,84 @@ def _bound(frame: Any, mechanism: Mechanism, record_key: str | None) -> tuple[fr
     return frames.TableSource(table), frames.bind(table, mechanism)
 
 
-@dataclass(slots=True)
-class _Collector:
-    """A sink that keeps what it is given."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Records:
+    """Hold the codes that a mechanism reads of a frame, and what names its records.
 
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    The codes are nobody else's: what is digested is what is drawn for, whatever becomes of the frame meanwhile.
+    ``positions`` are the cells of each block, piece by piece; those of a block of one variable are its codes.
+    """
 
-    @contextmanager
-    def opened(self, schema: pa.Schema) -> Iterator[_Collector]:
-        yield self
+    reader: ContentReader
+    codes: dict[str, NDArray[Any]]
+    positions: list[list[NDArray[Any]]]
+    keys: NDArray[np.uint64]
+    each: Each
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
+    @classmethod
+    def of(cls, table: pa.Table, mechanism: Mechanism, key: ReleaseKey, record_key: str | None, each: Each) -> _Records:
+        """Encode the columns, several at a time."""
+        reader = ContentReader.of(mechanism, key)
+        read = list({v.name: v for cells in reader.cells for v in cells.variables}.values())
+        found = each(lambda variable: coding.encode(table.column(variable.name), variable), read)
+        codes = dict(zip((v.name for v in read), found, strict=True))
+
+        def positions(piece: slice) -> list[NDArray[Any]]:
+            part = {name: column[piece] for name, column in codes.items()}
+            return [cells.positions(part) for cells in reader.cells]
+
+        numbers = np.arange(table.num_rows, dtype=np.uint64)
+        keys = numbers if record_key is None else record_keys(table.column(record_key))
+        return cls(reader, codes, each(positions, _pieces(keys.size)), keys, each)
+
+    def content(self, table: pa.Table) -> Content:
+        """Digest the codes, and the table's values that are released by ranks."""
+
+        def digest(task: tuple[slice, list[NDArray[Any]]]) -> Content:
+            piece, positions = task
+            found = self.reader.of_positions(positions, self.keys[piece])
+            ranked = self.reader.of_ranked(table[piece].select(self.reader.ranked), self.keys[piece])
+            return Content(found.records, found.cells, ranked)
+
+        return sum(self.each(digest, zip(_pieces(self.keys.size), self.positions, strict=True)), Content())
+
+    def draw(self, laws: Sequence[Sampler], draw_key: bytes) -> None:
+        """Put the released codes in place of the true ones."""
+
+        def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
+            piece, positions = task
+            drawn = perturb_codes(laws, draw_key, self.keys[piece], positions)
+            for cells, released in zip(self.reader.cells, drawn, strict=True):
+                for name, codes in cells.codes(released).items():
+                    self.codes[name][piece] = codes
+
+        self.each(work, zip(_pieces(self.keys.size), self.positions, strict=True))
+
+
+def _pieces(records: int) -> Iterator[slice]:
+    for start in range(0, records, _PIECE):
+        yield slice(start, min(start + _PIECE, records))
+
+
+def _refuse_repeated(keys: NDArray[np.uint64]) -> None:
+    """Raise DataError where two records have the same key."""
+    keys = np.sort(keys)
+    same = keys[1:] == keys[:-1]
+    if same.any():
+        raise duplicate_keys(int((np.append(same, False) | np.append(False, same)).sum()))
+
+
+@contextmanager
+def _threads() -> Iterator[Each]:
+    """Give what applies a function to each of some tasks, as many at a time as there are processors."""
+    with ThreadPoolExecutor(LocalEngine().workers, thread_name_prefix="postrand") as pool:
+
+        def each(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+            running = [pool.submit(work, task) for task in tasks]
+            try:
+                return [future.result() for future in running]
+            finally:
+                for future in running:
+                    future.cancel()
+
+        yield each
