@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook.variable import MAX_CATEGORIES, Variable
@@ -93,13 +92,13 @@ def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:
         raise DataError(sentence("a code is outside the range", where=where, wanted=f"{lowest}..{variable.size - 1}"))
     count = len(variable.categories)
     missing = (codes < 0) | (codes >= count) if variable.missing != "error" else None
-    indices = from_numpy(codes.astype(code_dtype(variable), copy=False), missing)
     target, values = arrow_type(variable.type), category_values(variable)
-    if not (is_text(target) or pa.types.is_dictionary(target)):
+    is_dictionary = pa.types.is_dictionary(target)
+    wanted = target.index_type.to_pandas_dtype() if is_dictionary else code_dtype(variable)
+    indices = from_numpy(codes.astype(wanted, copy=False), missing)
+    if not (is_text(target) or is_dictionary):
         return values.take(indices)
-    ordered = target.ordered if pa.types.is_dictionary(target) else variable.ordered
-    if pa.types.is_dictionary(target):
-        indices = indices.cast(target.index_type)
+    ordered = target.ordered if is_dictionary else variable.ordered
     # The range is checked above, so that Arrow need not go over the records again.
     return pa.DictionaryArray.from_arrays(indices, values, ordered=ordered, safe=False)
 
@@ -305,13 +304,15 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     if indices.null_count:
         out[is_null(indices)] = missing
     # An unused entry of a dictionary is no error: only values that occur are.
-    if _UNKNOWN in table and (out == _UNKNOWN).any():
+    doubtful = table if indices.null_count else table[:-1]
+    if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)
 
 
 def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:
-    ends = pc.min_max(indices)
-    if ends["min"].is_valid and not (ends["min"].as_py() >= 0 and ends["max"].as_py() < count):
+    """Refuse indices outside the dictionary; under a null may lie anything."""
+    held = index_values(indices if not indices.null_count else indices.drop_null())
+    if held.size and not (held.min() >= 0 and held.max() < count):
         what, fix = "an index of the column is outside its dictionary", "make the column anew"
         raise DataError(sentence(what, where=f"variable {variable.name!r}", fix=fix))
 

@@ -1,7 +1,7 @@
 """One column of a dataframe, to Arrow and back by its own codes: values are looked at once for each category.
 
-pandas categoricals, polars Categoricals and Enums and Arrow dictionaries hold a number for each record. A table with one
-entry for each category takes it to another dictionary's number; nothing is made of a record's value.
+pandas categoricals, polars Categoricals and Enums and Arrow dictionaries hold a number for each record. A table with
+one entry for each category takes it to another dictionary's number; nothing is made of a record's value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook.coding import from_numpy, gather, index_values, is_identity, is_null, value_type
+from postrand.codebook.coding import from_numpy, gather, index_values, is_identity, is_null, is_text, value_type
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
 
@@ -26,36 +26,31 @@ _PIECE = 1 << 16
 
 def arrow_of(series: nw.Series[Any]) -> pa.Table:
     """Return the column as an Arrow table of one column; raises what its library does where it cannot be converted."""
-    slow = series.to_frame()
+    found = None
     if series.implementation.is_pandas() and hasattr(series.to_native(), "cat"):
-        codes = series.to_native().array.codes
-        found = _of_indices(slow[:0].to_arrow(), codes, codes < 0 if codes.size and codes.min() < 0 else None)
+        found = _of_categorical(series)
     elif series.implementation.is_polars() and series.dtype == nw.Categorical:
-        found = _of_physical(series.to_native(), slow)
-    else:
-        found = None
-    return slow.to_arrow() if found is None else found
+        found = _of_physical(series)
+    return series.to_frame().to_arrow().select([series.name]) if found is None else found
 
 
-def _of_indices(empty: pa.Table, codes: NDArray[Any], missing: NDArray[np.bool_] | None) -> pa.Table | None:
-    """Return the codes under the dictionary of ``empty``, the same column without records."""
-    of = empty.schema.field(0).type
-    if (
-        not pa.types.is_dictionary(of)
-        or of.index_type != pa.from_numpy_dtype(codes.dtype)
-        or not empty.column(0).num_chunks
-    ):
+def _of_categorical(series: nw.Series[Any]) -> pa.Table | None:
+    """Return a pandas categorical by its codes, under the dictionary of the same column without records."""
+    codes, empty = series.to_native().array.codes, series[:0].to_arrow()
+    if not pa.types.is_dictionary(empty.type) or empty.type.index_type != pa.from_numpy_dtype(codes.dtype):
         return None
-    dictionary = empty.column(0).chunk(0).dictionary
-    array = pa.DictionaryArray.from_arrays(from_numpy(codes, missing), dictionary, ordered=of.ordered, safe=False)
-    return pa.Table.from_arrays([array], schema=empty.schema)
+    indices = from_numpy(codes, codes < 0 if codes.size and codes.min() < 0 else None)
+    ordered = empty.type.ordered
+    array = pa.DictionaryArray.from_arrays(indices, empty.dictionary, ordered=ordered, safe=False)
+    return pa.table({series.name: array})
 
 
-def _of_physical(native: Any, slow: nw.DataFrame[Any]) -> pa.Table | None:
+def _of_physical(series: nw.Series[Any]) -> pa.Table | None:
     """Return a polars Categorical by its physical numbers: polars itself looks up each record's text.
 
     None where the numbers are too many, or polars (before 1.32) cannot turn numbers into categories.
     """
+    native = series.to_native()
     physical = native.to_physical()
     held = physical.drop_nulls().to_numpy()
     top = int(held.max()) if held.size else _MOST_PHYSICAL
@@ -69,7 +64,7 @@ def _of_physical(native: Any, slow: nw.DataFrame[Any]) -> pa.Table | None:
     names = type(native)(places.astype(held.dtype)).cat.to(native.dtype).to_list()
     for place, name in zip(places.tolist(), names, strict=True):
         texts[place] = name
-    empty = slow[:0].to_arrow()
+    empty = series[:0].to_frame().to_arrow()
     dictionary = pa.array(texts, value_type(empty.schema.field(0).type))
     array = pa.DictionaryArray.from_arrays(physical.to_arrow(), dictionary, safe=False)
     return pa.Table.from_arrays([array], schema=empty.schema) if array.type == empty.schema.field(0).type else None
@@ -89,7 +84,7 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     native = old.to_native()
     try:
         made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
-        held = made.to_arrow().to_pylist()
+        held = _texts(made, levels) if is_text(values.type) else made.to_arrow().to_pylist()
     except Exception:  # each library has its own kinds, and their messages show values
         held = None
     # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
@@ -104,10 +99,19 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     return made[indices].alias(old.name)
 
 
+def _texts(series: nw.Series[Any], wanted: list[Any]) -> list[Any]:
+    """Return ``series.to_arrow().to_pylist()`` of what was made of these texts and None."""
+    native = series.to_native()
+    if series.implementation.is_pandas() and hasattr(native, "cat"):  # what is no category of it is missing in it
+        return [v if code >= 0 else None for v, code in zip(wanted, native.array.codes.tolist(), strict=True)]
+    return list(series.to_arrow().to_pylist())
+
+
 def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> nw.Series[Any]:
     """Return a pandas categorical of these levels by its codes."""
     own = levels.array.codes
     codes = _mapped(own if missing is not None else np.append(own, own[:1]), indices, missing)
+    codes = codes if codes.flags.writeable else codes.copy()  # as are those of any other categorical
     made = type(native.array).from_codes(codes, dtype=native.dtype)
     return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
 

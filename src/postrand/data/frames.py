@@ -39,7 +39,7 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     arrays = {}
     for name in names:
         try:
-            arrays[name] = arrow_of(held[name]).select([name])
+            arrays[name] = arrow_of(held[name])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, NarwhalsError):
             what = "the column cannot be converted; it may mix values of several types"
             raise DataError(sentence(what, where=f"column {name!r}", fix="convert it to one type")) from None
@@ -54,8 +54,8 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
 def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
     """Return ``frame`` with the columns of ``table`` in place of its own of the same names.
 
-    Each keeps the column's dtype with its category order; all other columns, the order and a pandas index stay. ``each``
-    applies a function to the columns, by default one after the other.
+    Each keeps the column's dtype with its category order; all other columns, the order and a pandas index stay.
+    ``each`` applies a function to the columns, by default one after the other.
 
     Raises
     ------

@@ -197,9 +197,9 @@ class _Records:
 
         def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
             piece, positions = task
-            drawn = perturb_codes(laws, draw_key, self.keys[piece], positions)
-            for cells, released in zip(self.reader.cells, drawn, strict=True):
-                for name, codes in cells.codes(released).items():
+            blocks = zip(self.reader.cells, perturb_codes(laws, draw_key, self.keys[piece], positions), strict=True)
+            for cells, drawn in blocks:
+                for name, codes in cells.codes(drawn).items():
                     self.codes[name][piece] = codes
 
         self.each(work, zip(_pieces(self.keys.size), self.positions, strict=True))
