@@ -89,17 +89,16 @@ def perturb(
     with _threads() as each:
         records = _Records.of(source.table, bound, key, record_key, each)
         tag = (records.content(source.table) if content is None else content).tag()
-        if record_key is not None:
+        if records.keys is not None:
             _refuse_repeated(records.keys)
         if not source.num_rows:
             return frame
         records.draw([sampler(block.matrix) for block in bound.blocks], derive(key, bound.digest(), tag).draw)
         book = bound.require_codebook()
-        made = dict(
-            zip(bound.variables, each(lambda n: coding.decode(records.codes[n], book[n]), bound.variables), strict=True)
-        )
-        values = released(source, bound, key, record_key, content=tag)
-        made |= {name: carried(whole_column(values, name), book[name]) for name in ranked}
+        values = each(lambda name: coding.decode(records.codes[name], book[name]), bound.variables)
+        made = dict(zip(bound.variables, values, strict=True))
+        by_rank = released(source, bound, key, record_key, content=tag)
+        made |= {name: carried(whole_column(by_rank, name), book[name]) for name in ranked}
         return frames.like(frame, pa.table(made), each)
 
 
@@ -137,7 +136,7 @@ def content_of(
         with _threads() as each:
             records = _Records.of(source.table, bound, key, record_key, each)
             total += records.content(source.table)
-        seen.append(records.keys)
+        seen.append(record_keys(source.table.column(record_key)))
     _refuse_repeated(np.concatenate(seen))
     return total
 
@@ -156,13 +155,14 @@ class _Records:
     """Hold the codes that a mechanism reads of a frame, and what names its records.
 
     The codes are nobody else's: what is digested is what is drawn for, whatever becomes of the frame meanwhile.
-    ``positions`` are the cells of each block, piece by piece; those of a block of one variable are its codes.
+    ``positions`` are the cells of each block, piece by piece; those of a block of one variable are its codes. ``keys``
+    name the records, shape (n,); None numbers them.
     """
 
     reader: ContentReader
     codes: dict[str, NDArray[Any]]
-    positions: list[list[NDArray[Any]]]
-    keys: NDArray[np.uint64]
+    positions: list[tuple[slice, list[NDArray[Any]]]]
+    keys: NDArray[np.uint64] | None
     each: Each
 
     @classmethod
@@ -177,37 +177,39 @@ class _Records:
             part = {name: column[piece] for name, column in codes.items()}
             return [cells.positions(part) for cells in reader.cells]
 
-        numbers = np.arange(table.num_rows, dtype=np.uint64)
-        keys = numbers if record_key is None else record_keys(table.column(record_key))
-        return cls(reader, codes, each(positions, _pieces(keys.size)), keys, each)
+        pieces = _pieces(table.num_rows)
+        keys = None if record_key is None else record_keys(table.column(record_key))
+        return cls(reader, codes, list(zip(pieces, each(positions, pieces), strict=True)), keys, each)
 
     def content(self, table: pa.Table) -> Content:
         """Digest the codes, and the table's values that are released by ranks."""
 
         def digest(task: tuple[slice, list[NDArray[Any]]]) -> Content:
             piece, positions = task
-            found = self.reader.of_positions(positions, self.keys[piece])
-            ranked = self.reader.of_ranked(table[piece].select(self.reader.ranked), self.keys[piece])
-            return Content(found.records, found.cells, ranked)
+            keys = self._keys_of(piece)
+            found = self.reader.of_positions(positions, keys)
+            return Content(found.records, found.cells, self.reader.of_ranked(table[piece], keys))
 
-        return sum(self.each(digest, zip(_pieces(self.keys.size), self.positions, strict=True)), Content())
+        return sum(self.each(digest, self.positions), Content())
 
     def draw(self, laws: Sequence[Sampler], draw_key: bytes) -> None:
         """Put the released codes in place of the true ones."""
 
         def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
             piece, positions = task
-            blocks = zip(self.reader.cells, perturb_codes(laws, draw_key, self.keys[piece], positions), strict=True)
-            for cells, drawn in blocks:
-                for name, codes in cells.codes(drawn).items():
+            drawn = perturb_codes(laws, draw_key, self._keys_of(piece), positions)
+            for cells, block in zip(self.reader.cells, drawn, strict=True):
+                for name, codes in cells.codes(block).items():
                     self.codes[name][piece] = codes
 
-        self.each(work, zip(_pieces(self.keys.size), self.positions, strict=True))
+        self.each(work, self.positions)
+
+    def _keys_of(self, piece: slice) -> NDArray[np.uint64]:
+        return np.arange(piece.start, piece.stop, dtype=np.uint64) if self.keys is None else self.keys[piece]
 
 
-def _pieces(records: int) -> Iterator[slice]:
-    for start in range(0, records, _PIECE):
-        yield slice(start, min(start + _PIECE, records))
+def _pieces(records: int) -> list[slice]:
+    return [slice(start, min(start + _PIECE, records)) for start in range(0, records, _PIECE)]
 
 
 def _refuse_repeated(keys: NDArray[np.uint64]) -> None:
