@@ -18,6 +18,8 @@ from postrand.errors import DataError, SpecificationError, sentence, shown
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
+_PIECE = 1 << 14
+"""Indices that are widened at a time: 128 KiB."""
 _NUMBERS = ("integer", "float")
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=([01])>")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
@@ -90,14 +92,15 @@ def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:
         raise DataError(sentence("a code is outside the range", where=where, wanted=f"{lowest}..{variable.size - 1}"))
     count = len(variable.categories)
     missing = (codes < 0) | (codes >= count) if variable.missing != "error" else None
-    indices = from_numpy(codes.astype(code_dtype(variable), copy=False), missing)
     target, values = arrow_type(variable.type), category_values(variable)
-    if not (is_text(target) or pa.types.is_dictionary(target)):
+    is_dictionary = pa.types.is_dictionary(target)
+    wanted = target.index_type.to_pandas_dtype() if is_dictionary else code_dtype(variable)
+    indices = from_numpy(codes.astype(wanted, copy=False), missing)
+    if not (is_text(target) or is_dictionary):
         return values.take(indices)
-    ordered = target.ordered if pa.types.is_dictionary(target) else variable.ordered
-    if pa.types.is_dictionary(target):
-        indices = indices.cast(target.index_type)
-    return pa.DictionaryArray.from_arrays(indices, values, ordered=ordered)
+    ordered = target.ordered if is_dictionary else variable.ordered
+    # The range is checked above, so that Arrow need not go over the records again.
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=ordered, safe=False)
 
 
 def category_values(variable: Variable) -> pa.Array:
@@ -141,6 +144,47 @@ def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -
 def to_numpy(array: pa.Array) -> NDArray[Any]:
     """Return numbers without nulls, shape (n,), over the same memory; see :func:`from_numpy`."""
     return np.from_dlpack(array)
+
+
+def index_values(indices: pa.Array) -> NDArray[Any]:
+    """Return whole numbers, shape (n,), over the same memory; under a null is whatever lies there."""
+    data = indices.buffers()[1]
+    if data is None:
+        return np.zeros(len(indices), dtype=indices.type.to_pandas_dtype())
+    return np.frombuffer(data, indices.type.to_pandas_dtype(), indices.offset + len(indices))[indices.offset :]
+
+
+def is_null(array: pa.Array) -> NDArray[np.bool_]:
+    """Return whether each value is null, shape (n,)."""
+    valid = array.buffers()[0]
+    if valid is None:
+        return np.zeros(len(array), dtype=bool)
+    first, skipped = divmod(array.offset, 8)
+    bits = np.frombuffer(valid, np.uint8)[first : first + (skipped + len(array) + 7) // 8]
+    return np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:] == 0
+
+
+def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write ``table[indices]``, shape (n,), into ``out``; an index outside the table takes what is at its end.
+
+    A table that gives each index itself is a copy. Others are read in pieces, whose indices numpy widens in the cache.
+
+    >>> out = np.zeros(3, dtype=np.int8)
+    >>> gather(np.array([5, 6], dtype=np.int8), np.array([1, 0, 1], dtype=np.uint32), out)
+    >>> out
+    array([6, 5, 6], dtype=int8)
+    """
+    if is_identity(table):
+        np.copyto(out, indices, casting="unsafe")
+        return
+    for start in range(0, indices.size, _PIECE):
+        piece = indices[start : start + _PIECE].astype(np.intp, copy=False)
+        np.take(table, piece, out=out[start : start + _PIECE], mode="clip")  # any other mode makes a copy of out
+
+
+def is_identity(table: NDArray[Any]) -> bool:
+    """Whether each entry but the last, which stands for null, is its own index."""
+    return np.array_equal(table[:-1], np.arange(table.size - 1))
 
 
 def arrow_type(text: str) -> pa.DataType:
@@ -243,7 +287,7 @@ def _missing_code(variable: Variable) -> int:
 
 
 def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any], variable: Variable) -> None:
-    """Write the codes of one chunk into ``out``: a table over its dictionary, then one take."""
+    """Write the codes of one chunk into ``out``: the dictionary is looked up, the records follow by their indices."""
     if pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.string())
     if not pa.types.is_dictionary(chunk.type):
@@ -255,12 +299,22 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     # One entry more than the dictionary, for null; NaN is the value that differs from itself.
     table = np.array([missing if v is None or v != v else lookup.get(v, _UNKNOWN) for v in values] + [missing])
     indices = chunk.indices
+    _check_indices(indices, len(values), variable)
+    gather(table.astype(out.dtype), index_values(indices), out)
     if indices.null_count:
-        indices = indices.cast(pa.int64()).fill_null(len(values))
-    np.take(table.astype(out.dtype), to_numpy(indices), out=out)
+        out[is_null(indices)] = missing
     # An unused entry of a dictionary is no error: only values that occur are.
-    if _UNKNOWN in table and (out == _UNKNOWN).any():
+    doubtful = table if indices.null_count else table[:-1]
+    if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)
+
+
+def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:
+    """Refuse indices outside the dictionary; under a null may lie anything."""
+    held = index_values(indices if not indices.null_count else indices.drop_null())
+    if held.size and not (held.min() >= 0 and held.max() < count):
+        what, fix = "an index of the column is outside its dictionary", "make the column anew"
+        raise DataError(sentence(what, where=f"variable {variable.name!r}", fix=fix))
 
 
 def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: Variable) -> None:

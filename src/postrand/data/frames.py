@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
-import numpy as np
 import pyarrow as pa
 from narwhals.exceptions import NarwhalsError
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import value_type
+from postrand.data.frame_columns import arrow_like, arrow_of, dictionary_of, series_like
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, bounded, cast, repeated
+from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
+
+Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
+"""Applies a function to each of some tasks, in their order, maybe several at a time."""
 
 _GROWING = b"_PL_CATEGORICAL"  # prefix of the mark that polars leaves on columns whose categories are those that occur
 
@@ -37,7 +39,7 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     arrays = {}
     for name in names:
         try:
-            arrays[name] = held.select(name).to_arrow().select([name])
+            arrays[name] = arrow_of(held[name])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, NarwhalsError):
             what = "the column cannot be converted; it may mix values of several types"
             raise DataError(sentence(what, where=f"column {name!r}", fix="convert it to one type")) from None
@@ -45,10 +47,15 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     return pa.Table.from_arrays([t.column(0) for t in arrays.values()], schema=pa.schema(fields))
 
 
-def like(frame: Any, table: pa.Table) -> Any:
+def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+    return [work(task) for task in tasks]
+
+
+def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
     """Return ``frame`` with the columns of ``table`` in place of its own of the same names.
 
     Each keeps the column's dtype with its category order; all other columns, the order and a pandas index stay.
+    ``each`` applies a function to the columns, by default one after the other.
 
     Raises
     ------
@@ -56,13 +63,14 @@ def like(frame: Any, table: pa.Table) -> Any:
         If a dtype cannot hold a value of the table, for example a missing one in a pandas ``int64``.
     """
     if isinstance(frame, pa.Table):
-        for name in table.column_names:
-            position = frame.column_names.index(name)
-            field = frame.schema.field(position)
-            frame = frame.set_column(position, field, _arrow_column(frame.column(name), table.column(name), field))
+        places = [frame.column_names.index(name) for name in table.column_names]
+        fields = [frame.schema.field(place) for place in places]
+        made = each(lambda f: arrow_like(frame.column(f.name), table.column(f.name), f), fields)
+        for place, field, column in zip(places, fields, made, strict=True):
+            frame = frame.set_column(place, field, column)
         return frame
     held = _narwhals(frame)
-    new = [_series(held[name], table.column(name)) for name in table.column_names]
+    new = each(lambda name: series_like(held[name], table.column(name)), table.column_names)
     return held.with_columns(*new).to_native()
 
 
@@ -170,7 +178,7 @@ def _categories(column: pa.ChunkedArray) -> list[Any] | None:
         return [False, True]
     if not pa.types.is_dictionary(column.type):
         return None
-    values = _dictionary(column)
+    values = dictionary_of(column)
     plain = (
         pa.types.is_string,
         pa.types.is_large_string,
@@ -179,55 +187,3 @@ def _categories(column: pa.ChunkedArray) -> list[Any] | None:
         pa.types.is_boolean,
     )
     return (values if any(test(values.type) for test in plain) else values.cast(pa.string())).to_pylist()  # type: ignore[no-any-return]
-
-
-def _dictionary(column: pa.ChunkedArray) -> pa.Array:
-    """Return the dictionary of all chunks together."""
-    column = column.unify_dictionaries()
-    return column.chunk(0).dictionary if column.num_chunks else pa.array([], value_type(column.type))
-
-
-def _levels(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the distinct values of a column, and the position of each record's value (one past the end: missing)."""
-    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    column = column.unify_dictionaries()
-    values = _dictionary(column)
-    if not column.num_chunks:
-        return values, np.zeros(0, dtype=np.int64)
-    indices = pa.concat_arrays([chunk.indices.cast(pa.int64()) for chunk in column.chunks])
-    return values, indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-
-
-def _series(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
-    """Return the column as a series of the old one's dtype: a series of the distinct values, then one gather."""
-    values, positions = _levels(column)
-    levels = values.to_pylist() + [None] * bool(column.null_count)
-    native = old.to_native()
-    try:
-        made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
-        held = made.to_arrow().to_pylist()
-    except Exception:  # each library has its own kinds, and their messages show values
-        held = None
-    # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
-    if held != levels:
-        what = "the column's dtype cannot hold what is released"
-        fix = "convert it to a dtype that has every category of the codebook, and missing if that is one"
-        raise DataError(sentence(what, where=f"column {old.name!r}", got=native.dtype, fix=fix))
-    return made[positions].alias(old.name)
-
-
-def _arrow_column(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    values, positions = _levels(column)
-    missing = positions == len(values)
-    if not pa.types.is_dictionary(field.type):
-        return pa.chunked_array([cast(values, field.type).take(pa.array(positions, mask=missing))], type=field.type)
-    known = _dictionary(old).to_pylist()
-    levels = values.to_pylist()
-    order = [*known, *(v for v in levels if v not in known)]
-    place = np.array([order.index(v) for v in levels] + [0], dtype=np.int64)
-    try:
-        indices = pa.array(place[positions], mask=missing).cast(field.type.index_type)
-    except pa.ArrowInvalid:
-        raise DataError(sentence("the column's dictionary is full", where=f"column {field.name!r}")) from None
-    dictionary = pa.array(order, value_type(field.type))
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, dictionary, ordered=field.type.ordered)])

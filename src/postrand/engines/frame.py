@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from postrand.columns.source import released
+from postrand.codebook import coding
+from postrand.codebook.clear_columns import carried
+from postrand.columns.source import released, whole_column
 from postrand.data import frames
-from postrand.engines.content import Content
+from postrand.data.frames import Each
+from postrand.engines.base import check_columns
+from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.support.randomness import ReleaseKey, as_release_key, duplicate_keys, record_keys
+from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
+from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys
+
+_PIECE = 1 << 16
+"""Records that a thread works on at a time: their codes stay in the cache from block to block."""
 
 
 def perturb(
@@ -75,22 +85,21 @@ def perturb(
     key = as_release_key(release_key)
     source, bound = _bound(frame, mechanism, record_key)
     ranked = [column.variable for column in bound.numerical]
-    whole = content is None
-    if content is None:
-        content = LocalEngine().content(source, bound, key, record_key=record_key)
-    collected = _Collector()
-    LocalEngine().perturb(
-        released(source, bound, key, record_key, content=content.tag()),
-        bound,
-        key,
-        collected.opened,
-        columns=(*bound.variables, *ranked),
-        record_key=record_key,
-        shuffle=False,
-        content=content,
-        whole=whole,
-    )
-    return frames.like(frame, pa.Table.from_batches(collected.batches)) if collected.batches else frame
+    check_columns(source, bound, (*bound.variables, *ranked), record_key)
+    with _threads() as each:
+        records = _Records.of(source.table, bound, key, record_key, each)
+        tag = (records.content(source.table) if content is None else content).tag()
+        if records.keys is not None:
+            _refuse_repeated(records.keys)
+        if not source.num_rows:
+            return frame
+        records.draw([sampler(block.matrix) for block in bound.blocks], derive(key, bound.digest(), tag).draw)
+        book = bound.require_codebook()
+        values = each(lambda name: coding.decode(records.codes[name], book[name]), bound.variables)
+        made = dict(zip(bound.variables, values, strict=True))
+        by_rank = released(source, bound, key, record_key, content=tag)
+        made |= {name: carried(whole_column(by_rank, name), book[name]) for name in ranked}
+        return frames.like(frame, pa.table(made), each)
 
 
 def content_of(
@@ -124,11 +133,11 @@ def content_of(
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
     for part in parts:
         source, bound = _bound(part, mechanism, record_key)
-        total += LocalEngine().content(source, bound, key, record_key=record_key)
-        seen.append(record_keys(frames.to_arrow(part, [record_key]).column(0)))
-    keys = np.sort(np.concatenate(seen))
-    if repeated := int((keys[1:] == keys[:-1]).sum()):
-        raise duplicate_keys(2 * repeated)
+        with _threads() as each:
+            records = _Records.of(source.table, bound, key, record_key, each)
+            total += records.content(source.table)
+        seen.append(record_keys(source.table.column(record_key)))
+    _refuse_repeated(np.concatenate(seen))
     return total
 
 
@@ -141,15 +150,87 @@ def _bound(frame: Any, mechanism: Mechanism, record_key: str | None) -> tuple[fr
     return frames.TableSource(table), frames.bind(table, mechanism)
 
 
-@dataclass(slots=True)
-class _Collector:
-    """A sink that keeps what it is given."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Records:
+    """Hold the codes that a mechanism reads of a frame, and what names its records.
 
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    The codes are nobody else's: what is digested is what is drawn for, whatever becomes of the frame meanwhile.
+    ``positions`` are the cells of each block, piece by piece; those of a block of one variable are its codes. ``keys``
+    name the records, shape (n,); None numbers them.
+    """
 
-    @contextmanager
-    def opened(self, schema: pa.Schema) -> Iterator[_Collector]:
-        yield self
+    reader: ContentReader
+    codes: dict[str, NDArray[Any]]
+    positions: list[tuple[slice, list[NDArray[Any]]]]
+    keys: NDArray[np.uint64] | None
+    each: Each
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
+    @classmethod
+    def of(cls, table: pa.Table, mechanism: Mechanism, key: ReleaseKey, record_key: str | None, each: Each) -> _Records:
+        """Encode the columns, several at a time."""
+        reader = ContentReader.of(mechanism, key)
+        read = list({v.name: v for cells in reader.cells for v in cells.variables}.values())
+        found = each(lambda variable: coding.encode(table.column(variable.name), variable), read)
+        codes = dict(zip((v.name for v in read), found, strict=True))
+
+        def positions(piece: slice) -> list[NDArray[Any]]:
+            part = {name: column[piece] for name, column in codes.items()}
+            return [cells.positions(part) for cells in reader.cells]
+
+        pieces = _pieces(table.num_rows)
+        keys = None if record_key is None else record_keys(table.column(record_key))
+        return cls(reader, codes, list(zip(pieces, each(positions, pieces), strict=True)), keys, each)
+
+    def content(self, table: pa.Table) -> Content:
+        """Digest the codes, and the table's values that are released by ranks."""
+
+        def digest(task: tuple[slice, list[NDArray[Any]]]) -> Content:
+            piece, positions = task
+            keys = self._keys_of(piece)
+            found = self.reader.of_positions(positions, keys)
+            return Content(found.records, found.cells, self.reader.of_ranked(table[piece], keys))
+
+        return sum(self.each(digest, self.positions), Content())
+
+    def draw(self, laws: Sequence[Sampler], draw_key: bytes) -> None:
+        """Put the released codes in place of the true ones."""
+
+        def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
+            piece, positions = task
+            drawn = perturb_codes(laws, draw_key, self._keys_of(piece), positions)
+            for cells, block in zip(self.reader.cells, drawn, strict=True):
+                for name, codes in cells.codes(block).items():
+                    self.codes[name][piece] = codes
+
+        self.each(work, self.positions)
+
+    def _keys_of(self, piece: slice) -> NDArray[np.uint64]:
+        return np.arange(piece.start, piece.stop, dtype=np.uint64) if self.keys is None else self.keys[piece]
+
+
+def _pieces(records: int) -> list[slice]:
+    return [slice(start, min(start + _PIECE, records)) for start in range(0, records, _PIECE)]
+
+
+def _refuse_repeated(keys: NDArray[np.uint64]) -> None:
+    """Raise DataError where two records have the same key."""
+    keys = np.sort(keys)
+    same = keys[1:] == keys[:-1]
+    if same.any():
+        raise duplicate_keys(int((np.append(same, False) | np.append(False, same)).sum()))
+
+
+@contextmanager
+def _threads() -> Iterator[Each]:
+    """Give what applies a function to each of some tasks, as many at a time as there are processors."""
+    with ThreadPoolExecutor(LocalEngine().workers, thread_name_prefix="postrand") as pool:
+
+        def each(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+            running = [pool.submit(work, task) for task in tasks]
+            try:
+                return [future.result() for future in running]
+            finally:
+                for future in running:
+                    future.cancel()
+
+        yield each

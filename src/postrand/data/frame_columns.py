@@ -1,0 +1,172 @@
+"""One column of a dataframe, to Arrow and back by its own codes: values are looked at once for each category.
+
+pandas categoricals, polars Categoricals and Enums and Arrow dictionaries hold a number for each record. A table with
+one entry for each category takes it to another dictionary's number; nothing is made of a record's value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.codebook.coding import from_numpy, gather, index_values, is_identity, is_null, is_text, value_type
+from postrand.errors import DataError, sentence
+from postrand.formats.base import cast
+
+_MOST_PHYSICAL = 1 << 16
+"""Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
+
+_PIECE = 1 << 16
+"""Numbers that are widened at a time: in the cache."""
+
+
+def arrow_of(series: nw.Series[Any]) -> pa.Table:
+    """Return the column as an Arrow table of one column; raises what its library does where it cannot be converted."""
+    found = None
+    if series.implementation.is_pandas() and hasattr(series.to_native(), "cat"):
+        found = _of_categorical(series)
+    elif series.implementation.is_polars() and series.dtype == nw.Categorical:
+        found = _of_physical(series)
+    return series.to_frame().to_arrow().select([series.name]) if found is None else found
+
+
+def _of_categorical(series: nw.Series[Any]) -> pa.Table | None:
+    """Return a pandas categorical by its codes, under the dictionary of the same column without records."""
+    codes, empty = series.to_native().array.codes, series[:0].to_arrow()
+    if not pa.types.is_dictionary(empty.type) or empty.type.index_type != pa.from_numpy_dtype(codes.dtype):
+        return None
+    indices = from_numpy(codes, codes < 0 if codes.size and codes.min() < 0 else None)
+    ordered = empty.type.ordered
+    array = pa.DictionaryArray.from_arrays(indices, empty.dictionary, ordered=ordered, safe=False)
+    return pa.table({series.name: array})
+
+
+def _of_physical(series: nw.Series[Any]) -> pa.Table | None:
+    """Return a polars Categorical by its physical numbers: polars itself looks up each record's text.
+
+    None where the numbers are too many, or polars (before 1.32) cannot turn numbers into categories.
+    """
+    native = series.to_native()
+    physical = native.to_physical()
+    held = physical.drop_nulls().to_numpy()
+    top = int(held.max()) if held.size else _MOST_PHYSICAL
+    if not hasattr(native.cat, "to") or top >= _MOST_PHYSICAL:
+        return None
+    used = np.zeros(top + 1, dtype=bool)
+    for start in range(0, held.size, _PIECE):
+        used[held[start : start + _PIECE]] = True
+    texts: list[str | None] = [None] * used.size
+    places = np.flatnonzero(used)
+    names = type(native)(places.astype(held.dtype)).cat.to(native.dtype).to_list()
+    for place, name in zip(places.tolist(), names, strict=True):
+        texts[place] = name
+    empty = series[:0].to_frame().to_arrow()
+    dictionary = pa.array(texts, value_type(empty.schema.field(0).type))
+    array = pa.DictionaryArray.from_arrays(physical.to_arrow(), dictionary, safe=False)
+    return pa.Table.from_arrays([array], schema=empty.schema) if array.type == empty.schema.field(0).type else None
+
+
+def dictionary_of(column: pa.ChunkedArray) -> pa.Array:
+    """Return the dictionary of all chunks together."""
+    # Slices without records, as only their dictionaries are wanted.
+    column = pa.chunked_array([chunk[:0] for chunk in column.chunks], column.type).unify_dictionaries()
+    return column.chunk(0).dictionary if column.num_chunks else pa.array([], value_type(column.type))
+
+
+def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
+    """Return the column as a series of the old one's dtype: a series of the distinct values, then one gather."""
+    values, indices, missing = _levels(column)
+    levels = values.to_pylist() + [None] * (missing is not None)
+    native = old.to_native()
+    try:
+        made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
+        held = _texts(made, levels) if is_text(values.type) else made.to_arrow().to_pylist()
+    except Exception:  # each library has its own kinds, and their messages show values
+        held = None
+    # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
+    if held != levels:
+        what = "the column's dtype cannot hold what is released"
+        fix = "convert it to a dtype that has every category of the codebook, and missing if that is one"
+        raise DataError(sentence(what, where=f"column {old.name!r}", got=native.dtype, fix=fix))
+    if old.implementation.is_pandas() and hasattr(native, "cat"):
+        return _categorical(native, made.to_native(), indices, missing).alias(old.name)
+    if missing is not None:
+        indices = np.where(missing, np.int64(len(values)), indices)
+    return made[indices].alias(old.name)
+
+
+def _texts(series: nw.Series[Any], wanted: list[Any]) -> list[Any]:
+    """Return ``series.to_arrow().to_pylist()`` of what was made of these texts and None."""
+    native = series.to_native()
+    if series.implementation.is_pandas() and hasattr(native, "cat"):  # what is no category of it is missing in it
+        return [v if code >= 0 else None for v, code in zip(wanted, native.array.codes.tolist(), strict=True)]
+    return list(series.to_arrow().to_pylist())
+
+
+def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> nw.Series[Any]:
+    """Return a pandas categorical of these levels by its codes."""
+    own = levels.array.codes
+    codes = _mapped(own if missing is not None else np.append(own, own[:1]), indices, missing)
+    codes = codes if codes.flags.writeable else codes.copy()  # as are those of any other categorical
+    made = type(native.array).from_codes(codes, dtype=native.dtype)
+    return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
+
+
+def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Return the column in the field's type; a dictionary keeps its entries, and what is new comes after them.
+
+    Raises
+    ------
+    DataError
+        If a value does not fit the type, or the dictionary has no place for it.
+    """
+    values, indices, missing = _levels(column)
+    if not pa.types.is_dictionary(field.type):
+        taken = cast(values, field.type).take(from_numpy(indices, missing))
+        return pa.chunked_array([taken], type=field.type)
+    known, levels = dictionary_of(old).to_pylist(), values.to_pylist()
+    order = [*known, *(v for v in levels if v not in known)]
+    # Of entries that occur twice, the first.
+    place = {value: i for i, value in reversed(list(enumerate(order)))}
+    places = np.array([place[v] for v in levels] + [0], dtype=np.int64)
+    wanted = np.dtype(field.type.index_type.to_pandas_dtype())
+    if places.max() > np.iinfo(wanted).max and _reaches(places, indices, missing, np.iinfo(wanted).max):
+        raise DataError(sentence("the column's dictionary is full", where=f"column {field.name!r}"))
+    found = _mapped(places.astype(wanted), indices, missing)
+    dictionary = pa.array(order, value_type(field.type))
+    made = pa.DictionaryArray.from_arrays(
+        from_numpy(found, missing), dictionary, ordered=field.type.ordered, safe=False
+    )
+    return pa.chunked_array([made])
+
+
+def _reaches(places: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None, most: int) -> bool:
+    used = np.unique(indices if missing is None else indices[~missing])
+    return bool((places[used] > most).any())
+
+
+def _mapped(table: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """Return ``table[indices]``, its last entry where missing; over the same memory where it changes nothing."""
+    if missing is None and indices.dtype == table.dtype and is_identity(table):
+        return indices
+    found = np.empty(indices.size, dtype=table.dtype)
+    gather(table, indices, found)
+    if missing is not None:
+        found[missing] = table[-1]
+    return found
+
+
+def _levels(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the distinct values of a column, the index of each record's value, and which records are missing."""
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = dictionary_of(column)
+    if column.num_chunks > 1:
+        column = column.unify_dictionaries()
+    if not column.num_chunks:
+        return values, np.zeros(0, dtype=np.int64), None
+    indices = pa.concat_arrays([chunk.indices for chunk in column.chunks])
+    return values, index_values(indices), is_null(indices) if indices.null_count else None
