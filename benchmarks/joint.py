@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.joint_gain import joint_gain
 
 from postrand import ReleaseKey, estimate, formats, load_plan, read_release, run, verify
 from postrand.codebook.rules import feasible_cells
 from postrand.designers import General, Product, design
-from postrand.designers.joint import joint_gain
 from postrand.engines import LocalEngine
 from postrand.objectives import MutualInformation
 from postrand.objectives.information import information, information_bound

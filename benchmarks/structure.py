@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.joint_gain import joint_gain
 from scipy.spatial import Delaunay
 
 from postrand import ReleaseKey, formats, load_plan, run
 from postrand.codebook import coding
 from postrand.codebook.rules import forbidden
 from postrand.designers import Exponential, Metric, design
-from postrand.designers.joint import joint_gain
 from postrand.engines import LocalEngine
 from postrand.objectives import ExpectedDistance, WholeRecord
 from postrand.plan import infer

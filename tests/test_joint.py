@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from benchmarks.joint_gain import joint_gain
 
-from postrand.designers.joint import joint_gain
 from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import MutualInformation
 

@@ -51,7 +51,9 @@ def offered(family: str) -> tuple[type, ...]:
 
     Left to ``plan.toml`` are those that need a table or a list, and those that bind several variables to the file.
     """
-    plain = (k for k in REGISTERED[family] if not getattr(k, "needs_file", False))
+    plain = [k for k in REGISTERED[family] if not getattr(k, "needs_file", False)]
+    if family == "privacy":  # each variable gets a level of its own here, and the record what these make together
+        plain = [k for k in plain if k.traits.budget]  # type: ignore[attr-defined]
     return tuple(k for k in plain if all(f.kind != "toml" or f.optional for f in fields_of(k)))
 
 

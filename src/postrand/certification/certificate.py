@@ -17,7 +17,7 @@ from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
-from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file
+from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file, release_problems
 from postrand.ranks.column import RankedColumn
 from postrand.support import options, wordings
 from postrand.support.exact import format_upper, within
@@ -183,7 +183,8 @@ def _certify(
         for (claim, blocks), finding in zip(tested, findings, strict=True)
         if not finding.holds
     )
-    raise_all(PrivacyError, [*failures, *_rule_problems(mechanism)])
+    unfit = (p for c in stated for p in release_problems(c.privacy, mechanism, c.variables, facts))
+    raise_all(PrivacyError, [*unfit, *failures, *_rule_problems(mechanism)])
     return Certificate(
         mechanism_digest=mechanism.digest(),
         claims=tuple(stated),
@@ -252,7 +253,7 @@ def _not_within(claim: Claim) -> SpecificationError:
 
 def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
     """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
-    if claim.within and not isinstance(claim.privacy, DifferentialPrivacy):
+    if claim.within and not claim.privacy.traits.within_classes:
         raise _not_within(claim)
     idle = [b for b, block in enumerate(blocks) if math.isinf(block.epsilon)] if claim.within else []
     if idle:  # alone in its class, every value is released as it is: a claim within classes would be empty

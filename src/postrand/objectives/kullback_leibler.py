@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.errors import DesignError, sentence, shown
 from postrand.objectives.base import ObjectiveTraits
 from postrand.support.inputs import is_whole
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class KullbackLeiblerLoss:
         rank=70,
     )
     maximise: ClassVar[bool] = False
-    records: int = ranged(Range(1, 1e12, 1000, "records", "how many records the file has"))
+    records: int = field(metadata={"range": Range(1, 1e12, 1000, "records", "how many records the file has")})
     draws: int = 1000
     seed: int = 0
 

@@ -85,7 +85,8 @@ class ReleaseOptions:
 class Plan:
     """Hold a checked plan; paths are absolute.
 
-    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too.
+    ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too, and
+    so is what ``also`` says of all of them.
     """
 
     source: Path
@@ -95,6 +96,7 @@ class Plan:
     release: ReleaseOptions = field(default_factory=ReleaseOptions)
     metadata: Description = field(default_factory=Description)
     numerical: tuple[NumericalPlan, ...] = ()
+    also: tuple[PrivacyModel, ...] = ()
 
     def __repr__(self) -> str:
         blocks = few([" × ".join(block.variables) for block in self.blocks])
@@ -116,6 +118,7 @@ class Plan:
             for model in models_of(block.privacy)
             if not is_share(model) and (len(self.blocks) > 1 or model.name != self.privacy.name)
         ]
+        each += [Claim(model) for model in self.also]
         if not needs_file(self.privacy):
             return (Claim(self.privacy, within=any(within)), *each)
         named = [b.variables for b in self.blocks if any(self.codebook[n].role == "key" for n in b.variables)]
@@ -155,10 +158,10 @@ def _claimed(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
 def _budget(privacy: Any) -> float | None:
     """Return the ε of a model whose levels add up over blocks; None of any other."""
     traits = getattr(privacy, "traits", None)
-    return spent(privacy) if traits is not None and traits.composition == "sum" else None
+    return spent(privacy) if traits is not None and traits.budget else None
 
 
-_SECTIONS = ("source", "privacy", "design", "blocks", "numerical", "release", "metadata")
+_SECTIONS = ("source", "privacy", "claims", "design", "blocks", "numerical", "release", "metadata")
 _SOURCE = ("file", "codebook")
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
@@ -209,10 +212,11 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables)}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+    also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is))
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
-    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical)
+    plan = Plan((folder / file).resolve(), codebook, privacy, tuple(blocks), release, metadata, numerical, also)
     shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
     check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
@@ -292,6 +296,16 @@ class _Check:
         models = [self.attempt(_member, MODELS, one, part) for one in asked]
         return None if None in models else self.attempt(Together, tuple(models))
 
+    def claims(self, entries: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+        """Return what else is claimed of the whole record: models that the law, and the release, alone decide."""
+        found = []
+        for n, entry in enumerate(entries, 1):
+            model = self.attempt(_member, MODELS, entry, f"{self.where} [[claims]] {n}")
+            if model is not None and needs_file(model):
+                self.add(f"{model.name!r} rests on the file", f"[[claims]] {n}", fix="state it in [privacy]")
+            found.append(model)
+        return tuple(found)
+
     def defaults(self, privacy: Any) -> dict[str, Any]:
         """Return the choices of a block that makes none: those of [design], else its model's own."""
         model = next((m for m in models_of(privacy) if needs_file(m)), models_of(privacy)[0])
@@ -354,15 +368,16 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
 def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterable[str]:
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
-        privacy = plan.privacy if is_share(block.privacy) else block.privacy
-        if block.matrix is not None or (is_share(block.privacy) and plan.privacy.traits.composition == "none"):
+        privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy
+        if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
             continue
         classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
         size = plan.cells_of(block) if shape is None else 0
         setting = Setting(size, shape is not None, classes, block.prior)
         problem = supports(privacy, block.objective, block.structure, setting)
         if problem is not None:
-            others = [s.name for s in STRUCTURES if supports(privacy, block.objective, s(), setting) is None]
+            members: Sequence[Any] = STRUCTURES
+            others = [s.name for s in members if supports(privacy, block.objective, s(), setting) is None]
             hint = f" Structures that do: {', '.join(others)}." if others else ""
             yield f"{where}, block {'*'.join(block.variables)!r}: {problem}{hint}"
 

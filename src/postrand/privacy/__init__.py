@@ -4,25 +4,37 @@ A new model is a new file here: a frozen dataclass with ``name``, ``traits``, ``
 by :func:`postrand.support.options.discover`; no list names it.
 """
 
+from postrand.privacy.accounting import compose
+from postrand.privacy.approximate import ApproximateDifferentialPrivacy
 from postrand.privacy.base import (
     FileModel,
     Finding,
     LinearConstraints,
     ModelTraits,
     PrivacyModel,
+    Responding,
     level_of,
     models_of,
     needs_file,
+    of_records,
+    release_problems,
+    require_records,
     require_size,
     rounded,
     spent,
     with_prior,
 )
 from postrand.privacy.bistochastic import Bistochastic
+from postrand.privacy.concentrated import ConcentratedPrivacy
 from postrand.privacy.differential import DifferentialPrivacy
+from postrand.privacy.histogram import noisy_counts
 from postrand.privacy.key_types import KeyTypes
+from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
+from postrand.privacy.renyi_privacy import RenyiPrivacy
+from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.privacy.shuffled import ShuffledPrivacy
 from postrand.privacy.together import Together
 from postrand.support.options import discover
 
@@ -35,7 +47,9 @@ MODELS: tuple[type, ...] = discover(
 
 __all__ = [
     "MODELS",
+    "ApproximateDifferentialPrivacy",
     "Bistochastic",
+    "ConcentratedPrivacy",
     "DifferentialPrivacy",
     "FileModel",
     "Finding",
@@ -45,13 +59,26 @@ __all__ = [
     "ModelTraits",
     "PrivacyModel",
     "Recognition",
+    "RenyiPrivacy",
+    "Responding",
+    "ShuffledPrivacy",
     "SpontaneousRecognition",
     "Together",
+    "compose",
+    "delta",
     "level_of",
     "models_of",
     "needs_file",
+    "noisy_counts",
+    "of_records",
+    "release_problems",
+    "renyi",
+    "require_records",
     "require_size",
     "rounded",
+    "shuffled_delta",
+    "shuffled_epsilon",
     "spent",
     "with_prior",
+    "zcdp",
 ]

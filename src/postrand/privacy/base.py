@@ -2,6 +2,10 @@
 
 A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, and it may offer more verbs:
 
+    wording               a template of what its claims say: see `postrand.support.wordings`
+    stays(size)           the least and the largest chance with which randomised response may keep a value
+    response(size)        the exact law of randomised response with the largest of these chances
+    release_problems(...) what a release must be for the claim to hold of it, beside its law; see `ReleaseModel`
     spent                 the ε of a record's budget that a block under the model takes
     scaled(factor)        the model with its level scaled, for a search over budgets
     with_prior(epsilon)   the claim of a block whose prior took ε from the same budget
@@ -14,7 +18,8 @@ Other rooms ask by the functions below, which know what to do where a model lack
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
@@ -23,6 +28,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from postrand.mechanism.matrix import TransitionMatrix
+
+_HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,9 @@ class ModelTraits:
         Which levels promise more.
     composition
         How the levels of independent blocks make that of the record: ``sum`` (they add up, so a budget is divided),
-        ``bits`` (they are shares of bits, and bits add up), ``none`` (a total is stated and checked, not divided).
+        ``bits`` (they are shares of bits, and bits add up), ``none`` (neither).
+    budget
+        Whether a record's level is divided among the blocks that ask for a share of it.
     within_classes
         Whether the claim may be weakened to true values of one class.
     whole_blocks
@@ -71,6 +80,8 @@ class ModelTraits:
         Whether ``constraints`` say all, or the model has a condition that is not linear beside them.
     post_processing
         Whether anything computed from the release meets the model too.
+    ends_proven
+        Whether ``stays`` gives the very ends, or bounds inside them.
     objective, structure
         Their names in a plan where the plan says nothing else.
     rank
@@ -82,11 +93,13 @@ class ModelTraits:
     level: str
     stronger: Literal["smaller", "larger"] = "smaller"
     composition: Literal["sum", "bits", "none"] = "none"
+    budget: bool = False
     within_classes: bool = False
     whole_blocks: bool = False
     columns_sum: bool = False
     linear: bool = True
     post_processing: bool = True
+    ends_proven: bool = True
     objective: str = "information"
     structure: str = "uniform-off-diagonal"
     rank: int = 50
@@ -123,6 +136,27 @@ class PrivacyModel(Protocol):
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return the constraints that one block of ``size`` categories must meet, for designers."""
+        ...
+
+
+class ReleaseModel(PrivacyModel, Protocol):
+    """A model of the whole release: it also depends on what leaves beside the perturbed values."""
+
+    def release_problems(self, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
+        """Say why the claim does not hold of a release with these facts, whatever its law."""
+        ...
+
+    def of_records(self, records: int) -> PrivacyModel:
+        """Return the model for a file of so many records, where it names none."""
+        ...
+
+
+@runtime_checkable
+class Responding(Protocol):
+    """A model under which randomised response has a range of chances to keep a value."""
+
+    def stays(self, size: int) -> tuple[float, float]:
+        """Return the least and the largest chance to keep one of ``size`` values."""
         ...
 
 
@@ -187,3 +221,61 @@ def require_size(model: Any, size: int) -> None:
     """Raise PrivacyError where no law of so many categories can be designed for the model."""
     if hasattr(model, "require_size"):
         model.require_size(size)
+
+
+@functools.lru_cache(maxsize=256)
+def stays_inside(model: PrivacyModel, size: int) -> tuple[float, float]:
+    """Return chances to keep a value that meet a convex model, found by bisection from the uniform law.
+
+    Both are inside the interval that the model allows: its own test settles each.
+    """
+
+    def end(far: float) -> float:
+        low, high = 1 / size, far  # met, and not; or both met
+        for _ in range(_HALVINGS):
+            if model.check([_response(size, high)]).holds:
+                return high
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            if model.check([_response(size, middle)]).holds:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    return end(0.0), end(1.0)
+
+
+def _response(size: int, q: float) -> TransitionMatrix:
+    array = np.full((size, size), (1 - q) / (size - 1))
+    np.fill_diagonal(array, q)
+    return TransitionMatrix.from_array(array)
+
+
+def of_records(model: Any, records: Callable[[], int]) -> Any:
+    """Return the model for a file of so many records, where it asks for them; only then are they counted.
+
+    Raises
+    ------
+    PrivacyError
+        If the model names another number.
+    """
+    if not hasattr(model, "of_records"):
+        return model
+    number = records()
+    found = model.of_records(number)
+    require_records(found, number)
+    return found
+
+
+def release_problems(model: Any, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
+    """Say why a claim on a whole release does not hold of this one; of other claims nothing."""
+    if hasattr(model, "release_problems"):
+        yield from model.release_problems(mechanism, variables, facts)
+
+
+def require_records(model: Any, records: int) -> None:
+    """Raise PrivacyError where a claim cannot be about a file of so many records."""
+    if hasattr(model, "require"):
+        model.require(records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
 from postrand.support.wordings import say
 
 _HINT = "larger protects more: the share of the greatest possible uncertainty"
@@ -44,19 +44,20 @@ class Bistochastic:
 
     name: ClassVar[str] = "bistochastic"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="bistochastic-privacy",
+        code="claim.bistochastic",
         plain="Every released answer leaves at least the share β of the greatest possible uncertainty about the "
         "true one, and the margins of a uniform population stay as they are.",
         level="beta",
         stronger="larger",
         composition="bits",
+        budget=True,
         columns_sum=True,
         linear=False,
         post_processing=False,
         structure="bistochastic",
         rank=20,
     )
-    beta: float = ranged(Range(0.05, 0.99, 0.9, "share of bits", _HINT, logarithmic=False))
+    beta: float = field(metadata={"range": Range(0.05, 0.99, 0.9, "share of bits", _HINT, logarithmic=False)})
 
     def __post_init__(self) -> None:
         beta = finite(self.beta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.inputs import finite
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
 from postrand.support.wordings import say
 
 LEAST_EPSILON = 1e-9
@@ -50,15 +50,16 @@ class DifferentialPrivacy:
 
     name: ClassVar[str] = "differential"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="differential-privacy",
+        code="claim.differential",
         plain="Differential privacy: whatever the true answer, no released answer becomes more than e^ε times as "
         "likely. The budgets of a record's variables add up.",
         level="epsilon",
         composition="sum",
+        budget=True,
         within_classes=True,
         rank=10,
     )
-    epsilon: float = ranged(EPSILON)
+    epsilon: float = field(metadata={"range": EPSILON})
 
     def __post_init__(self) -> None:
         epsilon = finite(self.epsilon)
@@ -92,6 +93,15 @@ class DifferentialPrivacy:
         values = np.concatenate([np.ones(i.size), np.full(i.size, -exp_float(self.epsilon))])
         places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
         return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.zeros(i.size))
+
+    def stays(self, size: int) -> tuple[float, float]:
+        """Return ``1/(1 + (S-1) e^ε)`` and ``1/(1 + (S-1) e^-ε)`` (ABC §3.2.3)."""
+        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-self.epsilon, self.epsilon))
+        return low, high
+
+    def response(self, size: int) -> TransitionMatrix:
+        """Return randomised response with the largest chance to keep a value."""
+        return randomised_response(size, self.epsilon)
 
     @property
     def spent(self) -> float:

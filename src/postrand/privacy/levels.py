@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
-from postrand.support.exact import exp_lower
+from postrand.support.exact import add_upper, exp_lower
 from postrand.support.inputs import finite
 
 _ULP = 2.0**-52
@@ -71,7 +71,7 @@ def renyi(matrices: TransitionMatrix | Sequence[TransitionMatrix], order: float)
     if not finite(order) > 1:
         got = shown(order, repr)
         raise PrivacyError(sentence("the Rényi order is not above 1", got=got, wanted="1 < order < inf"))
-    return sum(_renyi(matrix, order) for matrix in _as_sequence(matrices))
+    return add_upper(*(_renyi(matrix, order) for matrix in _as_sequence(matrices)))
 
 
 def zcdp(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -18,7 +18,6 @@ from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.differential import EPSILON
 from postrand.support.exact import exp_float, exp_lower, log_upper
 from postrand.support.inputs import finite
-from postrand.support.options import ranged
 from postrand.support.wordings import say
 
 _SMALLEST, _LARGEST = 1e-100, 1e6
@@ -50,7 +49,7 @@ class MetricPrivacy:
 
     name: ClassVar[str] = "metric"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="metric-privacy",
+        code="claim.metric",
         plain="Near values are hard to tell apart, far ones less so: no released answer becomes more than e^(ε d) "
         "times as likely for a true answer at distance d.",
         level="epsilon",
@@ -59,7 +58,7 @@ class MetricPrivacy:
         structure="metric",
         rank=40,
     )
-    epsilon: float = ranged(EPSILON)
+    epsilon: float = field(metadata={"range": EPSILON})
     edges: Edges
     points: Points = ()
 

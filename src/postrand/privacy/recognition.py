@@ -21,7 +21,7 @@ from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.support import options
 from postrand.support.exact import format_upper
 from postrand.support.inputs import finite, is_names, is_whole
-from postrand.support.options import Range, ranged
+from postrand.support.options import Range
 from postrand.support.wordings import claim
 
 _HINT = "smaller protects more: the largest chance that a recognised person is the right one"
@@ -71,7 +71,7 @@ class SpontaneousRecognition:
 
     name: ClassVar[str] = "recognition"
     traits: ClassVar[ModelTraits] = ModelTraits(
-        code="spontaneous-recognition",
+        code="claim.recognition",
         plain="No released combination of a few traits points to one person with more than the chance α that it is "
         "the right one. The claim is about this file alone.",
         level="alpha",
@@ -82,7 +82,7 @@ class SpontaneousRecognition:
     )
     needs_file: ClassVar[bool] = True
     not_covered: ClassVar[str] = "recognition"
-    alpha: float = ranged(Range(0.01, 0.9, 0.1, "probability", _HINT))
+    alpha: float = field(metadata={"range": Range(0.01, 0.9, 0.1, "probability", _HINT)})
     subsets: int | tuple[tuple[str, ...], ...] = 3
     types: KeyTypes | None = field(default=None, repr=False, compare=False, metadata={"confidential": True})
 

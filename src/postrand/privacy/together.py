@@ -34,7 +34,7 @@ class Together:
     """
 
     name: ClassVar[str] = "together"
-    traits: ClassVar[ModelTraits] = ModelTraits("together", "Several promises at once.", "")
+    traits: ClassVar[ModelTraits] = ModelTraits("claim.together", "Several promises at once.", "")
     models: tuple[PrivacyModel, ...]
 
     def __post_init__(self) -> None:

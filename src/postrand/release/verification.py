@@ -14,7 +14,7 @@ from postrand.engines.summary import Summary, check_bytes, check_margins, summar
 from postrand.errors import ReleaseError, UncheckedError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
-from postrand.privacy import needs_file
+from postrand.privacy import needs_file, require_records
 from postrand.release import canonical_json, earlier
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
@@ -177,6 +177,8 @@ def verify(
             )
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_told, proof, found)
+    if proof is not None and found is not None and any(hasattr(claim.privacy, "of_records") for claim in proof.claims):
+        audit.attempt("records", _possible, "check.records", proof, found)
     drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
     if proof is not None and proof.numerical and not drawn:
         done = [f"{c.variable}: {c.form}" for c in proof.numerical if file is None or c.form == "permute"]
@@ -301,10 +303,9 @@ def _claims_told(certificate: Certificate) -> Told:
 
 
 def _possible(certificate: Certificate, summary: Summary) -> Certificate:
-    """Check of the claims that need the file what can be: whether any law could meet them on so many records."""
-    for claim in _on_file(certificate):
-        assert needs_file(claim.privacy)
-        claim.privacy.require(summary.records)
+    """Check of claims that depend on the number of records what can be: whether they can be about so many."""
+    for claim in certificate.claims:
+        require_records(claim.privacy, summary.records)
     return certificate
 
 

@@ -21,7 +21,8 @@ _KERNELS = ("kernel", "kernels")
 class Range:
     """Say which values of a number a form offers, from ``least`` to ``most``, first ``usual``, and what they mean.
 
-    A member accepts more than a form offers: what it refuses, it refuses by itself.
+    It stands in the metadata of a dataclass field, ``field(metadata={"range": Range(...)})``. A member accepts more
+    than a form offers: what it refuses, it refuses by itself.
     """
 
     least: float
@@ -30,11 +31,6 @@ class Range:
     unit: str = ""
     hint: str = ""
     logarithmic: bool = True
-
-
-def ranged(offered: Range) -> Any:
-    """Return the field of a dataclass for a number that has no default, with the range that a form offers."""
-    return dataclasses.field(metadata={"range": offered})
 
 
 def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool]) -> tuple[type, ...]:

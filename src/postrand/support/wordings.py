@@ -175,6 +175,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.file": "every claim holds for the exact law and this file",
         "check.values": "values and averages are those that the law on ranks makes of this file",
         "check.drawn": "the key draws these records from this file, by this law",
+        "check.records": "claims on the whole file are about as many records as it has",
         "check.stated": (
             "{claims:claims}: stated by the curator, not recomputable from the release; it takes the file"
         ),
@@ -234,7 +235,16 @@ def say(code: str, /, **values: Any) -> str:
     >>> say("limit.unchanged", variables=["area", "size"])
     'Released unchanged, with no guarantee: area, size.'
     """
-    return _FORMATTER.vformat(WORDINGS[code], (), values)
+    return fill(WORDINGS[code], **values)
+
+
+def fill(template: str, /, **values: Any) -> str:
+    """Return a template's words, the values in their places: of a privacy model that brings its own wording.
+
+    >>> fill("ρ <= {level:up}", level=0.25)
+    'ρ <= 0.25'
+    """
+    return _FORMATTER.vformat(template, (), values)
 
 
 def limit(entry: Entry) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,15 @@ def check_model(kind: Any) -> None:
         check(kind)
 
 
-def _paths(kind: Any) -> Iterator[tuple[Any, Floats, float]]:
-    """Yield a model, a law to go to from the uniform one, and the share of the way that meets the model."""
+@functools.cache
+def _paths(kind: Any) -> tuple[tuple[Any, Floats, float], ...]:
+    """Return a model, a law to go to from the uniform one, and the share of the way that meets the model, for each."""
+    found = []
     for counts in FILES:
         model = example(kind, counts)
         for far in far_laws(model, len(counts)):
-            yield model, far, boundary(model, far)
+            found.append((model, far, boundary(model, far)))
+    return tuple(found)
 
 
 def check_declaration(kind: Any) -> None:

@@ -275,7 +275,7 @@ def _prior(task: _Task, codebook: Codebook) -> Prior:
     return Prior(task.weights.counts / task.weights.counts.sum(), task.weights.provenance)
 
 
-def _design(task: _Task, privacy: PrivacyModel | Share, codebook: Codebook) -> DesignedBlock:
+def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     assert not is_share(privacy)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
     if block.matrix is not None:
@@ -309,7 +309,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if is_share(task.plan.privacy)}
     if not sharing:
         return {}
-    if plan.privacy.traits.composition == "none":
+    if not plan.privacy.traits.budget:
         fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
         raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
     if plan.privacy.traits.composition == "bits":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from postrand.engines import engine as engine_named
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.privacy import of_records
 from postrand.ranks.column import RankWarning
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.design_blocks import DesignedBlock
@@ -42,13 +44,21 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | N
 def claims_of(
     plan: Plan, mechanism: Mechanism, engine: Engine | None = None, source: Source | None = None
 ) -> tuple[Claim, ...]:
-    """Return the plan's claims, those that rest on the file's frequencies tied to it; reads the file only for them."""
+    """Return the plan's claims, those that rest on the file's frequencies tied to it; reads the file only for them.
+
+    Claims on the whole release get the file's number of records.
+    """
     engine, codebook = engine or engine_named("local"), plan.codebook
 
     def count(names: Sequence[str]) -> ContingencyTable:
         return engine.count(formats.read(plan.source, codebook) if source is None else source, codebook, names)
 
-    return tie(plan.claims, mechanism, count)
+    def records() -> int:
+        table = count(mechanism.variables[:1])
+        return int(table.total + table.omitted)
+
+    claims = (dataclasses.replace(c, privacy=of_records(c.privacy, records)) for c in plan.claims)
+    return tie(claims, mechanism, count)
 
 
 def facts_of(plan: Plan, key: ReleaseKey | None = None) -> Facts:

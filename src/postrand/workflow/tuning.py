@@ -83,9 +83,9 @@ def _mechanism(plan: Plan, level: float) -> Mechanism:
 
 
 def _total(plan: Plan) -> float:
-    if plan.privacy.traits.composition != "sum":
+    if not _divides(plan.privacy):
         what = "the plan's privacy is no total epsilon that can be scaled"
-        wanted = " or ".join(m.name for m in MODELS if m.traits.composition == "sum")  # type: ignore[attr-defined]
+        wanted = " or ".join(m.name for m in MODELS if _divides(m))  # type: ignore[attr-defined]
         raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=wanted))
     return level_of(plan.privacy)
 
@@ -94,6 +94,11 @@ def _largest(plan: Plan) -> float:
     """Return the largest ε of a block; blocks with a share are taken to have equal ones."""
     equal = _total(plan) / len(plan.blocks)
     return max(equal if is_share(b.privacy) else _level(b.privacy) for b in plan.blocks)
+
+
+def _divides(model: Any) -> bool:
+    """Return whether a model's level is a total ε that is divided among blocks."""
+    return bool(model.traits.budget and model.traits.composition == "sum")
 
 
 def _scalable(model: Any) -> Any:

@@ -93,17 +93,17 @@ class Product:
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best of the products, or the uniform off-diagonal matrix."""
-        privacy = require(self, privacy, objective, prior.size)
+        model = require(self, privacy, objective, prior.size)
         sign = 1 if objective.maximise else -1
-        bound = objective.most(privacy.epsilon) if hasattr(objective, "most") else sign * math.inf
-        law, details = _uniform(prior, privacy, objective)
+        bound = objective.most(model.epsilon) if hasattr(objective, "most") else sign * math.inf
+        law, details = _uniform(prior, model, objective)
         usual = sign * float(objective.value(law.array if isinstance(law, TransitionMatrix) else law, prior))
         codes = self._codes(prior.size)
         if codes.size:
             mended = _Mended.of(codes)
-            search = _Divisions(mended, self.floor, privacy.epsilon, prior, objective)
+            search = _Divisions(mended, self.floor, model.epsilon, prior, objective)
             value, epsilons, array = search.best()
-            free = _Divisions(mended, 0.0, privacy.epsilon, prior, objective).unequal() if search.thorough else value
+            free = _Divisions(mended, 0.0, model.epsilon, prior, objective).unequal() if search.thorough else value
             if value > usual:
                 law, details = array, {"law": self.name, "epsilons": tuple(epsilons.tolist())}
             details["notes"] = _notes(details.get("epsilons", ()), max(value, usual), free, objective)

@@ -13,9 +13,8 @@ from scipy.optimize import minimize_scalar
 
 from postrand.designers.problem import Solution
 from postrand.designers.suitability import ROUNDING, StructureTraits, require
-from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import Objective
-from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.privacy import PrivacyModel, Responding
 
 _GRID = 101
 _ENDLESS = 1e12  # in place of an infinite cost, which the refinement cannot subtract
@@ -23,7 +22,9 @@ _ENDLESS = 1e12  # in place of an infinite cost, which the refinement cannot sub
 
 @dataclass(frozen=True, slots=True)
 class Symmetric:
-    """Search ``M[k,k] = q``, every other entry ``(1-q)/(S-1)``, ``e^-ε/(S-1+e^-ε) <= q <= e^ε/(S-1+e^ε)`` (ABC §3.2.3).
+    """Search ``M[k,k] = q``, every other entry ``(1-q)/(S-1)``: under ε-DP ``e^-ε/(S-1+e^-ε) <= q <= e^ε/(S-1+e^ε)``.
+
+    That is ABC §3.2.3; other models have intervals of their own (``stays``), in closed form or by bisection.
 
     Information, of the whole record too, is convex in q. The variance of every linear query is ``V s² + (K - V) s -
     D²`` in ``s = 1/α``, ``α = (Sq-1)/(S-1)``, with V, K its second moments at the uniform law and at p, ``0 <= K <=
@@ -33,6 +34,7 @@ class Symmetric:
     Examples
     --------
     >>> from postrand.designers import design
+    >>> from postrand.privacy import DifferentialPrivacy
     >>> d = design([0.5, 0.3, 0.2], DifferentialPrivacy(1.0), structure=Symmetric())
     >>> d.status, round(float(d.matrix.array[0, 0]), 6)
     ('optimal', 0.576117)
@@ -41,7 +43,7 @@ class Symmetric:
     name: ClassVar[str] = "symmetric"
     traits: ClassVar[StructureTraits] = StructureTraits(
         "Every answer stays with the same chance, and changes to any other with the same chance.",
-        models=(DifferentialPrivacy,),
+        models=(Responding,),
         rank=20,
     )
 
@@ -52,9 +54,9 @@ class Symmetric:
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best end of the interval, or the best value found in it."""
-        epsilon = require(self, privacy, objective, prior.size).epsilon
+        model = require(self, privacy, objective, prior.size)
         size, sign = prior.size, 1 if objective.maximise else -1
-        low, high = (1 / (1 + (size - 1) * math.exp(-e)) for e in (-epsilon, epsilon))
+        low, high = model.stays(size)
 
         def score(q: float) -> float:
             return sign * objective.value(_array(q, size), prior)
@@ -62,10 +64,10 @@ class Symmetric:
         ends = {q: score(q) for q in (high, low)}
         q = max(ends, key=lambda end: ends[end])
         if objective.traits.at_ends:
-            bound = sign * (ends[q] + 1e-12 * abs(ends[q]))
+            bound = sign * (ends[q] + 1e-12 * abs(ends[q])) if model.traits.ends_proven else sign * math.inf
         else:
             q, bound = _search(score, low, high), sign * math.inf
-        law = randomised_response(size, epsilon) if q == high else None
+        law = model.response(size) if q == high and hasattr(model, "response") else None
         return Solution(law or _array(q, size), bound, {"q": q})
 
 

@@ -69,15 +69,15 @@ class Metric:
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the least expected loss over all matrices, as floats, and the proven bound."""
-        privacy = require(self, privacy, objective, prior.size)
-        distance = _distance(privacy, prior.size)
+        model = require(self, privacy, objective, prior.size)
+        distance = _distance(model, prior.size)
         loss = prior[:, None] * cast("Linear", objective).loss(prior.size)
-        array, bound, steps = least_loss(loss, privacy.edges, privacy.epsilon * (1 - _MARGIN), distance)
+        array, bound, steps = least_loss(loss, model.edges, model.epsilon * (1 - _MARGIN), distance)
         # A little more than the margin was given away: a bound for the budget itself.
-        bound *= 1 - 2 * _MARGIN * privacy.epsilon * float(distance.max())
+        bound *= 1 - 2 * _MARGIN * model.epsilon * float(distance.max())
         details = {**describe(array), "iterations": steps}
         if details["condition"] > ILL_CONDITIONED:
-            other = as_array(Exponential().solve(prior, privacy, objective))
+            other = as_array(Exponential().solve(prior, model, objective))
             text = (
                 "The matrix that moves values least is not invertible in practice (condition number "
                 f"{details['condition']:.2g}): not all frequencies can be estimated from the release. Structure "
@@ -256,11 +256,11 @@ class Exponential:
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the closed form, as floats; no bound is known."""
-        privacy = require(self, privacy, objective, prior.size)
-        distance = _distance(privacy, prior.size)
-        ends = np.array([e[:2] for e in privacy.edges])
-        budget = privacy.epsilon * (1 - _MARGIN) * np.array([e[2] for e in privacy.edges])
-        low, high = privacy.epsilon / 2 * (1 - _MARGIN), privacy.epsilon
+        model = require(self, privacy, objective, prior.size)
+        distance = _distance(model, prior.size)
+        ends = np.array([e[:2] for e in model.edges])
+        budget = model.epsilon * (1 - _MARGIN) * np.array([e[2] for e in model.edges])
+        low, high = model.epsilon / 2 * (1 - _MARGIN), model.epsilon
         for _ in range(50):
             middle = (low + high) / 2
             log = _log_exponential(distance, middle)
@@ -301,12 +301,12 @@ class Geometric:
 
     def solve(self, prior: Floats, privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the closed form, as floats; no bound is known."""
-        privacy = require(self, privacy, objective, prior.size)
+        model = require(self, privacy, objective, prior.size)
         size = prior.size
-        steps = {tuple(sorted(e[:2])) for e in privacy.edges}
-        if steps != {(i, i + 1) for i in range(size - 1)} or len({e[2] for e in privacy.edges}) > 1:
+        steps = {tuple(sorted(e[:2])) for e in model.edges}
+        if steps != {(i, i + 1) for i in range(size - 1)} or len({e[2] for e in model.edges}) > 1:
             raise DesignError(sentence("the geometric mechanism needs ranks", fix="use structure 'exponential'"))
-        a = math.exp(-privacy.epsilon * privacy.edges[0][2])
+        a = math.exp(-model.epsilon * model.edges[0][2])
         gap = np.abs(np.arange(size)[:, None] - np.arange(size))
         array = a**gap * (1 - a) / (1 + a)
         array[:, [0, -1]] = a ** gap[:, [0, -1]] / (1 + a)
