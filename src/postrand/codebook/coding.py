@@ -161,7 +161,8 @@ def is_null(array: pa.Array) -> NDArray[np.bool_]:
         return np.zeros(len(array), dtype=bool)
     first, skipped = divmod(array.offset, 8)
     bits = np.frombuffer(valid, np.uint8)[first : first + (skipped + len(array) + 7) // 8]
-    return np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:] == 0
+    null: NDArray[np.bool_] = np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:] == 0
+    return null
 
 
 def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> None:
