@@ -204,9 +204,9 @@ def test_fewest_changes_equals_the_linear_programme_over_all_matrices(epsilon):
 
 
 def test_too_many_categories_and_other_objectives_are_refused_with_a_way_out():
-    with pytest.raises(DesignError, match="use structure UniformOffDiagonal or Circulant"):
+    with pytest.raises(DesignError, match="use structure 'uniform-off-diagonal', 'symmetric' or 'circulant'"):
         design(np.full(700, 1 / 700), DifferentialPrivacy(1.0), MutualInformation(), General())
-    with pytest.raises(DesignError, match="Symmetric or Circulant"):
+    with pytest.raises(DesignError, match="structure 'uniform-off-diagonal', 'symmetric' or 'circulant'"):
         design(np.full(3, 1 / 3), DifferentialPrivacy(1.0), CustomObjective(lambda M, p: 0.0), General())
 
 

@@ -41,6 +41,8 @@ class StructureTraits:
         The largest number of cells of a block, where its matrices are written out entry by entry.
     rank
         Where lists name it; members of one rank stand by their names.
+    instead
+        What to use where it has too many categories or another objective: the next step of a refusal.
     """
 
     plain: str
@@ -49,6 +51,7 @@ class StructureTraits:
     most: int = MAX_SIZE
     most_cells: int = MAX_SIZE
     rank: int = 50
+    instead: str = "another structure"
 
 
 @runtime_checkable
@@ -129,10 +132,10 @@ def _of_structure(privacy: Any, objective: Any, structure: Any, size: int) -> It
         yield refusal(structure, privacy, wanted, f"use privacy {wanted}")
     if traits.objectives and not isinstance(objective, traits.objectives):
         wanted = names_of(traits.objectives, OBJECTIVES)
-        yield refusal(structure, objective, wanted, f"use objective {wanted}, or another structure")
+        yield refusal(structure, objective, wanted, f"use objective {wanted}, or {traits.instead}")
     if size > traits.most:
         what = f"too many categories for structure {structure.name!r}"
-        fix = "use another structure, or group categories"
+        fix = f"use {traits.instead}, or group categories"
         yield sentence(what, got=f"{size:,}", wanted=f"S <= {traits.most:,}", fix=fix)
     own = structure.refuses(privacy, objective, size) if hasattr(structure, "refuses") else None
     if own is not None:

@@ -67,6 +67,7 @@ class General:
         objectives=(MutualInformation, WholeRecord, EstimatorVariance, ExpectedChanges),
         most=MAX_SIZE,
         rank=40,
+        instead="structure 'uniform-off-diagonal', 'symmetric' or 'circulant'",
     )
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
