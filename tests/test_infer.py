@@ -244,17 +244,21 @@ def test_a_filled_in_draft_encodes_its_file(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("variables = 3 =", ["the codebook is not TOML"]),
+        ("variables = 3 =", ["the codebook is not valid TOML"]),
         ("", ["no variables"]),
         ("[[variable]]\nname = 'a'", ["unknown name 'variable' (did you mean 'variables'?)", "no variables"]),
         (
             "[[variables]]\nname = 'a'\nrole = 'key'\ntype = 'int64'\ncategories = ['1']\n"
             "[[variables]]\nname = 'b'\nrole = 'key'\ntype = 'text'\n",
-            ["variable 'a': the categories do not fit the type 'int64'", "unknown type 'text'"],
+            ["variable 'a': the categories do not match the type 'int64'", "unknown type 'text'"],
         ),
         (
             "[[variables]]\nname = 'a'\nroll = 'key'\n[[variables]]\nrole = 'key'\n",
-            ["variable 'a': unknown field 'roll' (did you mean 'role'?)", "no role is given to a;", "no name is given"],
+            [
+                "variable 'a': unknown field 'roll' (did you mean 'role'?)",
+                "no role is given to a;",
+                "the name is missing",
+            ],
         ),
     ],
 )

@@ -333,8 +333,8 @@ ZERO = BOTH.replace("1.0", "0.0", 1)
 WRONG = [
     (ALL_AGES, BOTH, "age, job: the rules forbid every combination"),
     ('[[rules]]\nregion = "S"\n', BOTH, "rule 2, of region: records contradict a rule; got 1,"),
-    ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' by way of 'E'"),
-    ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map is in 2 parts"),
+    ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' through 'E'"),
+    ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map has 2 parts"),
     (
         "",
         REGIONS.replace("region", "age") + '"ranks"',
