@@ -29,13 +29,13 @@ def test_codes_and_labels():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"role": ""}, "no role is given"),
+        ({"role": ""}, "the role is missing"),
         ({"role": "kee"}, r"did you mean 'key'\?"),
         ({"missing": "keeep"}, r"did you mean 'keep'\?"),
         ({"categories": ("a", "a")}, "'a' is listed twice"),
         ({"categories": ("a", 1)}, "several types"),
         ({"categories": (1.0, float("nan"))}, "not a finite number"),
-        ({"labels": ("one",)}, "differ in number"),
+        ({"labels": ("one",)}, "the numbers of labels and categories differ"),
         ({"missing_codes": ("z",)}, "missing code 'z' is not a category"),
         ({"categories": (), "missing": "category"}, "needs categories"),
         ({"categories": tuple(range(100_001))}, "too many categories"),
@@ -61,7 +61,7 @@ def test_all_problems_of_a_codebook_are_reported_at_once():
         Codebook.from_dict(data)
     text = str(caught.value)
     assert len(caught.value.problems) == 5
-    for expected in ("no role is given to sex;", "mean 'categories'?", "no name", "not a table", "is not a list"):
+    for expected in ("variables without a role: sex;", "mean 'categories'?", "no name", "not a table", "is not a list"):
         assert expected in text
 
 

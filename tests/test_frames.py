@@ -269,5 +269,5 @@ def test_a_pandas_index_is_left_out_of_arrow():
     assert table.column_names == ["a"]
     assert table.column("a").to_pylist() == [1.0, None]
     assert frames.to_arrow(table) is table
-    with pytest.raises(UsageError, match="asked for twice"):
+    with pytest.raises(UsageError, match="requested twice"):
         frames.to_arrow(frame, ["a", "a"])

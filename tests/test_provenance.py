@@ -253,8 +253,8 @@ def test_a_block_that_reads_too_many_combinations_names_ways_out_that_work(folde
     monkeypatch.setattr(blocks, "MAX_CELLS", 20)
     with pytest.raises(DesignError, match=r"\(job, region, age\); got 54; wanted at most 20") as refused:
         sizes(age, "category")
-    assert "group categories; or give job, region blocks too, one for each: age is then" in str(refused.value)
-    assert "or complete the records and set missing = 'error' ('keep' will not do" in str(refused.value)
+    assert "group categories; or add a block for each of job, region: age is then" in str(refused.value)
+    assert "or complete the records and set missing = 'error' ('keep' is not possible" in str(refused.value)
     assert sizes(age + "".join(others), "category") == [4, 14, 15]
     assert sizes(age, "error") == [20]
     with pytest.raises(SpecificationError) as kept:

@@ -103,7 +103,7 @@ def test_a_table_is_a_value():
         ((("a",), (0,), []), "an axis is empty"),
         ((("a", "b"), (2**40, 2**40), []), "more than 2\\^63"),
         ((("a",), (2,), [1, 2, 3]), "table's shape"),
-        ((("a",), (2,), [1], [0, 1]), "differ in number"),
+        ((("a",), (2,), [1], [0, 1]), "the numbers of cells and counts differ"),
         ((("a",), (3,), [1, 1], [1, 0]), "not ascending"),
         ((("a",), (3,), [1, 1], [1, 3]), "not ascending"),
         ((("a",), (3,), [1, 1], [-1, 1]), "not ascending"),

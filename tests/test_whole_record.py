@@ -258,7 +258,7 @@ def test_the_clear_variables_are_those_named(folder):
 def test_a_variable_that_is_perturbed_is_not_clear(folder):
     other = OWN + '[[blocks]]\nvariables = ["c"]\nprivacy = { model = "differential", epsilon = 0.5 }\n'
     assert planned(folder, '"whole-record"', other).blocks[0].objective.clear == ("d",)
-    with pytest.raises(SpecificationError, match="'c' is named as clear, and a block perturbs it"):
+    with pytest.raises(SpecificationError, match="'c' is in 'clear', but a block perturbs it"):
         planned(folder, '{ model = "whole-record", clear = ["c"] }', other)
 
 

@@ -86,7 +86,7 @@ def problems(bench: Bench) -> list[str]:
         named = ", ".join(bench.names[j] for j in bench.unset[:MAX_NAMED])
         more = f" and {len(bench.unset) - MAX_NAMED:,} more" if len(bench.unset) > MAX_NAMED else ""
         found.append(
-            sentence(f"no role is given to {named}{more}", fix="give each variable a role on the first screen")
+            sentence(f"variables without a role: {named}{more}", fix="give each variable a role on the first screen")
         )
     if not bench.perturbed:
         found.append(
