@@ -326,7 +326,7 @@ class _Column:
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
-            yield f"if these mean 'no answer', uncomment: missing_codes = [{listed}]"
+            yield f"if these mean no answer, uncomment: missing_codes = [{listed}]"
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:
