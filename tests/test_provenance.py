@@ -263,7 +263,7 @@ def test_a_block_that_reads_too_many_combinations_names_ways_out_that_work(folde
     assert len(told) == 3
     assert not any("jointly" in problem for problem in told)
     assert "'job' keeps missing values, and is read by the block that perturbs age" in told[0]
-    assert "'age' keeps missing values, and is perturbed by a law that depends on job, region" in told[2]
+    assert "'age' keeps missing values, and is perturbed by a matrix that depends on job, region" in told[2]
 
 
 def test_only_rare_records_are_perturbed(folder):
