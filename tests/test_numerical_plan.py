@@ -402,7 +402,7 @@ def test_a_column_s_law_is_checked_when_made():
         RankedColumn("pay", RankBlocks(2), "swap", 10)
     with pytest.raises(SpecificationError, match="needs more records"):
         RankedColumn("pay", RankBlocks(20), "permute", 10)
-    with pytest.raises(SpecificationError, match="no number of records"):
+    with pytest.raises(SpecificationError, match="the number of records is not valid"):
         RankedColumn("pay", RankBlocks(2), "permute", True)
     column = RankedColumn("pay", RankBlocks(3), "permute", 10)
     assert RankedColumn.from_dict(column.to_dict()) == column

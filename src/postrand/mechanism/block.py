@@ -124,7 +124,7 @@ def _block_problems(block: Block) -> Iterable[str]:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
             yield sentence(
-                "the cells do not match the matrix", where=where, wanted=f"{block.matrix.size} rows of codes"
+                "the cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes"
             )
         elif len(set(rows)) != len(rows):
             yield sentence("a cell is listed twice", where=where)

@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, with a name and a matrix for each axis."""
+    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, a name, and a matrix for each axis."""
 
     name: str
     laws: tuple[TransitionMatrix, ...]

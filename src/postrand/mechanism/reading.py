@@ -21,7 +21,7 @@ _MAX_TUPLES = 1 << 20
 
 
 def reading_problems(blocks: Sequence[Block]) -> Iterable[str]:
-    """Yield a sentence for each block that reads a variable if another block exchanges values with different matrices."""
+    """Yield a sentence for each block that reads a variable if another one exchanges values with different matrices."""
     changing = {name: block for block in blocks for name in block.perturbed}
     for block in blocks:
         moved = {name: _moves(changing[name], name) for name in block.given if name in changing}
