@@ -138,7 +138,7 @@ def test_no_action_breaks_the_bench(actions: list[tuple[str, str, str]]) -> None
 def test_what_is_undecided_is_named(bench: Bench, tmp_path: Path) -> None:
     empty = act(act(bench, "role", "2", ""), "role", "3", "")
     assert "variables without a role: job, weight" in documents.problems(empty)[0]
-    with pytest.raises(SpecificationError, match="no role"):
+    with pytest.raises(SpecificationError, match="variables without a role"):
         documents.plan_toml(empty, tmp_path)
     assert (
         "no variable is perturbed" in documents.problems(act(act(bench, "perturb", "0", "f"), "perturb", "1", "f"))[0]

@@ -61,7 +61,13 @@ def test_all_problems_of_a_codebook_are_reported_at_once():
         Codebook.from_dict(data)
     text = str(caught.value)
     assert len(caught.value.problems) == 5
-    for expected in ("variables without a role: sex;", "mean 'categories'?", "no name", "not a table", "is not a list"):
+    for expected in (
+        "variables without a role: sex;",
+        "mean 'categories'?",
+        "the name is missing",
+        "not a table",
+        "is not a list",
+    ):
         assert expected in text
 
 

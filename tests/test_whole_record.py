@@ -307,7 +307,9 @@ def test_a_share_follows_what_the_whole_record_keeps(folder):
 
 def test_too_many_combinations_are_refused(folder, monkeypatch):
     monkeypatch.setattr(whole, "MAX_CELLS", 29)
-    with pytest.raises(DesignError, match=r"block 'x'.*too many combinations with the clear variables|too many.*'x'"):
+    with pytest.raises(
+        DesignError, match=r"block 'x'.*too many combinations with the unperturbed variables|too many.*'x'"
+    ):
         blocks.design_blocks(planned(folder, '"whole-record"'))
     monkeypatch.setattr(whole, "MAX_NOISY", 29)
     text = PLAN.replace('"file"', '"dp"\nprior_epsilon = 0.5')

@@ -123,9 +123,7 @@ def _block_problems(block: Block) -> Iterable[str]:
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
-            yield sentence(
-                "the cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes"
-            )
+            yield sentence("the cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
         elif len(set(rows)) != len(rows):
             yield sentence("a cell is listed twice", where=where)
         else:

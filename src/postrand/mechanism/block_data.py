@@ -92,5 +92,5 @@ def block_from_dict(entry: Mapping[str, Any]) -> Block:
         budget=entry.get("budget", "public"),
     )
     if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
-        raise ValueError("the weights are not in the one form that their law is written in")
+        raise ValueError("the weights are not in the only valid form of their matrix")
     return block

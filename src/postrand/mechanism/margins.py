@@ -42,7 +42,7 @@ MAX_CELLS = 2048
 
 _STEPS = 400
 _CONDITION, _MIXED = 1e10, 1e-6
-_SLACK = 1e-11  # of a log-likelihood, beside 1 nat: what float64 sums of logarithms may be off by
+_SLACK = 1e-11  # error of a log-likelihood (compare 1 nat) from float64 sums of logarithms
 
 Floats = NDArray[np.float64]
 

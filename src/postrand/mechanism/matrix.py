@@ -260,14 +260,14 @@ class TransitionMatrix:
         return self.factor().solve(np.eye(self.size))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: ``weights``, or ``diagonal`` and ``off`` where the law is held as these two."""
+        """Return plain data for JSON: ``weights``, or ``diagonal`` and ``off`` if the matrix is stored as these two."""
         if isinstance(self.form, Constant):
             return {"unit": "2^-53", "diagonal": self.form.diagonal.tolist(), "off": self.form.off.tolist()}
         return {"unit": "2^-53", "orientation": "rows true, columns released", "weights": self.weights.tolist()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TransitionMatrix:
-        """Build a matrix from :meth:`to_dict`; raises SpecificationError where it is no law in units of 2^-53."""
+        """Build a matrix from :meth:`to_dict`; raises SpecificationError if it is not an exact matrix in units of 2^-53."""
         if data.get("unit") != "2^-53":
             raise SpecificationError(sentence("unknown unit of the weights", got=data.get("unit"), wanted="2^-53"))
         if "off" in data:
@@ -275,7 +275,7 @@ class TransitionMatrix:
         return cls(data["weights"])
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the exact law to a file that :func:`postrand.load_matrix` reads; raises UsageError if it exists."""
+        """Write the exact matrix to a file that :func:`postrand.load_matrix` reads; raises UsageError if it exists."""
         saving.save(path, "transition matrix", self.to_dict(), replace=replace)
 
     def digest(self) -> str:

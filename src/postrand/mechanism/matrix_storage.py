@@ -195,7 +195,7 @@ class Constant:
 
 
 def constant_form(weights: Ints) -> Constant | None:
-    """Return the constant form of a law of at least 64 categories, where it has one."""
+    """Return the constant form of a matrix of at least 64 categories, if it has one."""
     size = len(weights)
     if size < CONSTANT_SIZE:
         return None

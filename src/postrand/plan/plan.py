@@ -162,7 +162,7 @@ class Plan:
 
 
 def _claimed(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
-    """Return what a block claims: its law's level and what its prior spends."""
+    """Return what a block claims: the level of its matrix and the ε that its prior spends."""
     claimed: PrivacyModel = with_prior(model, block.prior_epsilon) if block.prior == "dp" else model
     return claimed
 

@@ -272,7 +272,7 @@ def measure(
 
     What is not chosen and has a role in the codebook is taken from there: weight, household, sensitive variables.
     ``records`` is a new file for the risk of each record, with the column ``record_key`` if it is named; ``plot`` a
-    new folder for a picture of each histogram. Either both are there in the end, or neither.
+    new folder for a picture of each histogram. The call creates both or none of them.
 
     Raises
     ------
@@ -351,7 +351,7 @@ def tune(
 
 
 def _listed(named: Mapping[str, str]) -> str:
-    """Return what a plan may ask a release to be written as, with the names that people know.
+    """Return the formats that a plan can choose for a release, with their common names.
 
     >>> _listed({"csv": "CSV", "arrow": "Arrow IPC", "sav": "SPSS"})
     '"csv", "arrow" or "sav" (SPSS)'
