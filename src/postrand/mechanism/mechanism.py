@@ -259,7 +259,7 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
             yield sentence("a cell has a code outside its variable's range", where=where, wanted=f"codes below {shape}")
     elif block.matrix.size != math.prod(shape):
         yield sentence(
-            "the matrix does not match the categories",
+            "the matrix does not fit the categories",
             where=where,
             got=block.matrix.size,
             wanted=math.prod(shape),
