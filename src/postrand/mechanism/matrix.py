@@ -267,7 +267,7 @@ class TransitionMatrix:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TransitionMatrix:
-        """Build a matrix from :meth:`to_dict`; raises SpecificationError if it is not an exact matrix in units of 2^-53."""
+        """Build a matrix from :meth:`to_dict`; raises SpecificationError if it is not an exact matrix."""
         if data.get("unit") != "2^-53":
             raise SpecificationError(sentence("unknown unit of the weights", got=data.get("unit"), wanted="2^-53"))
         if "off" in data:
