@@ -105,7 +105,7 @@ def _data() -> tuple[list[Any], list[Any]]:
         tags.ol(
             tags.li("Choose a role for each variable: could others use it to single out a person?"),
             tags.li("Look at the risk, and choose how much privacy each perturbed variable gets."),
-            tags.li("Protect the file, compare before and after, and download the release."),
+            tags.li("Protect the data, compare before and after, and download the release."),
             class_="tour",
         ),
         tags.p(

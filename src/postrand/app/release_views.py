@@ -69,7 +69,7 @@ def protect_view(
         parts.append(tags.h3("Done"))
         if not is_current:
             parts.append(
-                tags.p("The choices have changed since then. Protect the file again to use them.", class_="warning")
+                tags.p("The choices have changed since then. Protect again to use them.", class_="warning")
             )
         parts += [
             tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),

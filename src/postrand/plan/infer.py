@@ -257,7 +257,7 @@ class _Column:
         return declared, [value for _, value in sorted(zip(numbers, self.values, strict=True))]
 
     def _number_type(self) -> str:
-        """Return the type of a column of texts that are all numbers, otherwise an empty text; a weight can be any number."""
+        """Return the type of a column of texts that are all numbers, or an empty text; a weight can be any number."""
         order = ("double", "int64") if self.role == "weight" else ("int64", "double")
         return next((t for t in order if self.untyped and self.has_values and self.fits[t]), "")
 
