@@ -68,9 +68,7 @@ def protect_view(
     if made is not None:
         parts.append(tags.h3("Done"))
         if not is_current:
-            parts.append(
-                tags.p("The choices have changed since then. Protect again to use them.", class_="warning")
-            )
+            parts.append(tags.p("The choices have changed since then. Protect again to use them.", class_="warning"))
         parts += [
             tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
             tags.p(
