@@ -109,17 +109,17 @@ def test_a_model_brings_a_structure_that_suits_it(bench: Bench) -> None:
         ("role", "x", "key", "no such column"),
         ("role", "²", "key", "no such column"),
         ("role", "9" * 5000, "key", "no such column"),
-        ("role", "0", "king", "no role"),
+        ("role", "0", "king", "not a role"),
         ("role", "0", "weight", "only one variable"),
         ("fraction", "", "0", "percentage"),
         ("fraction", "", "nan", "percentage"),
-        ("model", "", EVIL, "no choice"),
-        ("rest", "", "weight", "cannot be given to all"),
-        ("format", "", "exe", "no choice"),
+        ("model", "", EVIL, "not a choice"),
+        ("rest", "", "weight", "cannot be the role of all"),
+        ("format", "", "exe", "not a choice"),
         ("launch", "", "", "unknown action"),
     ],
 )
-def test_what_cannot_be_meant_changes_nothing(bench: Bench, action: str, key: str, value: str, words: str) -> None:
+def test_an_invalid_action_changes_nothing(bench: Bench, action: str, key: str, value: str, words: str) -> None:
     after = act(bench, action, key, value)
     assert words in after.problem
     assert act(after, "fraction", "", "") == act(bench, "fraction", "", "")
@@ -137,8 +137,8 @@ def test_no_action_breaks_the_bench(actions: list[tuple[str, str, str]]) -> None
 
 def test_what_is_undecided_is_named(bench: Bench, tmp_path: Path) -> None:
     empty = act(act(bench, "role", "2", ""), "role", "3", "")
-    assert "no role is given to job, weight" in documents.problems(empty)[0]
-    with pytest.raises(SpecificationError, match="no role"):
+    assert "variables without a role: job, weight" in documents.problems(empty)[0]
+    with pytest.raises(SpecificationError, match="variables without a role"):
         documents.plan_toml(empty, tmp_path)
     assert (
         "no variable is perturbed" in documents.problems(act(act(bench, "perturb", "0", "f"), "perturb", "1", "f"))[0]
@@ -213,7 +213,7 @@ def test_the_map_moves_from_risk_to_noise(bench: Bench) -> None:
 
 
 def test_too_many_categories_are_refused_kindly(bench: Bench) -> None:
-    with pytest.raises(PostrandError, match="too many categories to design while you wait; got 300"):
+    with pytest.raises(PostrandError, match="too many categories to design in the workbench; got 300"):
         studies.point(bench, np.ones(300))
 
 

@@ -287,5 +287,5 @@ def test_a_file_of_the_command_line_is_opened(browser: Browser, tmp_path: Path) 
     with workbench(tmp_path / "mine.csv") as url, opened(browser, url) as page:
         expect(page.locator("#status")).to_contain_text("mine.csv · 40 records · 2 variables · 0 perturbed")
         go(page, "protect")
-        expect(page.locator("#protect [role=alert]")).to_contain_text("no role is given to sex, age")
+        expect(page.locator("#protect [role=alert]")).to_contain_text("variables without a role: sex, age")
         assert page.is_disabled("text=Protect the file")

@@ -375,13 +375,13 @@ def test_one_half_is_not_enough_for_proposition_3():
             "beta is not a number",
         ),
         (lambda: reach_beta(lambda e: randomised_response(3, e), 30.0, 0.1, "x"), PrivacyError, "beta is not a number"),
-        (lambda: truthful(["a", "b"], 0.5), DesignError, "the prior is not made of real numbers"),
-        (lambda: allocate([[0.5, 0.5]], 0.5, ["a"]), DesignError, "weights is not made of real numbers"),
-        (lambda: tridiagonal(["a"]), SpecificationError, "alpha is not made of real numbers"),
-        (lambda: circulant(["a"]), SpecificationError, "the first row is not made of real numbers"),
+        (lambda: truthful(["a", "b"], 0.5), DesignError, "the prior: not all entries are real numbers"),
+        (lambda: allocate([[0.5, 0.5]], 0.5, ["a"]), DesignError, "weights: not all entries are real numbers"),
+        (lambda: tridiagonal(["a"]), SpecificationError, "alpha: not all entries are real numbers"),
+        (lambda: circulant(["a"]), SpecificationError, "the first row: not all entries are real numbers"),
         (lambda: blocks([True]), SpecificationError, "a class size is not a positive integer"),
         (lambda: blocks("ab"), SpecificationError, "a class size is not a positive integer"),
-        (lambda: majorises(["a"], ["b"]), SpecificationError, "the first vector is not made of real numbers"),
+        (lambda: majorises(["a"], ["b"]), SpecificationError, "the first vector: not all entries are real numbers"),
     ],
 )
 def test_what_is_no_number_is_refused(call, error, message):

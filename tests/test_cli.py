@@ -85,7 +85,7 @@ def test_every_step_on_a_small_file(started):
 def test_the_dossier_takes_a_sampling_fraction(started):
     folder = started
     asked = ("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--sampling-fraction")
-    for wrong, words in (("0.1", "serves the dossier alone"), ("2", "outside its range")):
+    for wrong, words in (("0.1", "is used for the dossier only"), ("2", "outside its range")):
         refused = call(*asked, wrong)
         assert (refused.exit_code, words in refused.output) == (2, True)
     assert not (folder / "out").exists()
@@ -166,8 +166,8 @@ def test_roles_that_are_not_given_stay_empty_and_stop_the_plan(survey):
     assert started["without_role"] == ["id", "area", "pay"]
     code, refused = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
     assert code == 3
-    (problem,) = [problem for problem in refused["problems"] if "no role is given" in problem]
-    assert "no role is given to id, area, pay; wanted key, " in problem
+    (problem,) = [problem for problem in refused["problems"] if "variables without a role" in problem]
+    assert "variables without a role: id, area, pay; wanted key, " in problem
     assert "--other '*' or --drop '*'" in problem
     assert not (folder / "out").exists()
 

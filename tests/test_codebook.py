@@ -29,13 +29,13 @@ def test_codes_and_labels():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"role": ""}, "no role is given"),
+        ({"role": ""}, "the role is missing"),
         ({"role": "kee"}, r"did you mean 'key'\?"),
         ({"missing": "keeep"}, r"did you mean 'keep'\?"),
         ({"categories": ("a", "a")}, "'a' is listed twice"),
         ({"categories": ("a", 1)}, "several types"),
         ({"categories": (1.0, float("nan"))}, "not a finite number"),
-        ({"labels": ("one",)}, "differ in number"),
+        ({"labels": ("one",)}, "the numbers of labels and categories differ"),
         ({"missing_codes": ("z",)}, "missing code 'z' is not a category"),
         ({"categories": (), "missing": "category"}, "needs categories"),
         ({"categories": tuple(range(100_001))}, "too many categories"),
@@ -61,7 +61,13 @@ def test_all_problems_of_a_codebook_are_reported_at_once():
         Codebook.from_dict(data)
     text = str(caught.value)
     assert len(caught.value.problems) == 5
-    for expected in ("no role is given to sex;", "mean 'categories'?", "no name", "not a table", "a list is wanted"):
+    for expected in (
+        "variables without a role: sex;",
+        "mean 'categories'?",
+        "the name is missing",
+        "not a table",
+        "is not a list",
+    ):
         assert expected in text
 
 
@@ -70,7 +76,7 @@ def test_all_problems_of_a_codebook_are_reported_at_once():
     [
         ((), "no variables"),
         ((SEX, SEX), "'sex' is named twice"),
-        ((Variable("a", role="weight"), Variable("b", role="weight")), "given to several"),
+        ((Variable("a", role="weight"), Variable("b", role="weight")), "several variables have the role"),
     ],
 )
 def test_each_invariant_of_a_codebook_is_enforced(variables, message):
@@ -88,20 +94,20 @@ def test_an_unknown_name_suggests_the_nearest():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"categories": "ab"}, "a list is wanted for categories; got 'ab'"),
-        ({"categories": 0.5}, "a list is wanted for categories"),
-        ({"categories": {"a": 1}}, "a list is wanted for categories"),
-        ({"categories": (["a"], ["b"])}, "holds what is no category; wanted texts, numbers or truth values"),
+        ({"categories": "ab"}, "categories is not a list; got 'ab'"),
+        ({"categories": 0.5}, "categories is not a list"),
+        ({"categories": {"a": 1}}, "categories is not a list"),
+        ({"categories": (["a"], ["b"])}, "contains an invalid category; wanted texts, numbers or truth values"),
         ({"categories": (datetime.date(2026, 1, 1),)}, "write dates as text"),
         ({"categories": (10**400, 1)}, "not a finite number"),
-        ({"labels": "ab"}, "a list is wanted for labels"),
+        ({"labels": "ab"}, "labels is not a list"),
         ({"labels": (1, 2)}, "a label is not text"),
-        ({"missing_codes": "a"}, "a list is wanted for missing_codes"),
-        ({"missing_codes": (["a"],)}, "holds what is no category"),
+        ({"missing_codes": "a"}, "missing_codes is not a list"),
+        ({"missing_codes": (["a"],)}, "contains an invalid category"),
         ({"categories": (1, 2), "missing_codes": (True,)}, "missing code True is not a category"),
         ({"type": 5}, "'type' is not text; got 5"),
         ({"label": ["Sex"]}, "'label' is not text"),
-        ({"ordered": "yes"}, "'ordered' is neither true nor false; got 'yes'"),
+        ({"ordered": "yes"}, "'ordered' is not true or false; got 'yes'"),
         ({"role": ["key"]}, "unknown role"),
         ({"missing": {}}, "unknown missing policy"),
         ({"name": 5}, "has no name"),
@@ -135,7 +141,7 @@ VARIABLE = {"name": "a", "role": "key", "categories": [1, 2]}
         ({"variables": {"name": "a"}}, "the variables are not a list of tables"),
         ({"variables": [VARIABLE], "rules": 0.5}, r"the rules are not a list of tables.*\[\[rules\]\]"),
         ({"variables": [VARIABLE], "rules": [5]}, "a rule is not a table"),
-        ({"variables": [VARIABLE], "rules": [{"a": []}]}, "no category of it"),
+        ({"variables": [VARIABLE], "rules": [{"a": []}]}, "a variable without a category"),
     ],
 )
 def test_a_codebook_is_lists_of_tables(data, message):

@@ -213,7 +213,7 @@ def test_prior_reports_every_problem_at_once():
 
 @pytest.mark.parametrize("epsilon", [37.0, 700.0])
 def test_epsilon_beyond_the_exact_law_is_refused(epsilon):
-    with pytest.raises(PrivacyError, match="larger than an exact law can hold"):
+    with pytest.raises(PrivacyError, match="epsilon is too large for an exact matrix"):
         design([0.5, 0.3, 0.2], DifferentialPrivacy(epsilon))
 
 

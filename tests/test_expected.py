@@ -99,7 +99,7 @@ def test_design_says_what_is_expected_and_warns_where_it_is_little(plan):
     assert age["effective_per_1000"]["age"] < 10
     assert "few shares of age can be estimated" in age["warning"]
     text = CliRunner().invoke(main, ["design", "--plan", str(plan)]).stdout
-    assert "1,000 released records will answer the table of sex like 214 unperturbed ones" in text
+    assert "1,000 released records are worth 214 unperturbed records for the table of sex" in text
     assert text.count("warning:") == 1
 
 
@@ -120,7 +120,7 @@ def test_the_prior_and_the_strata_are_those_of_the_plan(plan):
 
 
 def test_design_says_why_nothing_is_known(plan):
-    words = "what released records will be worth for the table of sex is not known: the matrix cannot be inverted"
+    words = "the worth of released records for the table of sex is not known: the matrix cannot be inverted"
     flat = "matrix = [[0.5, 0.5], [0.5, 0.5]]"
     text = plan.read_text().replace('variables = ["sex"]', f'variables = ["sex"]\n{flat}')
     plan.write_text(text)

@@ -151,7 +151,12 @@ def test_as_is_names_unperturbed_released_columns(tmp_path):
     with pytest.raises(SpecificationError) as caught:
         decide(tmp_path, '["year", "incme", "hh", "likes", "income"]')
     text = str(caught.value)
-    for words in ("'year' is perturbed", "'incme' in the codebook", "'hh' are drawn anew", "'likes' is not"):
+    for words in (
+        "'year' is perturbed",
+        "'incme' in the codebook",
+        "'hh' is released with new numbers",
+        "'likes' is not",
+    ):
         assert words in text
     assert "4 problems" in text
     for wrong, words in (

@@ -212,7 +212,7 @@ def test_a_law_of_fifty_thousand_categories_takes_room_for_two_weights_each():
     text = json.dumps(Mechanism([Block(("a",), law)]).to_dict())
     assert len(text) < 40 * size
     assert Mechanism.from_dict(json.loads(text))["a"].matrix == law
-    with pytest.raises(SpecificationError, match="too many categories for what takes a dense matrix"):
+    with pytest.raises(SpecificationError, match="too many categories for an operation that needs a dense matrix"):
         law.array  # noqa: B018
 
 
@@ -225,13 +225,13 @@ def test_each_law_is_written_in_one_form():
 @pytest.mark.parametrize(
     ("diagonal", "off", "told"),
     [
-        ([[1.0]], [0], "not one weight"),
-        ([UNIT], [0, 0], "not one weight"),
-        ([], [], "not one weight"),
+        ([[1.0]], [0], "expected two weights for each row"),
+        ([UNIT], [0, 0], "expected two weights for each row"),
+        ([], [], "expected two weights for each row"),
         ([0.5, 0.5], [0.5, 0.5], "not integers"),
-        ([UNIT, UNIT + 1], [0, -1], "outside"),
-        ([UNIT, -1], [0, UNIT + 1], "outside"),
-        ([UNIT] * 4097, [UNIT // 4096 + 1] * 4097, "outside"),
+        ([UNIT, UNIT + 1], [0, -1], "too large or negative"),
+        ([UNIT, -1], [0, UNIT + 1], "too large or negative"),
+        ([UNIT] * 4097, [UNIT // 4096 + 1] * 4097, "too large or negative"),
         ([UNIT, UNIT - 1], [0, 0], "row 1 does not sum"),
         ([UNIT] * 64, [1] * 64, "row 0 does not sum"),
     ],

@@ -239,8 +239,8 @@ class TestErrors:
             (pd.DataFrame([["a", "a"]], columns=["x", "x"]), DataError, "named twice"),
             (pd.DataFrame({"x": ["secret"]}), DataError, "variable 'x': a value that is not in the codebook"),
             (pd.DataFrame({"x": [1, "secret"]}, dtype=object), DataError, "column 'x': the column cannot be converted"),
-            (pd.DataFrame({"x": pd.Categorical(["a"] * 50)}), DataError, "dtype cannot hold what is released"),
-            (pl.DataFrame({"x": pl.Series(["a"] * 50, dtype=pl.Enum(["a"]))}), DataError, "dtype cannot hold"),
+            (pd.DataFrame({"x": pd.Categorical(["a"] * 50)}), DataError, "dtype cannot represent the released values"),
+            (pl.DataFrame({"x": pl.Series(["a"] * 50, dtype=pl.Enum(["a"]))}), DataError, "dtype cannot represent"),
         ],
     )
     def test_frames_that_do_not_fit(self, frame, error, message):
@@ -250,7 +250,7 @@ class TestErrors:
 
     def test_a_dtype_that_cannot_hold_missing(self):
         for column, name in ((np.arange(N) % 2 == 0, "flag"), (np.arange(N) % 3 * 10, "whole")):
-            with pytest.raises(DataError, match="column 'x': the column's dtype cannot hold what is released"):
+            with pytest.raises(DataError, match="column 'x': the column's dtype cannot represent the released values"):
                 perturb(pd.DataFrame({"x": column}), mechanism_for(name), KEY)
 
     def test_record_keys(self):
@@ -259,7 +259,7 @@ class TestErrors:
             perturb(frame, self.mechanism, KEY, "id")
         with pytest.raises(DataError, match=r"no column 'idd' in the data \(did you mean 'id'\?\)"):
             perturb(frame, self.mechanism, KEY, "idd")
-        with pytest.raises(UsageError, match="release key is not well formed"):
+        with pytest.raises(UsageError, match="release key is not valid"):
             perturb(frame, self.mechanism, b"short")
 
 
@@ -269,5 +269,5 @@ def test_a_pandas_index_is_left_out_of_arrow():
     assert table.column_names == ["a"]
     assert table.column("a").to_pylist() == [1.0, None]
     assert frames.to_arrow(table) is table
-    with pytest.raises(UsageError, match="asked for twice"):
+    with pytest.raises(UsageError, match="requested twice"):
         frames.to_arrow(frame, ["a", "a"])

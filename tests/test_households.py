@@ -123,7 +123,7 @@ def test_no_two_households_share_a_number(monkeypatch):
 
 def test_what_is_no_number_is_refused():
     for column in (pa.array([1.5]), pa.array([b"x"]), pa.array([float("inf")])):
-        with pytest.raises(DataError, match="neither whole numbers nor text"):
+        with pytest.raises(DataError, match="not whole numbers or text"):
             identities(column, "hh")
     assert identities(pa.array([True, None]), "hh")[0].tolist() == [1, 0]
     found = renumbering(TableSource(pa.table({"hh": pa.array([None], pa.int8())})), "hh", KEY, "", b"")

@@ -102,7 +102,7 @@ def test_a_limit_on_categories(tmp_path):
     (tmp_path / "x.arrow").unlink()
     draft = one(tmp_path, texts, max_categories=5)
     assert "categories" not in draft
-    assert draft["notes"] == ["more than 5 different values, none listed: role = 'drop', or group them in the file"]
+    assert draft["notes"] == ["more than 5 different values, not listed here: role = 'drop', or group them in the file"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_codes_for_no_answer_are_proposed_and_not_decided(tmp_path, values, prop
     draft = one(tmp_path, values)
     assert "missing_codes" not in draft
     found = [note for note in draft["notes"] if "missing_codes" in note]
-    assert found == ([f"no answer? then uncomment: missing_codes = {proposed}"] if proposed else [])
+    assert found == ([f"if these mean no answer, uncomment: missing_codes = {proposed}"] if proposed else [])
 
 
 def test_labels_come_from_the_fields(tmp_path):
@@ -168,7 +168,7 @@ def test_labels_come_from_the_fields(tmp_path):
     drafts = draft_of(tmp_path, pa.table([[1, 2, 9, 3, 3], [1] * 5], schema=pa.schema(fields)))
     assert drafts["sex"]["label"] == "Sex of respondent"
     assert drafts["sex"]["labels"] == ["Male", "Female", "3", "Refused"]
-    assert drafts["sex"]["notes"] == ["no answer? then uncomment: missing_codes = [9]"]
+    assert drafts["sex"]["notes"] == ["if these mean no answer, uncomment: missing_codes = [9]"]
     assert "labels" not in drafts["bad"]
 
 
@@ -181,16 +181,16 @@ def test_other_proposals(tmp_path):
 def test_the_file_tells_what_to_edit_and_its_roles_must_be_filled_in(tmp_path):
     drafts = draft_of(tmp_path, pa.table({"sex": ["m", "f"], "odd": ["iap", "x"]}), ".csv")
     text = infer.codebook_text(drafts.values())
-    assert 'role = "" # fill in: key, sensitive, other' in text
-    assert '# no answer? then uncomment: missing_codes = ["iap"]\n' in text
+    assert 'role = "" # write one of: key, sensitive, other' in text
+    assert '# if these mean no answer, uncomment: missing_codes = ["iap"]\n' in text
     path = tmp_path / "codebook.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SpecificationError) as caught:
         infer.load_codebook(path)
     (problem,) = caught.value.problems
-    assert problem.startswith("codebook.toml: no role is given to sex, odd; wanted key, sensitive, other")
+    assert problem.startswith("codebook.toml: variables without a role: sex, odd; wanted key, sensitive, other")
     assert "--other '*' or --drop '*'" in problem
-    uncommented = text.replace("# no answer? then uncomment: ", "").replace('role = ""', 'role = "key"')
+    uncommented = text.replace("# if these mean no answer, uncomment: ", "").replace('role = ""', 'role = "key"')
     path.write_text(uncommented, encoding="utf-8")
     assert infer.load_codebook(path)["odd"].missing_codes == ("iap",)
 
@@ -244,17 +244,21 @@ def test_a_filled_in_draft_encodes_its_file(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("variables = 3 =", ["the codebook is not TOML"]),
+        ("variables = 3 =", ["the codebook is not valid TOML"]),
         ("", ["no variables"]),
         ("[[variable]]\nname = 'a'", ["unknown name 'variable' (did you mean 'variables'?)", "no variables"]),
         (
             "[[variables]]\nname = 'a'\nrole = 'key'\ntype = 'int64'\ncategories = ['1']\n"
             "[[variables]]\nname = 'b'\nrole = 'key'\ntype = 'text'\n",
-            ["variable 'a': the categories do not fit the type 'int64'", "unknown type 'text'"],
+            ["variable 'a': the categories do not match the type 'int64'", "unknown type 'text'"],
         ),
         (
             "[[variables]]\nname = 'a'\nroll = 'key'\n[[variables]]\nrole = 'key'\n",
-            ["variable 'a': unknown field 'roll' (did you mean 'role'?)", "no role is given to a;", "no name is given"],
+            [
+                "variable 'a': unknown field 'roll' (did you mean 'role'?)",
+                "variables without a role: a;",
+                "the name is missing",
+            ],
         ),
     ],
 )

@@ -186,8 +186,8 @@ def test_a_missing_category_is_drawn_by_its_distance(tmp_path):
     ("data", "message"),
     [
         ({"edges": [["N", "E"], ["E", "S"]], "points": [["N", 0, 0]]}, "'E' has no coordinates"),
-        ({"edges": [["N", "E"], ["E", "S"]], "points": [["X", 0, 0]]}, "'X' is no category"),
-        ({"edges": [["N", "E"], ["E", "S"]], "points": 5}, "not well formed"),
+        ({"edges": [["N", "E"], ["E", "S"]], "points": [["X", 0, 0]]}, "'X' is not a category"),
+        ({"edges": [["N", "E"], ["E", "S"]], "points": 5}, "is not valid"),
         (
             {"edges": [["N", "E"], ["E", "S"]], "points": [["N", "a", "b"], ["E", 0, 0], ["S", 0, 0]]},
             "real numbers|fini",

@@ -150,14 +150,14 @@ def test_a_tiny_epsilon_is_held_or_refused(size, exponent):
     try:
         matrix = randomised_response(size, epsilon)
     except PrivacyError as error:
-        assert "smaller than an exact law can hold" in str(error)  # noqa: PT017 -- either outcome is right
+        assert "epsilon is too small for an exact matrix" in str(error)  # noqa: PT017 -- either outcome is right
         assert epsilon < size * (size + 1) / UNIT
     else:
         assert within(matrix.ratio, epsilon)
 
 
 def test_no_uniform_law_of_three_categories_is_exact():
-    with pytest.raises(PrivacyError, match="smaller than an exact law can hold; got 1e-17; wanted >= 1e-15"):
+    with pytest.raises(PrivacyError, match="epsilon is too small for an exact matrix; got 1e-17; wanted >= 1e-15"):
         randomised_response(3, 1e-17)
     assert randomised_response(2, 1e-17).ratio == 1
     assert randomised_response(1, 1.0) == TransitionMatrix.identity(1)

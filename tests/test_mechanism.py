@@ -95,9 +95,9 @@ def test_unknown_provenance_is_refused():
     ("change", "message"),
     [
         (lambda d: d.update(schema="other"), "unknown mechanism schema"),
-        (lambda d: d["blocks"][0].pop("weights"), "not well formed"),
+        (lambda d: d["blocks"][0].pop("weights"), "is not valid"),
         (lambda d: d["blocks"][0].update(weights=[[0.5, 0.5], [0.5, 0.5]]), "not integers"),
-        (lambda d: d["blocks"][0].update(weights=[[1, 2], [3]]), "not well formed"),
+        (lambda d: d["blocks"][0].update(weights=[[1, 2], [3]]), "is not valid"),
         (lambda d: d["variables"][0].update(categories=["M", "F"]), "differ from the codebook"),
     ],
 )

@@ -176,8 +176,8 @@ def test_distances_are_shortest_paths_and_need_few_edges():
     [
         ([[0, 1], [2, 0]], "not symmetric"),
         ([[0, 1, 5], [1, 0, 1], [5, 1, 0]], "triangle inequality"),
-        ([[0, 0], [0, 0]], "not at a positive distance"),
-        ([[1, 1], [1, 0]], "distance to itself"),
+        ([[0, 0], [0, 0]], "the distance between two categories is not positive"),
+        ([[1, 1], [1, 0]], "the distance of a category to itself is not zero"),
         ([[0, math.inf], [math.inf, 0]], "not finite"),
         ([[0, 1]], "must be square"),
     ],
@@ -190,11 +190,14 @@ def test_what_is_no_metric_is_refused(matrix, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"kind": "adjacency", "edges": [["N", "E"]]}, "the part of 'S': the map is in 2 parts that no edge connects"),
-        ({"kind": "adjacency", "edges": []}, "in 3 parts that no edge connects"),
+        (
+            {"kind": "adjacency", "edges": [["N", "E"]]},
+            "the part of 'S': the map has 2 parts that are not connected by edges",
+        ),
+        ({"kind": "adjacency", "edges": []}, "has 3 parts that are not connected by edges"),
         (
             {"kind": "matrix", "rows": [[0, 1, 5], [1, 0, 1], [5, 1, 0]]},
-            "from 'N' to 'S' by way of 'E': the triangle inequality fails",
+            "from 'N' to 'S' through 'E': the triangle inequality is not met",
         ),
         (
             {"kind": "matrix", "rows": [[0, 1, 2], [2, 0, 1], [2, 1, 0]]},
@@ -202,13 +205,13 @@ def test_what_is_no_metric_is_refused(matrix, message):
         ),
         ({"kind": "coordinates", "points": [["N", 0], ["E", 1], ["S", 1]]}, "categories 'E' and 'S'"),
         ({"kind": "ranks", "missing": 2.0}, "'missing' out of the distance"),
-        ({"kind": "adjacency", "edges": [["N", "X"]]}, "'X' is no category"),
+        ({"kind": "adjacency", "edges": [["N", "X"]]}, "'X' is not a category"),
         ({"kind": "adjacency", "edges": [["N", "E", -1], ["E", "S"]]}, "length of an edge is not positive"),
         ({"kind": "adjacency", "edges": [["N", "E"], ["E", "N"], ["E", "S"]]}, "listed twice"),
         ({"kind": "adjacent"}, r"did you mean 'adjacency'\?"),
         ({"kind": "coordinates", "points": [["N", 0, 0]]}, "'E' has no coordinates"),
         ({"kind": "matrix", "rows": [[0, 1], [1, 0]]}, "does not fit the categories"),
-        ({"kind": "adjacency"}, "not well formed"),
+        ({"kind": "adjacency"}, "is not valid"),
         (7, "block of one variable"),
     ],
 )
@@ -226,7 +229,9 @@ def test_a_missing_category_is_where_the_plan_says(kind):
     for wrong in (farthest / 2 - 0.01, 0, -1, "far", math.nan, True):
         with pytest.raises(SpecificationError, match=rf"short cut.*wanted >= {farthest / 2:g}"):
             edges_from({**data, "missing": wrong}, [asked])
-    with pytest.raises(SpecificationError, match=r"how far a missing value is from the others is not said.*missing = "):
+    with pytest.raises(
+        SpecificationError, match=r"the distance from a missing value to the other categories is missing.*missing = "
+    ):
         edges_from(data, [asked])
     edges = edges_from({**data, "missing": farthest / 2}, [asked])
     d = shortest_paths(edges, 4)
@@ -256,12 +261,13 @@ def test_wrong_budgets_are_refused(arguments):
 
 @pytest.mark.parametrize("structure", [Metric(), Exponential()])
 @pytest.mark.parametrize(
-    ("edges", "message"), [(ranks(5), "code out of range"), (((0, 1, 1.0),), "in 3 parts that no edge connects")]
+    ("edges", "message"),
+    [(ranks(5), "code out of range"), (((0, 1, 1.0),), "has 3 parts that are not connected by edges")],
 )
 def test_a_map_of_other_categories_is_refused(structure, edges, message):
     with pytest.raises(DesignError, match=message):
         design(np.full(4, 0.25), MetricPrivacy(1.0, edges), ExpectedDistance(ranks(4)), structure)
-    with pytest.raises(SpecificationError, match="not of these categories"):
+    with pytest.raises(SpecificationError, match="not one of these categories"):
         ExpectedDistance(ranks(5)).value(np.eye(3), np.full(3, 1 / 3))
 
 

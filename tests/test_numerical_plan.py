@@ -402,11 +402,11 @@ def test_a_column_s_law_is_checked_when_made():
         RankedColumn("pay", RankBlocks(2), "swap", 10)
     with pytest.raises(SpecificationError, match="needs more records"):
         RankedColumn("pay", RankBlocks(20), "permute", 10)
-    with pytest.raises(SpecificationError, match="no number of records"):
+    with pytest.raises(SpecificationError, match="the number of records is not valid"):
         RankedColumn("pay", RankBlocks(2), "permute", True)
     column = RankedColumn("pay", RankBlocks(3), "permute", 10)
     assert RankedColumn.from_dict(column.to_dict()) == column
-    with pytest.raises(SpecificationError, match="not well formed"):
+    with pytest.raises(SpecificationError, match="is not valid"):
         RankedColumn.from_dict({"variable": "pay"})
 
 
@@ -417,7 +417,7 @@ def test_averages_of_smaller_blocks_than_claimed_are_found(folder):
     (honest,) = [column for column in release.mechanism.numerical if column.form == "average"]
     check_released(source, [honest])
     for level in (None, ValueLevel(honest.level.shown / 2)):
-        with pytest.raises(DataError, match="level of the values is not that of the released ones"):
+        with pytest.raises(DataError, match="stated level of the values differs from the level of the released values"):
             check_released(source, [dataclasses.replace(honest, level=level)])
     claimed = dataclasses.replace(honest, law=RankBlocks(16))
     with pytest.raises(DataError, match="shared by fewer records"):

@@ -43,7 +43,7 @@ def test_a_key_file_that_others_can_read_is_named(started, mode):  # noqa: F811
     key = started / "release.key"
     key.write_bytes(bytes(range(100, 132)))
     key.chmod(mode)
-    said = r"key file 'release\.key': others can read this file, .* Next: chmod 600 release\.key"
+    said = r"key file 'release\.key': other users can read this file, .* Next: chmod 600 release\.key"
     with pytest.warns(KeyFileWarning, match=said):
         held = pr.ReleaseKey.from_file(key)
     assert held.is_private

@@ -103,7 +103,7 @@ def test_a_matrix_of_ones_own_is_taken(folder):
         ('prior = "file"', 'prior = "fiel"', "did you mean 'file'"),
         ('prior = "file"', 'structure = "uniform"', "unknown model 'uniform'"),
         ('file = "survey.csv"\n', "", "'file' is missing"),
-        ("[source]", "[source", "is not TOML"),
+        ("[source]", "[source", "is not valid TOML"),
         ('"codebook.toml"', '"other.toml"', "other.toml"),
     ],
 )
@@ -119,12 +119,17 @@ def test_all_problems_of_plan_and_codebook_are_reported_at_once(folder):
     with pytest.raises(SpecificationError) as caught:
         load(folder, text)
     message = str(caught.value)
-    for expected in ("role is given to pay", "did you mean 'shuffle'", "not a positive number", "did you mean 'file'"):
+    for expected in (
+        "variables without a role: pay",
+        "did you mean 'shuffle'",
+        "not a positive number",
+        "did you mean 'file'",
+    ):
         assert expected in message
 
 
 def test_a_plan_without_blocks_is_refused(folder):
-    with pytest.raises(SpecificationError, match="no blocks are planned"):
+    with pytest.raises(SpecificationError, match="the plan has no blocks"):
         load(folder, PLAN[: PLAN.index("[[blocks]]")])
 
 
@@ -140,17 +145,17 @@ def test_a_missing_plan_is_refused(tmp_path):
         (
             'model = "differential"\nepsilon = 2.0',
             "epsilon = 2.0",
-            r"\[privacy\]: no model is named; wanted 'differential' or",
+            r"\[privacy\]: 'model' is missing; wanted 'differential' or",
         ),
         ('prior = "uniform"', "matrix = [[0.5, 0.4], [0.5, 0.5]]", r"\[\[blocks\]\] 2 matrix: row 0 does not sum to 1"),
         ('prior = "uniform"', "matrix = [[0.5], [0.5, 0.5]]", r"\[\[blocks\]\] 2 matrix: the matrix is not an array"),
         ("epsilon = 2.0", "epsilon = 0x1" + "0" * 400, "privacy.epsilon: a whole number of more than 64 bits"),
-        ("epsilon = 2.0", "epsilon = 1" + "0" * 5000, "is not TOML"),
+        ("epsilon = 2.0", "epsilon = 1" + "0" * 5000, "is not valid TOML"),
         ("epsilon = 2.0", "epsilon = true", "epsilon is not a positive number; got True"),
         ("epsilon = 2.0", "epsilon = 2026-01-01", "epsilon is not a positive number"),
-        ("[release]", "[[release]]", r"\[release\]: a table is wanted; got \[\{"),
-        ("[source]", "metadata = [1]\n[source]", r"\[metadata\]: a table is wanted; got \[1\]"),
-        ("[[blocks]]", "[blocks]", r"is not TOML"),
+        ("[release]", "[[release]]", r"\[release\]: expected a table; got \[\{"),
+        ("[source]", "metadata = [1]\n[source]", r"\[metadata\]: expected a table; got \[1\]"),
+        ("[[blocks]]", "[blocks]", r"is not valid TOML"),
         ('variables = ["area"]', 'variables = [["area"]]', "'variables' is not a list of names"),
         ('prior = "uniform"', "given = 5", "'given' is not a list of names"),
         ('prior = "uniform"', "rarer_than = true", "'rarer_than' is not a number of records"),
@@ -159,8 +164,8 @@ def test_a_missing_plan_is_refused(tmp_path):
         ('prior = "uniform"', 'matrix = [["0.5"]]', "not a list of rows of numbers"),
         ('prior = "uniform"', "matrix = [[nan]]", "not a list of rows of numbers"),
         ('prior = "uniform"', 'matrix = "111"', "not a list of rows of numbers"),
-        ('prior = "uniform"', "structure = 5", "a name or a table with 'model' is wanted; got 5"),
-        ('"survey.csv"', r'"survey\u0000.csv"', "no name of a file: it holds a control character"),
+        ('prior = "uniform"', "structure = 5", "expected a name or a table with 'model'; got 5"),
+        ('"survey.csv"', r'"survey\u0000.csv"', "not a valid file name: it contains a control character"),
         ("[source]", "a = " + "[" * 3000 + "]" * 3000 + "\n[source]", "nested too deeply"),
     ],
 )

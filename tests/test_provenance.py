@@ -253,8 +253,8 @@ def test_a_block_that_reads_too_many_combinations_names_ways_out_that_work(folde
     monkeypatch.setattr(blocks, "MAX_CELLS", 20)
     with pytest.raises(DesignError, match=r"\(job, region, age\); got 54; wanted at most 20") as refused:
         sizes(age, "category")
-    assert "group categories; or give job, region blocks too, one for each: age is then" in str(refused.value)
-    assert "or complete the records and set missing = 'error' ('keep' will not do" in str(refused.value)
+    assert "group categories; or add a block for each of job, region: age is then" in str(refused.value)
+    assert "or complete the records and set missing = 'error' ('keep' is not possible" in str(refused.value)
     assert sizes(age + "".join(others), "category") == [4, 14, 15]
     assert sizes(age, "error") == [20]
     with pytest.raises(SpecificationError) as kept:
@@ -263,7 +263,7 @@ def test_a_block_that_reads_too_many_combinations_names_ways_out_that_work(folde
     assert len(told) == 3
     assert not any("jointly" in problem for problem in told)
     assert "'job' keeps missing values, and is read by the block that perturbs age" in told[0]
-    assert "'age' keeps missing values, and is perturbed by a law that depends on job, region" in told[2]
+    assert "'age' keeps missing values, and is perturbed by a matrix that depends on job, region" in told[2]
 
 
 def test_only_rare_records_are_perturbed(folder):
@@ -333,8 +333,8 @@ ZERO = BOTH.replace("1.0", "0.0", 1)
 WRONG = [
     (ALL_AGES, BOTH, "age, job: the rules forbid every combination"),
     ('[[rules]]\nregion = "S"\n', BOTH, "rule 2, of region: records contradict a rule; got 1,"),
-    ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' by way of 'E'"),
-    ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map is in 2 parts"),
+    ("", REGIONS + '{ kind = "matrix", rows = [[0, 1, 5], [1, 0, 1], [5, 1, 0]] }', "from 'N' to 'S' through 'E'"),
+    ("", REGIONS + '{ kind = "adjacency", edges = [["N", "E"]] }', "the part of 'S': the map has 2 parts"),
     (
         "",
         REGIONS.replace("region", "age") + '"ranks"',

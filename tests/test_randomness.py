@@ -103,7 +103,11 @@ def test_record_keys_are_twos_complement_or_the_head_of_a_digest():
 
 @pytest.mark.parametrize(
     ("column", "message"),
-    [(pa.array([1, None]), "missing"), (pa.array([1.0]), "neither integer nor text"), (pa.array([True]), "neither")],
+    [
+        (pa.array([1, None]), "missing"),
+        (pa.array([1.0]), "not an integer or text"),
+        (pa.array([True]), "not an integer or text"),
+    ],
 )
 def test_unfit_record_keys(column, message):
     with pytest.raises(DataError, match=message):
@@ -145,7 +149,7 @@ def test_a_key_file_holds_bytes_or_digits(tmp_path, held):
 def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held):
     (tmp_path / "key").write_bytes(held)
     (tmp_path / "key").chmod(0o600)
-    with pytest.raises(UsageError, match="not well formed; wanted 32 bytes, or 64 hexadecimal digits") as caught:
+    with pytest.raises(UsageError, match="is not valid; wanted 32 bytes, or 64 hexadecimal digits") as caught:
         ReleaseKey.from_file(tmp_path / "key")
     shown = str(caught.value) + repr(caught.value.__cause__)
     assert not held or not any(piece in shown for piece in (held[:6].decode("latin-1"), held.hex()[:8], "0x", "byte "))

@@ -273,7 +273,7 @@ def test_blocks_of_another_kind_are_tested_as_a_product(example):
         (RECORD + 'subsets = [["a", "z"]]\n' + JOINT, 5, "no key 'z'"),
         (RECORD.replace("0.1", "2") + JOINT, 3, "alpha is not a probability"),
         (RECORD + JOINT + 'prior = "dp"\nprior_epsilon = 1.0\n', 3, "hides nothing"),
-        (RECORD + JOINT + "rarer_than = 3\n", 3, "'rarer_than' does not go with"),
+        (RECORD + JOINT + "rarer_than = 3\n", 3, "'rarer_than' cannot be combined with"),
         (RECORD + JOINT + 'structure = "symmetric"\n', 3, "structure 'symmetric' has no algorithm for 'recognition'"),
         (RECORD + JOINT + 'privacy = [{ model = "recognition", alpha = 0.1 }, { model = "nothing" }]\n', 3, "unknown"),
         (RECORD + JOINT + "privacy = []\n", 3, "no privacy model is named"),

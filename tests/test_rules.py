@@ -87,11 +87,11 @@ def test_a_csv_of_rules_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("age,jobb\nchild,worker\n", r"field 2 of the first line is no variable; wanted age, job"),
-        ("age,job\nchild,workr\n", "row 2: the text is no category of 'job'"),
-        ("age,job\nchild\n", "another number of fields"),
+        ("age,jobb\nchild,worker\n", r"field 2 of the first line is not a variable; wanted age, job"),
+        ("age,job\nchild,workr\n", "row 2: the text is not a category of 'job'"),
+        ("age,job\nchild\n", "the number of fields in the row differs"),
         ("age,job\n,\n", "an empty row forbids every record"),
-        ("", "holds no rules"),
+        ("", "contains no rules"),
     ],
 )
 def test_wrong_files_of_rules_are_explained(tmp_path, text, message):
@@ -124,7 +124,7 @@ def test_rules_that_are_records_are_not_shown_when_records_contradict_them():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"age": "baby"}, "'baby' is no category of 'age'"),
+        ({"age": "baby"}, "'baby' is not a category of 'age'"),
         ({"agee": "child"}, "no variable 'agee'"),
         ({"age": list(AGES)}, "the rules forbid every combination"),
     ],

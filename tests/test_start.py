@@ -20,7 +20,7 @@ def test_what_is_written_is_a_valid_plan_for_any_column_name(tmp_path):
     assert [b.variables for b in loaded.blocks] == [(n,) for n in names[:3]]
     assert loaded.privacy == DifferentialPrivacy(1.5)
     assert loaded.source == (tmp_path / "a.parquet").resolve()
-    assert "\n# The claim on all perturbed values" in plan.read_text()
+    assert "\n# The claim for all perturbed values" in plan.read_text()
 
 
 def test_every_wrong_role_is_named_at_once():

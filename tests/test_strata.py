@@ -141,7 +141,7 @@ def test_wrong_strata_are_refused(names, matrix, cells, message):
 
 def test_a_stratum_may_be_exchanged_only_among_values_of_one_law():
     moving = Block(("region",), randomised_response(2, 1.0))
-    with pytest.raises(SpecificationError, match="its law differs between values of a given variable"):
+    with pytest.raises(SpecificationError, match="the matrix differs between values of a given variable"):
         Mechanism([moving, stratified("sex", (0.5, 2.0))], BOOK)
     same = Mechanism([moving, stratified("sex", (1.0, 1.0))], BOOK)
     assert same.variables == ("region", "sex")

@@ -42,7 +42,7 @@ def test_the_fragments_make_one_plan_that_runs(tmp_path, monkeypatch):
     assert all(block["condition"] < 100 for block in designed)
     assert all(0.2 < low <= high < 0.9 for low, high in (block["unchanged"] for block in designed))
     told = command("design", "--plan", "plan.toml")
-    assert told.count("released records will answer the table of") == 5
+    assert told.count("unperturbed records for the table of") == 5
     assert "warning" not in told
     command("protect", "--plan", "plan.toml", "--out", "release")
     release = tmp_path / "release"

@@ -82,7 +82,7 @@ def test_a_table_beyond_memory_stays_sparse():
     assert not table.is_dense
     assert occupied(table) == {(5, 0, 1, 7, 0, 9): 2, (999,) * 6: 1}
     assert table.project(["f", "a"]).dense()[9, 5] == 2
-    with pytest.raises(UsageError, match="too large to be held densely"):
+    with pytest.raises(UsageError, match="too large for a dense array"):
         table.dense()
 
 
@@ -98,12 +98,12 @@ def test_a_table_is_a_value():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ((("a",), (2, 2), [[1, 1], [1, 1]]), "one distinct name"),
-        ((("a", "a"), (2, 2), [[1, 1], [1, 1]]), "one distinct name"),
+        ((("a",), (2, 2), [[1, 1], [1, 1]]), "a different name"),
+        ((("a", "a"), (2, 2), [[1, 1], [1, 1]]), "a different name"),
         ((("a",), (0,), []), "an axis is empty"),
         ((("a", "b"), (2**40, 2**40), []), "more than 2\\^63"),
         ((("a",), (2,), [1, 2, 3]), "table's shape"),
-        ((("a",), (2,), [1], [0, 1]), "differ in number"),
+        ((("a",), (2,), [1], [0, 1]), "the numbers of cells and counts differ"),
         ((("a",), (3,), [1, 1], [1, 0]), "not ascending"),
         ((("a",), (3,), [1, 1], [1, 3]), "not ascending"),
         ((("a",), (3,), [1, 1], [-1, 1]), "not ascending"),

@@ -83,7 +83,7 @@ def test_a_plan_without_a_budget_is_refused(plan):
     text = plan.read_text(encoding="utf-8")
     rows = [[1 / 12 for _ in range(12)] for _ in range(12)]
     plan.write_text(text + f"matrix = {rows}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="given has no budget"):
+    with pytest.raises(UsageError, match="given matrix has no budget"):
         tune_plan(load_plan(plan), "tau2 <= 10")
     with pytest.raises(UsageError, match="not understood"):
         tune_plan(loaded, "tau9 <= 10")

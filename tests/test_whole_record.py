@@ -258,7 +258,7 @@ def test_the_clear_variables_are_those_named(folder):
 def test_a_variable_that_is_perturbed_is_not_clear(folder):
     other = OWN + '[[blocks]]\nvariables = ["c"]\nprivacy = { model = "differential", epsilon = 0.5 }\n'
     assert planned(folder, '"whole-record"', other).blocks[0].objective.clear == ("d",)
-    with pytest.raises(SpecificationError, match="'c' is named as clear, and a block perturbs it"):
+    with pytest.raises(SpecificationError, match="'c' is in 'clear', but a block perturbs it"):
         planned(folder, '{ model = "whole-record", clear = ["c"] }', other)
 
 
@@ -307,7 +307,9 @@ def test_a_share_follows_what_the_whole_record_keeps(folder):
 
 def test_too_many_combinations_are_refused(folder, monkeypatch):
     monkeypatch.setattr(whole, "MAX_CELLS", 29)
-    with pytest.raises(DesignError, match=r"block 'x'.*too many combinations with the clear variables|too many.*'x'"):
+    with pytest.raises(
+        DesignError, match=r"block 'x'.*too many combinations with the unperturbed variables|too many.*'x'"
+    ):
         blocks.design_blocks(planned(folder, '"whole-record"'))
     monkeypatch.setattr(whole, "MAX_NOISY", 29)
     text = PLAN.replace('"file"', '"dp"\nprior_epsilon = 0.5')

@@ -178,7 +178,7 @@ def test_an_array_is_a_matrix_or_refused(made):
 def test_exact_fractions_make_a_matrix_and_text_does_not():
     halves = TransitionMatrix.from_array([[Fraction(1, 2)] * 2] * 2)
     assert halves == TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5]])
-    with pytest.raises(PostrandError, match="not made of real numbers"):
+    with pytest.raises(PostrandError, match="not all entries are real numbers"):
         TransitionMatrix.from_array([["0.5", "0.5"], ["0.5", "0.5"]])
 
 

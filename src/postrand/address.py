@@ -1,16 +1,16 @@
-"""Speak of databases and files without showing what their addresses hold: a password is never part of a message."""
+"""Name databases and files in messages without showing their addresses: a message never contains a password."""
 
 from __future__ import annotations
 
 import re
 
-NO_FILE = "a database is no file"
-HIDDEN = "the address that was given (not shown: it may hold a password)"
+NO_FILE = "a database is not a file"
+HIDDEN = "the given address (not shown, because it can contain a password)"
 _SUSPECT = re.compile(
     r"[a-z][a-z0-9+.\-]+:/|pass(word|wd|phrase)?\s*=|(pwd|secret|token|key_id)\s*=|[^\s/]:\S*@\S", re.I
 )
 _PLAIN = "[A-Za-z0-9_.-]+"
-# Exactly one "@", and before it nothing that could be read in two ways: else a piece of the password could be named.
+# Exactly one "@", and nothing ambiguous before it: otherwise a message could show a part of the password.
 _URL = re.compile(
     rf"postgres(?:ql)?://(?:[^:@/?#\s]*(?::[^:@/?#\s]*)?@)(?P<host>{_PLAIN})?(?::[0-9]+)?/(?P<name>{_PLAIN})"
 )
@@ -18,9 +18,9 @@ _WORD = re.compile(r"\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\=]|\\.)+)(?
 
 
 def database_at(uri: object) -> str:
-    """Name a PostgreSQL database by name and host, without user and password; ``the database`` where that is not safe.
+    """Return name and host of a PostgreSQL database, without user and password; ``the database`` if that is not safe.
 
-    Both forms are read: ``postgresql://user:password@host/name`` and ``host=... dbname=... password=...``.
+    Reads both forms: ``postgresql://user:password@host/name`` and ``host=... dbname=... password=...``.
 
     >>> database_at("postgresql://curator:secret@db.example:5432/census")
     "database 'census' at db.example"
@@ -40,7 +40,7 @@ def database_at(uri: object) -> str:
 
 
 def _words(text: str) -> dict[str, str]:
-    """Return the words of a keyword string; none where it is not one, or names a word twice."""
+    """Return the words of a keyword string; none if it is not a keyword string, or if it contains a word twice."""
     held: dict[str, str] = {}
     end = 0
     while found := _WORD.match(text, end):
@@ -51,11 +51,11 @@ def _words(text: str) -> dict[str, str]:
 
 
 def hidden(text: str) -> str:
-    """Return a text, or ``HIDDEN`` where it looks like an address or holds what could be a password.
+    """Return a text, or ``HIDDEN`` if it looks like an address or could contain a password.
 
     >>> hidden("survey/region=1/data.csv")
     'survey/region=1/data.csv'
     >>> hidden("postgresql:/curator:secret@db.example/census")
-    'the address that was given (not shown: it may hold a password)'
+    'the given address (not shown, because it can contain a password)'
     """
     return HIDDEN if _SUSPECT.search(text) else text

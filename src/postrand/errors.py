@@ -3,17 +3,18 @@
 ::
 
     PostrandError                exit code 1
-    ├── UsageError               2   a call or command line that cannot be meant
-    ├── SpecificationError       3   codebook, plan or mechanism: every problem of the file at once
-    ├── DataError                4   records that do not fit their description
-    ├── PrivacyError             5   a claim that the exact law does not meet, or that cannot be met
+    ├── UsageError               2   an invalid call or command line
+    ├── SpecificationError       3   an invalid codebook, plan or mechanism: all problems of the file together
+    ├── DataError                4   records that do not match the codebook
+    ├── PrivacyError             5   a claim that the exact matrix does not meet, or a level that no matrix can reach
     ├── DesignError              6   an infeasible problem, or a solver that did not converge
-    ├── ReleaseError             7   a bundle that cannot be written, or that fails verification
-    │   └── UncheckedError       9   a bundle that is consistent, of which a check could not run here
+    ├── ReleaseError             7   a release that cannot be written, or that fails verification
+    │   └── UncheckedError       9   a consistent release for which one of the checks could not run here
     └── EstimationError          8   a quantity that the release cannot identify, or no convergence
 
-Messages say what, where, got, wanted and the next step. They never carry a record's values, its id, or a small count:
-categories (which the codebook publishes) and positions of rows in a *file that could not be parsed* are all they name.
+A message says what is wrong, where, what was given, what is expected and what to do next. It never contains a record's
+values, its identifier or a small count. It can name categories (the codebook publishes them) and the position of a row
+in a *file that could not be parsed*.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LONGEST = 400
 
 
 class PostrandError(Exception):
-    """Any failure that postrand explains; ``problems`` holds one sentence each."""
+    """Any failure that postrand explains; ``problems`` contains one sentence for each problem."""
 
     exit_code = 1
 
@@ -38,25 +39,25 @@ class PostrandError(Exception):
 
 
 class UsageError(PostrandError):
-    """A call or command line that cannot be meant."""
+    """An invalid call or command line."""
 
     exit_code = 2
 
 
 class SpecificationError(PostrandError):
-    """A codebook, plan, mechanism or matrix that is not well formed."""
+    """An invalid codebook, plan, mechanism or matrix."""
 
     exit_code = 3
 
 
 class DataError(PostrandError):
-    """Records that do not fit their description."""
+    """Records that do not match the codebook."""
 
     exit_code = 4
 
 
 class PrivacyError(PostrandError):
-    """A privacy claim that the exact law does not meet, or a level that no law can hold."""
+    """A privacy claim that the exact matrix does not meet, or a level that no matrix can reach."""
 
     exit_code = 5
 
@@ -74,7 +75,7 @@ class ReleaseError(PostrandError):
 
 
 class UncheckedError(ReleaseError):
-    """A check of a release that could not run here: neither passed nor failed."""
+    """A check of a release that could not run here: it has not passed and it has not failed."""
 
     exit_code = 9
 
@@ -86,9 +87,9 @@ class EstimationError(PostrandError):
 
 
 def sentence(what: str, *, where: str = "", got: object = None, wanted: object = None, fix: str = "") -> str:
-    """Return one message in the house form: where, what, got, wanted, next step.
+    """Return one message in the common form: where, what is wrong, what was given, what is expected, the next step.
 
-    An address in ``where`` or ``got`` is not shown: it may hold a password.
+    An address in ``where`` or ``got`` is not shown, because it can contain a password.
 
     >>> sentence("epsilon is not positive", where="plan.toml [privacy]", got=-1, wanted="> 0", fix="set epsilon = 1.0")
     'plan.toml [privacy]: epsilon is not positive; got -1; wanted > 0. Next: set epsilon = 1.0.'
@@ -103,7 +104,7 @@ def sentence(what: str, *, where: str = "", got: object = None, wanted: object =
 
 
 def printable(text: str) -> str:
-    r"""Return a text with every control character spelt out: names in a file could otherwise steer the terminal.
+    r"""Return a text with every control character written out: otherwise a name in a file could control the terminal.
 
     >>> printable("age\x1b[2K\rok")
     'age\\x1b[2K\\rok'
@@ -116,7 +117,7 @@ def _spelt(character: str) -> str:
 
 
 def shown(value: object, form: Callable[[object], str] = str) -> str:
-    """Return a value as text of bounded length: what was given in place of a number may be anything.
+    """Return a value as text of limited length: a user can write any value where a number is expected.
 
     >>> shown(0.5), shown("a", repr), len(shown([1] * 1000))
     ('0.5', "'a'", 400)
@@ -124,7 +125,7 @@ def shown(value: object, form: Callable[[object], str] = str) -> str:
     try:
         text = form(value)
     except (ValueError, RecursionError):  # more digits than Python prints, lists in lists in lists
-        return f"an endless {type(value).__name__}"
+        return f"a value of type {type(value).__name__} that is too long to show"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 

@@ -1,4 +1,4 @@
-"""The bench: everything a curator has decided in one tab, as a value; an action in, the next bench out."""
+"""The bench: all decisions of a curator in one tab, as a value; an action returns the next bench."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A file that was opened: drafts of its columns in file order, and what one pass has counted.
+    """An opened file: drafts of its columns in file order, and the counts of one pass.
 
     ``missing[j]`` is the number of missing values of column j.
     """
@@ -40,7 +40,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: as the role suggests."""
+    """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: the role decides."""
 
     opened: Opened | None = None
     roles: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Bench:
         return () if self.opened is None else self.opened.names
 
     def is_perturbed(self, column: int) -> bool:
-        """Whether a column is perturbed: as asked, else where it is an identifying variable with categories."""
+        """Whether a column is perturbed: as decided, otherwise if it is a key variable with categories."""
         assert self.opened is not None
         if not self.opened.drafts[column].get("categories") or self.roles[column] not in ("key", "sensitive", "other"):
             return False
@@ -80,13 +80,13 @@ class Bench:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The identifying variables with categories."""
+        """The key variables with categories."""
         drafts = () if self.opened is None else self.opened.drafts
         return tuple(d["name"] for d, r in zip(drafts, self.roles, strict=True) if r == "key" and d.get("categories"))
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The columns that leave as they are, as far as they still leave unperturbed."""
+        """The columns that are released as they are, without those that have become perturbed."""
         roles = dict(zip(self.names, self.roles, strict=True))
         treated = {self.names[j] for j in self.perturbed}
         left = ("key", "sensitive", "other", "weight")
@@ -94,7 +94,7 @@ class Bench:
 
     @property
     def unset(self) -> tuple[int, ...]:
-        """The columns whose role is still empty."""
+        """The columns without a role."""
         return tuple(j for j, role in enumerate(self.roles) if not role)
 
     def form(self, family: str) -> dict[str, str]:
@@ -103,12 +103,12 @@ class Bench:
         return {k.removeprefix(prefix): v for k, v in self.values.items() if k.startswith(prefix)}
 
     def make(self, family: str) -> Any:
-        """Return the chosen member of a family; raises PostrandError with what is wrong in its form."""
+        """Return the chosen member of a family; raises PostrandError with the problems of its form."""
         return forms.make(family, self.model if family == "privacy" else getattr(self, family), self.form(family))
 
 
 def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: Bench | None = None) -> Bench:
-    """Return a bench with a new file on it; choices that do not depend on the file stay as they were."""
+    """Return a bench with a new file; choices that do not depend on the file stay the same."""
     given = tuple((roles or {}).get(name, "") for name in opened.names)
     start = Bench() if before is None else before
     bench = dataclasses.replace(
@@ -126,12 +126,12 @@ def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: B
 
 
 def act(bench: Bench, action: str, key: str = "", value: str = "") -> Bench:
-    """Return the bench after one action of a person; what cannot be meant is said in ``problem``, and changes nothing.
+    """Return the bench after one action of a person; an invalid action sets ``problem`` and changes nothing else.
 
     >>> act(Bench(), "prior", value="file").prior
     'file'
     >>> act(Bench(), "prior", value="guess").problem
-    "'guess' is no choice for prior"
+    "'guess' is not a choice for prior"
     """
     if action not in _ACTIONS:
         return dataclasses.replace(bench, problem=f"unknown action {action!r}")
@@ -142,7 +142,7 @@ def act(bench: Bench, action: str, key: str = "", value: str = "") -> Bench:
 
 
 class _Refused(Exception):
-    """What an action asks for cannot be."""
+    """An action is not possible."""
 
 
 def _column(bench: Bench, text: str) -> int:
@@ -152,7 +152,7 @@ def _column(bench: Bench, text: str) -> int:
 
 
 def _number(text: str) -> int:
-    """Return a whole number of at most eight digits, or one beyond all of them."""
+    """Return a whole number of at most eight digits; for any other text a number larger than these."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 8 else 10**9
 
 
@@ -162,7 +162,7 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
 
 def _role(bench: Bench, key: str, value: str) -> Bench:
     if value and value not in ROLES:
-        raise _Refused(f"{value!r} is no role")
+        raise _Refused(f"{value!r} is not a role")
     roles = _put(bench.roles, _column(bench, key), value)
     single = ("record_key", "weight", "household")
     if value in single and roles.count(value) > 1:
@@ -172,7 +172,7 @@ def _role(bench: Bench, key: str, value: str) -> Bench:
 
 def _rest(bench: Bench, key: str, value: str) -> Bench:
     if value not in ("key", "sensitive", "other", "drop"):
-        raise _Refused(f"{value!r} cannot be given to all")
+        raise _Refused(f"{value!r} cannot be the role of all other variables")
     return _show_perturbed(dataclasses.replace(bench, roles=tuple(role or value for role in bench.roles)))
 
 
@@ -182,7 +182,7 @@ def _perturb(bench: Bench, key: str, value: str) -> Bench:
 
 
 def _show_perturbed(bench: Bench) -> Bench:
-    """Let the variable on show be a perturbed one, while there is one."""
+    """Show a perturbed variable, if there is one."""
     chosen = bench.perturbed
     if not chosen:
         return bench
@@ -194,7 +194,7 @@ def _show_perturbed(bench: Bench) -> Bench:
 def _member(family: str) -> Callable[[Bench, str, str], Bench]:
     def choose(bench: Bench, key: str, value: str) -> Bench:
         if value not in forms.names(family):
-            raise _Refused(f"{value!r} is no choice for {family}")
+            raise _Refused(f"{value!r} is not a choice for {family}")
         changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
         return _suit(dataclasses.replace(bench, **changes))
 
@@ -202,7 +202,7 @@ def _member(family: str) -> Callable[[Bench, str, str], Bench]:
 
 
 def _suit(bench: Bench) -> Bench:
-    """Keep objective and structure where they suit; else take the first structure that does, then another objective."""
+    """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
     if _suited(bench) == bench.structure:
         return bench
     for objective in dict.fromkeys((bench.objective, *forms.names("objective"))):
@@ -213,10 +213,10 @@ def _suit(bench: Bench) -> Bench:
 
 
 def _suited(bench: Bench) -> str:
-    """Return the bench's structure where it suits, else the first that does; nothing where none does."""
+    """Return the bench's structure if it is possible, otherwise the first possible one, or an empty text."""
     try:
         reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
-    except PostrandError:  # a form that is still being filled in: its own message says what is wrong
+    except PostrandError:  # an unfinished form: its own message explains the problem
         return ""
     order = dict.fromkeys((bench.structure, *reasons))
     return next((name for name in order if not reasons.get(name, "unknown")), "")
@@ -229,7 +229,7 @@ def _option(bench: Bench, key: str, value: str) -> Bench:
 def _choice(name: str, known: tuple[str, ...]) -> Callable[[Bench, str, str], Bench]:
     def choose(bench: Bench, key: str, value: str) -> Bench:
         if value not in known:
-            raise _Refused(f"{value!r} is no choice for {name}")
+            raise _Refused(f"{value!r} is not a choice for {name}")
         changes: dict[str, Any] = {name: value}
         return dataclasses.replace(bench, **changes)
 
@@ -250,7 +250,7 @@ def _fraction(bench: Bench, key: str, value: str) -> Bench:
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise _Refused("the sampling fraction is a percentage above 0, up to 100")
+        raise _Refused("the sampling fraction must be a percentage above 0 and at most 100")
     return dataclasses.replace(bench, fraction=share)
 
 
@@ -280,7 +280,7 @@ _ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
 
 
 def listed(bench: Bench) -> tuple[tuple[int, ...], int]:
-    """Return the columns on the page shown, and the number of those that match what is looked for."""
+    """Return the columns on the current page, and the number of columns that match the search."""
     wanted = bench.find.casefold()
     drafts = () if bench.opened is None else bench.opened.drafts
     found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]

@@ -1,4 +1,4 @@
-"""Drawings of the workbench as inline SVG, without a script; the numbers stand in a table beside each."""
+"""Drawings of the workbench as inline SVG, without a script; a table beside each shows the numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
     """Draw the risk-utility map: error of a corrected share (across) against the attacker's chance (up)."""
     points = [p for p in (*curve, *([now] if now else [])) if math.isfinite(p.error) and p.error > 0]
     if not points:
-        return tags.p("No point can be drawn: the shares cannot be corrected at any level.", class_="soft")
+        return tags.p("No point can be drawn, because the shares cannot be corrected at any level.", class_="soft")
     plain = points[0].plain or min(p.error for p in points)
     low, high = min(plain, *(p.error for p in points)) * 0.9, max(p.error for p in points) * 1.15
 
@@ -47,7 +47,7 @@ def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
         parts.append(_label(x(p.error) + side, max(y(p.guess) - 8, TOP + 4), f"{symbol} {p.level:g}", anchor))
     if now and math.isfinite(now.error):
         parts.append(f'<circle class="now" cx="{x(now.error):.1f}" cy="{y(now.guess):.1f}" r="8"/>')
-    return _figure(parts, "Risk-utility map: chance of a right guess against the precision of a corrected share")
+    return _figure(parts, "Risk-utility map: chance of a correct guess against the precision of a corrected share")
 
 
 def _grid(x: object, y: object, low: float, high: float) -> str:
@@ -90,7 +90,7 @@ def _figure(parts: Sequence[str], name: str) -> Tag:
 
 
 def heat(matrix: NDArray[np.float64], labels: Sequence[str], name: str) -> Tag:
-    """Draw a matrix as a table whose cells are shaded and hold their numbers."""
+    """Draw a matrix as a table with shaded cells that show their numbers."""
     turned = "turned" if len(labels) > 5 else None
     head = tags.tr(tags.td(), *(tags.th(tags.span(cut(c)), scope="col", class_=turned) for c in labels))
     rows = [
@@ -108,7 +108,7 @@ def heat(matrix: NDArray[np.float64], labels: Sequence[str], name: str) -> Tag:
 
 
 def margins(found: Margin) -> Tag:
-    """Show a table of one variable before, released and corrected, with its intervals drawn in each row."""
+    """Show a table of one variable: true, released and corrected counts, with an interval drawn in each row."""
     total = max(found.true.sum(), 1)
     share = [a / total for a in (found.true, found.released)]
     ends = (0.0, 1.0)
@@ -132,7 +132,8 @@ def margins(found: Margin) -> Tag:
             cells += [
                 tags.td(tags.strong(f"{value:,.0f}".replace("-", "−"))),
                 tags.td(
-                    f"{low:,.0f} to {high:,.0f}".replace("-", "−"), None if covers else tags.span(" ✗", title="misses")
+                    f"{low:,.0f} to {high:,.0f}".replace("-", "−"),
+                    None if covers else tags.span(" ✗", title="does not contain the true count"),
                 ),
                 tags.td(HTML(str(drawn)), class_="plot"),
             ]
@@ -141,7 +142,7 @@ def margins(found: Margin) -> Tag:
 
 
 def scroll(table: Tag, name: str) -> Tag:
-    """Return a table in a frame that scrolls by itself, also by keyboard."""
+    """Return a table in its own scrolling frame, which also works with the keyboard."""
     return tags.div(table, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 

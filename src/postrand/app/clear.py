@@ -1,4 +1,4 @@
-"""What leaves in clear, on the screen where a file is protected: every finding, and the decisions that are wanted."""
+"""Unperturbed variables on the screen that protects a file: every finding, and the decisions that are needed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from postrand.risk import Findings
 
 
 def clear_view(bench: Bench, found: Findings, decide: bool = True) -> TagList:
-    """Return every finding on what leaves in clear, and a box for each column that needs a decision."""
+    """Return every finding about unperturbed variables, and a box for each column that needs a decision."""
     if not found.sentences:
-        return TagList(tags.p("Nothing that leaves in clear singles out more than 1% of the records.", class_="soft"))
-    parts: list[Any] = [tags.p(tags.strong("What leaves in clear")), tags.ul(*(tags.li(s) for s in found.sentences))]
+        return TagList(tags.p("No unperturbed variable singles out more than 1% of the records.", class_="soft"))
+    parts: list[Any] = [tags.p(tags.strong("Unperturbed variables")), tags.ul(*(tags.li(s) for s in found.sentences))]
     asked = [n for n in bench.names if n in found.undecided or n in bench.decided] if decide else []
     for name in asked:
         checked = "checked" if name in bench.as_is else None
         box = control("input", "as_is", str(bench.names.index(name)), type="checkbox", checked=checked)
         parts.append(tags.label(box, f" Release {cut(name)} as it is", class_="field"))
     if decide and found.undecided:
-        parts.append(tags.p("Or give it the role drop on the first screen.", class_="soft"))
+        parts.append(tags.p("Or set the role drop on the first screen.", class_="soft"))
     return TagList(*parts)

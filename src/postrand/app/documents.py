@@ -1,4 +1,4 @@
-"""Decisions as documents: the codebook, the plan and the command line that do the same without the workbench."""
+"""Decisions as documents: a codebook, a plan and a command line with the same result as the workbench."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NAMED = 5
 
 
 def codebook_toml(bench: Bench) -> str:
-    """Return the codebook of the file with the roles given so far."""
+    """Return the codebook of the file with the current roles."""
     if bench.opened is None:
         return ""
     pairs = zip(bench.opened.drafts, bench.roles, strict=True)
@@ -28,7 +28,7 @@ def codebook_toml(bench: Bench) -> str:
 
 
 def codebook_of(bench: Bench) -> Codebook:
-    """Return the codebook; a variable without a role is left out (``drop``) until it has one."""
+    """Return the codebook; a variable without a role has the role ``drop`` until it gets one."""
     assert bench.opened is not None
     entries = [
         {k: v for k, v in draft.items() if k != "notes"} | {"role": role or "drop"}
@@ -38,7 +38,7 @@ def codebook_of(bench: Bench) -> Codebook:
 
 
 def plan_data(bench: Bench, folder: Path) -> dict[str, Any]:
-    """Return the plan as plain data, for a plan in ``folder``; raises SpecificationError with what is missing."""
+    """Return the plan as plain data, for a plan in ``folder``; raises SpecificationError with the missing parts."""
     raise_all(SpecificationError, problems(bench))
     assert bench.opened is not None
     blocks = [
@@ -66,7 +66,7 @@ def plan_toml(bench: Bench, folder: Path) -> str:
     """Return the plan as TOML, for ``postrand protect``."""
     data = plan_data(bench, folder)
     document = tomlkit.document()
-    document.add(tomlkit.comment("Carry it out with: postrand protect --plan plan.toml --out release"))
+    document.add(tomlkit.comment("Run it with: postrand protect --plan plan.toml --out release"))
     for name, part in data.items():
         if name != "blocks":
             document.add(tomlkit.nl())
@@ -78,25 +78,27 @@ def plan_toml(bench: Bench, folder: Path) -> str:
 
 
 def problems(bench: Bench) -> list[str]:
-    """Return what still has to be decided before the plan can be carried out."""
+    """Return a sentence for each decision that is missing before the plan can run."""
     if bench.opened is None:
-        return [sentence("no file is open", fix="open one on the first screen")]
+        return [sentence("no file is open", fix="open a file on the first screen")]
     found = []
     if bench.unset:
         named = ", ".join(bench.names[j] for j in bench.unset[:MAX_NAMED])
         more = f" and {len(bench.unset) - MAX_NAMED:,} more" if len(bench.unset) > MAX_NAMED else ""
         found.append(
-            sentence(f"no role is given to {named}{more}", fix="give each variable a role on the first screen")
+            sentence(
+                f"variables without a role: {named}{more}", fix="choose a role for each variable on the first screen"
+            )
         )
     if not bench.perturbed:
         found.append(
-            sentence("no variable is perturbed", fix="give at least one variable with categories the role key")
+            sentence("no variable is perturbed", fix="choose the role key for at least one variable with categories")
         )
     return found
 
 
 def commands(bench: Bench, screen: str) -> str:
-    """Return the command lines that do what a screen does."""
+    """Return the command lines with the same result as a screen."""
     if bench.opened is None:
         return "postrand init FILE"
     file = shlex.quote(bench.opened.name)
@@ -119,7 +121,7 @@ def commands(bench: Bench, screen: str) -> str:
 
 
 def _place(path: Path, folder: Path) -> str:
-    """Return the file's name where it lies beside the plan, else its whole path."""
+    """Return the file's name if it is in the plan's folder, otherwise its whole path."""
     return path.name if path.parent.resolve() == folder.resolve() else str(path.resolve())
 
 
@@ -138,5 +140,5 @@ def _table(family: str, name: str, bench: Bench) -> dict[str, Any]:
 
 
 def _of_record(table: dict[str, Any], blocks: int) -> dict[str, Any]:
-    """Return the claim on a whole record: budgets add up over its blocks, other levels stay as they are."""
+    """Return the claim for a whole record: budgets add up over its blocks, other levels stay the same."""
     return {k: v * blocks if k in ("epsilon", "delta") else v for k, v in table.items()}

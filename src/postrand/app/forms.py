@@ -18,14 +18,14 @@ from postrand.support import options
 
 Kind = Literal["number", "whole", "text", "choice", "toggle", "toml"]
 Values = Mapping[str, str]
-"""What stands in the boxes of a form, by the option's name."""
+"""The text in the boxes of a form, by the option's name."""
 
 REGISTERED: dict[str, Sequence[type]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One box of a form; ``initial`` is the text that stands in it at first."""
+    """One box of a form; ``initial`` is its first text."""
 
     name: str
     kind: Kind
@@ -36,7 +36,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The option that says how much privacy a model gives: its name and the values that a slider offers."""
+    """The option that sets the amount of privacy of a model: its name and the values of a slider."""
 
     name: str
     grid: tuple[float, ...]
@@ -47,9 +47,9 @@ STEPS = 60
 
 
 def offered(family: str) -> tuple[type, ...]:
-    """Return the members that a form can describe.
+    """Return the members that a form can represent.
 
-    Left to ``plan.toml`` are those that need a table or a list, and those that bind several variables to the file.
+    Members that need a table or a list, or that bind several variables to the file, can only be used in ``plan.toml``.
     """
     plain = [k for k in REGISTERED[family] if not getattr(k, "needs_file", False)]
     if family == "privacy":  # each variable gets a level of its own here, and the record what these make together
@@ -69,7 +69,7 @@ def names(family: str) -> tuple[str, ...]:
 
 
 def title(name: str) -> str:
-    """Return a member's name for people.
+    """Return a member's name as a title.
 
     >>> title("uniform-off-diagonal")
     'Uniform off diagonal'
@@ -103,7 +103,7 @@ def level_of(kind: type) -> Level | None:
 
 
 def parse(kind: type, values: Values, where: str) -> dict[str, Any]:
-    """Return a member's options from the texts of a form; empty boxes of optional fields are left out.
+    """Return a member's options from the texts of a form, without the empty boxes of optional fields.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def parse(kind: type, values: Values, where: str) -> dict[str, Any]:
 
 
 def make(family: str, name: str, values: Values) -> Any:
-    """Return the member that a form describes; raises PostrandError with what is wrong in it."""
+    """Return the member that a form represents; raises PostrandError with its problems."""
     kind = member(family, name)
     return options.from_dict(offered(family), {"model": _name(kind), **parse(kind, values, family)}, family)
 

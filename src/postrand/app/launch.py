@@ -1,4 +1,4 @@
-"""Serve the workbench on the loopback address, behind a token that stands in the address."""
+"""Serve the workbench on the loopback address, protected by a token in the address."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _SHOWN = {".html": "text/html", ".toml": "text/plain; charset=utf-8", ".zip": "a
 
 
 class Late:
-    """The part of the application that computes: loaded while the first screen is already on its way."""
+    """The part of the application that computes: loaded while the browser already gets the first screen."""
 
     def __init__(self, folder: Path, file: Path | None) -> None:
         self.folder, self.file, self._lock = folder, file, threading.Lock()
         self._parts: tuple[Store, Callable[..., None]] | None = None
 
     def load(self) -> tuple[Store, Callable[..., None]]:
-        """Return the store of tabs and the server function, importing what they stand on at the first call."""
+        """Return the store of tabs and the server function; the first call imports what they need."""
         with self._lock:
             if self._parts is None:
-                # Not at the top: the page is sent at once, and these take a second.
+                # Not at the top: these imports take a second, and the page is sent before.
                 from postrand.app.server import make_server
                 from postrand.app.slots import Start, Store
 
@@ -59,7 +59,7 @@ class Late:
             return self._parts
 
     def stop(self) -> None:
-        """Ask every run that still goes on to stop."""
+        """Ask every unfinished run to stop."""
         for slot in self._parts[0].slots.values() if self._parts else ():
             slot.stop()
 
@@ -76,13 +76,13 @@ def application(late: Late, token: str) -> Starlette:
         slot, name = store.slots.get(request.path_params["slot"]), request.path_params["name"]
         path = None if slot is None or name not in FILES else slot.folder / FILES[name]
         if path is None or not path.is_file():
-            return PlainTextResponse("There is no such file: protect the data first.", 404)
+            return PlainTextResponse("This file does not exist yet: protect the data first.", 404)
         kept = "attachment" if path.suffix == ".zip" else "inline"
         kind = _SHOWN[path.suffix]
         return FileResponse(path, media_type=kind, filename=name, content_disposition_type=kept)
 
     async def icon(request: Request) -> Response:
-        return Response(status_code=204)  # browsers ask for it before they read that the page brings its own
+        return Response(status_code=204)  # browsers ask for it before they read the page's own icon
 
     shiny = App(page(), late.serve)
     return Starlette(
@@ -95,7 +95,7 @@ def application(late: Late, token: str) -> Starlette:
 
 
 class Guard:
-    """Refuse what does not come from a page of this very server, and tell browsers to ask no other host."""
+    """Refuse requests that do not come from a page of this server, and forbid browsers to ask other hosts."""
 
     def __init__(self, app: Any, port: int) -> None:
         self.app, self.hosts = app, {f"{name}:{port}".encode() for name in (HOST, "localhost")}
@@ -104,7 +104,7 @@ class Guard:
         self.policy = f"default-src {sources}; connect-src 'self' {connect}; frame-ancestors 'none'; base-uri 'none'"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on where host and origin are ours."""
+        """Pass a request on if host and origin are this server."""
         if scope["type"] in ("http", "websocket") and not self._is_ours(scope):
             if scope["type"] == "http":
                 await PlainTextResponse("Not found", 404)(scope, receive, send)
@@ -133,15 +133,15 @@ def _leave(number: int, frame: Any) -> None:
 
 
 def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callable[[str], None] = print) -> None:
-    """Serve until interrupted; say the address, with its token, at once; remove all working files in the end."""
-    for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would stay
+    """Serve until interrupted; print the address with its token first; remove all working files at the end."""
+    for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would remain
         signal.signal(getattr(signal, name), _leave)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # an end like any other here, not a run that is stopped
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # here Ctrl-C is the normal end, not an interrupted run
     folder = Path(tempfile.mkdtemp(prefix="postrand-"))
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
-        listener.listen(128)  # from here on a browser waits, and is not refused
+        listener.listen(128)  # from here on a browser waits and is not refused
         port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
         late = Late(folder, None if file is None else file.resolve())
         config = uvicorn.Config(Guard(application(late, token), port), log_level="warning", ws="auto", access_log=False)

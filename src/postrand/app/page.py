@@ -1,4 +1,4 @@
-"""The page of the workbench: what does not change while it is used."""
+"""The page of the workbench: the parts that do not change during use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from postrand.formats import formats
 SCREENS = (
     ("data", "Data", "What is in the file?"),
     ("risk", "Risk", "How identifiable are the records?"),
-    ("design", "Design", "How much privacy, at what price?"),
+    ("design", "Design", "How much privacy, and what does it cost?"),
     ("protect", "Protect", "Draw the released values"),
-    ("compare", "Before and after", "What the release still says"),
-    ("take", "Take away", "Release, plan and command line"),
+    ("compare", "Before and after", "What the release still shows"),
+    ("take", "Download", "Release, plan and command line"),
 )
 
 
@@ -34,12 +34,12 @@ def asset(name: str) -> str:
 
 
 def style() -> str:
-    """Return the style of the report and of the application: one look."""
+    """Return the common style of the report and of the application."""
     return resources.files("postrand.report").joinpath("templates", "style.css").read_text("utf-8") + asset("app.css")
 
 
 def page() -> Tag:
-    """Return the page: a header with the steps, and one section a screen, inputs beside outputs."""
+    """Return the page: a header with the steps, and one section for each screen, inputs beside outputs."""
     head = tags.head(
         tags.meta(charset="utf-8"),
         tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
@@ -67,7 +67,7 @@ def page() -> Tag:
         hidden="hidden",
     )
     footer = tags.footer(
-        "Everything stays on this machine: the workbench listens on the loopback address only and asks no other host."
+        "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any."
     )
     return tags.html(head, tags.body(header, tags.main(lost, ui.output_ui("problem"), *sections), footer), lang="en")
 
@@ -101,15 +101,15 @@ def _data() -> tuple[list[Any], list[Any]]:
         tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
         ui.output_ui("opening"),
-        tags.h3("How it goes"),
+        tags.h3("The steps"),
         tags.ol(
-            tags.li("Give each variable a role: who could use it to single out a person?"),
-            tags.li("See the risk, and choose how much privacy each perturbed variable gets."),
-            tags.li("Protect, compare before and after, and take the release away."),
+            tags.li("Choose a role for each variable: could others use it to single out a person?"),
+            tags.li("Look at the risk, and choose how much privacy each perturbed variable gets."),
+            tags.li("Protect the data, compare before and after, and download the release."),
             class_="tour",
         ),
         tags.p(
-            "Each perturbed answer is drawn anew with published chances. Analysts correct for them: their results are "
+            "Each perturbed answer is drawn with published probabilities. Analysts correct for them: their results are "
             "unbiased.",
             class_="soft",
         ),

@@ -1,4 +1,4 @@
-"""What the screen of the release shows: its choices, what leaves in clear, how far a run is, and what came out."""
+"""The screen of the release: its choices, the unperturbed variables, the progress of a run, and the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def protect_form(bench: Bench) -> TagList:
             " Put the records in random order",
             class_="field",
         ),
-        tags.p("A fresh secret key is drawn for each release, and forgotten.", class_="soft"),
+        tags.p("Each release uses a new secret key, which is not stored.", class_="soft"),
     )
 
 
@@ -39,7 +39,7 @@ def protect_view(
     found: Findings | str | None = None,
     waiting: bool = False,
 ) -> TagList:
-    """Return what is to be done, how far it is, or what came out; ``found`` is what leaves in clear, or a problem."""
+    """Return the next step, the progress or the result; ``found``: findings on unperturbed variables, or a problem."""
     missing = documents.problems(bench)
     if watch is not None:
         share = watch.done / watch.total if watch.total else 0
@@ -56,7 +56,7 @@ def protect_view(
         names = ", ".join(cut(bench.names[j]) for j in bench.perturbed[:20])
         parts.append(tags.p(tags.strong("To be perturbed: "), names))
     if waiting:
-        parts.append(busy("Measuring what leaves in clear …"))
+        parts.append(busy("Measuring the unperturbed variables …"))
     if isinstance(found, str):
         parts.append(trouble(found.split("\n")))
     elif found is not None:
@@ -68,15 +68,13 @@ def protect_view(
     if made is not None:
         parts.append(tags.h3("Done"))
         if not is_current:
-            parts.append(
-                tags.p("The choices have changed since: protect again to release with them.", class_="warning")
-            )
+            parts.append(tags.p("The choices have changed since then. Protect again to use them.", class_="warning"))
         parts += [
             tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
             tags.p(
-                "Every claim was recomputed from the exact matrices. Go on to compare and to take the release away."
+                "Every claim was recomputed from the exact matrices. Next: compare before and after, then download."
             ),
         ]
-        if made.findings is not None and not (is_current and found == made.findings):  # they stand above already
+        if made.findings is not None and not (is_current and found == made.findings):  # they are already shown above
             parts.append(clear_view(bench, made.findings, decide=False))
     return TagList(*parts)

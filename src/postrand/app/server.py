@@ -1,4 +1,4 @@
-"""Between the browser and the bench: actions in, screens out. No decision is made here."""
+"""The connection of browser and bench: actions in, screens out. No decision is made here."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Part = Callable[[str], Bench]
 
 
 def _parts(slot: Callable[[], Slot]) -> Part:
-    """Return a function that reads the bench, and depends only on the part of it that is named."""
+    """Return a function that reads the bench and depends only on the named part of it."""
     values: dict[str, reactive.Value[Any]] = {name: reactive.Value(None) for name in _SELECTORS}
 
     @reactive.effect(priority=10)
@@ -192,7 +192,7 @@ def _design_screen(slot: Callable[[], Slot], part: Part) -> None:
         bench = part("shown")
         if not bench.perturbed:
             return widgets.trouble(
-                "No variable is perturbed yet: give a variable with categories the role key, on the first screen."
+                "No variable is perturbed yet. Choose the role key for a variable with categories on the first screen."
             )
         return views.chooser(bench, "shown", "", bench.shown, "Shown for the variable")
 
@@ -215,7 +215,7 @@ def _design_screen(slot: Callable[[], Slot], part: Part) -> None:
         try:
             points = [_point(slot(), bench, j) for j in pair]
             error = studies.table_error(points, _counts(slot(), bench, pair)) if len(pair) == 2 else None
-        except PostrandError:  # the other variable has a message of its own when it is shown
+        except PostrandError:  # the other variable has its own message when it is shown
             error = None
         return views.readout(bench, found, error, [bench.names[j] for j in pair])
 
@@ -265,7 +265,7 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
         release, is_current = (None, False) if made is None else (made[0], _same(made[1], bench))
         asked = tuple(getattr(bench, name) for name in (*_DECISIONS, "as_is"))
         found, waiting = None, False
-        if watch is None:  # while it runs, it measures the same itself
+        if watch is None:  # a run measures the same itself
             found, waiting = here.ask("clear", asked, lambda: studies.findings(bench, here.folder))
         found = found.text if isinstance(found, Problem) else found
         return release_views.protect_view(bench, watch, here.ended(), release, is_current, found, waiting)
@@ -286,7 +286,8 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
         here, made = slot(), slot().made()
         if made is None:
             return tags.p(
-                "Protect the file first: then its tables stand here before, released and corrected.", class_="soft"
+                "Protect the file first. Then this screen shows its tables before, released and corrected.",
+                class_="soft",
             )
         release, bench = made
         shown, chosen = part("shown").pair, replace(bench, fraction=part("keys").fraction)
@@ -313,11 +314,11 @@ def _last_screens(slot: Callable[[], Slot], part: Part) -> None:
     def downloads() -> Any:
         made, here = slot().made(), slot()
         if made is None:
-            return tags.p("Protect the file first. Plan and codebook stand here already.", class_="soft")
+            return tags.p("Protect the file first. The plan and the codebook are already shown here.", class_="soft")
         named = [
             ("release.zip", "The release, as one zip file"),
             ("report.html", "The public report"),
-            ("dossier.html", "The internal report: for entitled staff only"),
+            ("dossier.html", "The internal report: for authorised staff only"),
             ("plan.toml", "The plan"),
             ("codebook.toml", "The codebook"),
         ]
@@ -344,5 +345,5 @@ def _command(slot: Callable[[], Slot], key: str) -> None:
     def shown() -> Any:
         return widgets.copyable(documents.commands(slot().bench(), key), "Command line")
 
-    shown.__name__ = f"command_{key}"  # an output is known to the page by the name of its function
+    shown.__name__ = f"command_{key}"  # the page knows an output by the name of its function
     render.ui(shown)

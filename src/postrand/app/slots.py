@@ -1,4 +1,4 @@
-"""One slot for each browser tab: its bench, its results and its work in the background; survives a reload."""
+"""One slot for each browser tab: its bench, its results and its background work; a reload keeps it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ MAX_KEPT = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, for a person."""
+    """A problem, as text for a person."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a new tab opens: a file of the command line, or the demonstration where there is none."""
+    """The file that a new tab opens: the one on the command line, otherwise the demonstration survey."""
 
     file: Path | None = None
 
 
 class Slot:
-    """Hold what one tab works on. Values that the page shows are reactive; work runs in threads, one of a kind."""
+    """Hold the state of one tab. Values that the page shows are reactive; work runs in threads, one of each kind."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -55,7 +55,7 @@ class Slot:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def keep(self, key: Any, function: Callable[[], Any]) -> Any:
-        """Return a value that is found at once, computed only where it is not kept from before."""
+        """Return a value that is quick to compute, or the stored one."""
         if key not in self.counted:
             if len(self.counted) >= MAX_KEPT:
                 self.counted.clear()
@@ -63,7 +63,7 @@ class Slot:
         return self.counted[key]
 
     def ask(self, kind: str, key: Any, function: Callable[[], Any]) -> tuple[Any, bool]:
-        """Return the result for ``key``, or None while it is computed in the background, and whether that goes on."""
+        """Return the result for ``key``, or None while it is computed in the background, and whether it is computed."""
         held = self._results.setdefault(kind, reactive.Value((None, None)))
         known, value = held()
         if known == key:
@@ -74,7 +74,7 @@ class Slot:
         return None, True
 
     def start(self, work: Any) -> None:
-        """Run a coroutine beside the session, and keep it alive."""
+        """Run a coroutine in parallel with the session, and keep a reference to it."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -87,10 +87,10 @@ class Slot:
                 await reactive.flush()
 
     async def open(self, path: Path | None, name: str = "") -> None:
-        """Open a file, or the demonstration where no path is given; on failure the bench stays as it was.
+        """Open a file, or the demonstration survey if there is no path; on failure the bench does not change.
 
-        A ``name`` says that the file was uploaded under it: once it could be read it lies in the slot's folder, in
-        place of an earlier one of that name.
+        ``name`` is the name of an uploaded file: after it is read, it is moved to the slot's folder and replaces an
+        earlier file of that name.
         """
 
         def work() -> Bench:
@@ -110,7 +110,7 @@ class Slot:
         found = await guarded(work)
         if name and path is not None:
             path.unlink(missing_ok=True)
-        if turn != self._opens:  # another file was chosen meanwhile: the last choice counts
+        if turn != self._opens:  # another file was chosen in the meantime: the last choice counts
             return
         async with reactive.lock():
             if isinstance(found, Problem):
@@ -124,7 +124,7 @@ class Slot:
             await reactive.flush()
 
     async def protect(self) -> None:
-        """Carry out the plan of the bench, with progress and cancel."""
+        """Run the plan of the bench, with progress and cancel."""
         bench, watch = self.bench_now, Watch()
         async with reactive.lock():
             self.ended.set("")
@@ -144,7 +144,7 @@ class Slot:
             await reactive.flush()
 
     def stop(self) -> None:
-        """Ask the run to stop, where there is one."""
+        """Ask the run to stop, if there is one."""
         with reactive.isolate():
             watch = self.watch()
         if watch is not None:
@@ -152,7 +152,7 @@ class Slot:
 
     @property
     def bench_now(self) -> Bench:
-        """The bench, read without becoming dependent on it."""
+        """The bench, read without a reactive dependency."""
         with reactive.isolate():
             return self.bench()
 
@@ -163,12 +163,12 @@ class Slot:
 
 
 async def guarded(function: Callable[[], Any]) -> Any:
-    """Run a function in a thread; whatever it raises becomes a Problem, so that the server stays up."""
+    """Run a function in a thread; any exception becomes a Problem, so that the server continues."""
     return await asyncio.to_thread(attempt, function)
 
 
 def attempt(function: Callable[[], Any]) -> Any:
-    """Return what a function returns, or the Problem that kept it from that."""
+    """Return the result of a function, or a Problem if it raises."""
     try:
         return function()
     except studies.Cancelled:
@@ -177,7 +177,7 @@ def attempt(function: Callable[[], Any]) -> Any:
         return Problem("\n".join(error.problems))
     except MemoryError:
         return Problem("There is not enough memory for this file.")
-    except Exception as error:  # a defect of ours must not take the other tabs down
+    except Exception as error:  # an error in the workbench must not stop the other tabs
         traceback.print_exc(file=sys.stderr)
         return Problem(f"Something went wrong in the workbench ({type(error).__name__}). Your choices are kept.")
 
@@ -200,7 +200,7 @@ class Store:
 
 
 def changed(value: reactive.Value[Any], new: Any) -> None:
-    """Set a reactive value only where it differs, so that what depends on it rests otherwise."""
+    """Set a reactive value only if it differs, so that its dependents are not computed again."""
     with reactive.isolate():
         same = value() == new
     if not same:

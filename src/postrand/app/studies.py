@@ -1,4 +1,4 @@
-"""What the workbench computes: plain functions of a bench, called away from the user interface's loop."""
+"""The computations of the workbench: plain functions of a bench, called outside the user interface's loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SINGULAR = 1e10
 
 
 class Cancelled(Exception):
-    """A person stopped the run; nothing of it is left."""
+    """A person stopped the run; all its files are removed."""
 
 
 def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -54,7 +54,7 @@ def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
 
 
 def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
-    """Read what a file holds: drafts of its columns, its number of records and of missing values."""
+    """Read a file: drafts of its columns, and its numbers of records and of missing values."""
     source = formats.read(path)
     drafts = tuple(infer.infer(source))
     rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
@@ -73,7 +73,7 @@ class Risk:
 
 
 def assess(bench: Bench, with_model: bool) -> Risk | None:
-    """Return the risk of the file as it is; τ1 and τ2 only ``with_model``, which takes longer. None without keys."""
+    """Return the risk of the unperturbed file; τ1 and τ2 only ``with_model``, which is slower. None without keys."""
     if bench.opened is None or not bench.keys:
         return None
     book = documents.codebook_of(bench)
@@ -110,11 +110,11 @@ def counts(bench: Bench, columns: Sequence[int]) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """One design of one variable, and what it means for a file with these counts.
+    """One design of one variable, and its effect on a file with these counts.
 
-    ``unchanged``: share of records whose released value is the true one. ``guess``: chance that an attacker who knows
-    the file's shares names the true value from the released one; ``blind`` without it. ``error``: typical standard
-    error of a corrected share; ``plain`` the same without protection.
+    ``unchanged``: share of records with their true value released. ``guess``: chance that an attacker who knows the
+    file's shares guesses the true value from the released one; ``blind``: the same without the release. ``error``:
+    typical standard error of a corrected share; ``plain``: the same without protection.
     """
 
     level: float
@@ -127,7 +127,7 @@ class Point:
 
 
 def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
-    """Design one variable with the bench's choices, at another level where one is given.
+    """Design one variable with the bench's choices, or at another level if one is given.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
     """
     if counted.size > MAX_DESIGNED:
         fix = "group its categories, or design it on the command line"
-        raise UsageError(sentence("too many categories to design while you wait", got=counted.size, fix=fix))
+        raise UsageError(sentence("too many categories to design in the workbench", got=counted.size, fix=fix))
     privacy = bench.make("privacy")
     chosen = forms.level_of(forms.member("privacy", bench.model))
     if level is not None and chosen is not None:
@@ -144,7 +144,7 @@ def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
     share = np.maximum(counted, 0) / max(counted.sum(), 1)
     prior = Prior.uniform(share.size) if bench.prior == "uniform" else Prior(share, provenance="confidential")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a design warns of stands in its message
+        warnings.simplefilter("ignore")  # the design's message contains its warnings
         made = design(prior, privacy, bench.make("objective"), bench.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
@@ -194,7 +194,7 @@ def _typical(variance: Array) -> float:
 
 @dataclass(slots=True)
 class Watch:
-    """What the run says of itself while it goes on, and whether it is to stop."""
+    """The progress of a run, and whether it should stop."""
 
     stage: str = "Waiting"
     done: int = 0
@@ -202,7 +202,7 @@ class Watch:
     stop: bool = False
 
     def step(self, records: int) -> None:
-        """Take note of progress; raises Cancelled where a person asked to stop."""
+        """Record progress; raises Cancelled if a person asked to stop."""
         if self.stop:
             raise Cancelled
         self.done += records
@@ -215,7 +215,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An engine that reports to a watch: the local one otherwise."""
+    """The local engine, with reports to a watch."""
 
     watch: Watch
     inner: LocalEngine = field(default_factory=LocalEngine)
@@ -250,12 +250,12 @@ class Watched:
 
 
 def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
-    """Write codebook and plan into ``folder`` and carry them out there, with a dossier beside the release.
+    """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
 
     Raises
     ------
     Cancelled
-        If the watch says stop; nothing of the release is left then.
+        If the watch asks to stop; then all files of the release are removed.
     PostrandError
         If the plan cannot be met.
     """
@@ -270,13 +270,13 @@ def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
     engine = Watched(watch, LocalEngine(scratch=folder))
     written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ClearWarning)  # the screen shows them all, of the release's findings
+        warnings.simplefilter("ignore", ClearWarning)  # the screen shows all of them, from the release's findings
         inside = folder / "dossier"
         return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=bench.fraction)
 
 
 def findings(bench: Bench, folder: Path) -> Findings | None:
-    """Return what leaves the release in clear, before anything is released; None while choices are missing."""
+    """Return the findings about unperturbed variables before the release; None while choices are missing."""
     if documents.problems(bench):
         return None
     with tempfile.TemporaryDirectory(prefix=".clear-", dir=folder) as made:
@@ -307,7 +307,7 @@ class Margin:
 
 
 def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
-    """Return the table of the columns before, in the release, and corrected."""
+    """Return the table of the columns: true, released and corrected."""
     names = tuple(bench.names[j] for j in dict.fromkeys(columns))
     true = counts(bench, [bench.names.index(n) for n in names])
     book: Codebook = made.codebook
@@ -323,7 +323,7 @@ def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[in
 
 
 def risks(bench: Bench, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
-    """Return the risk before and after, each measured on its own file."""
+    """Return the risk before and after, each measured in its own file."""
     assert bench.opened is not None
     book = documents.codebook_of(bench)
     before, _ = dossier.assess(formats.read(bench.opened.path, book), book, None, bench.fraction)

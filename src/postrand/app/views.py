@@ -1,4 +1,4 @@
-"""What each screen shows: a bench and results in, HTML out; every name is escaped by the HTML library."""
+"""The content of each screen: a bench and results in, HTML out; the HTML library escapes every name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROLE_TEXT = {
 
 
 def status(bench: Bench) -> Tag:
-    """Return one line: what is on the bench."""
+    """Return one line about the open file."""
     if bench.opened is None:
         return tags.span("No file is open")
     o = bench.opened
@@ -74,7 +74,7 @@ def _filter(bench: Bench, matching: int) -> Tag:
             ("", f"{unset:,} without a role …"),
             *((r, f"make them {ROLE_TEXT[r]}") for r in ("key", "sensitive", "other", "drop")),
         ]
-        parts.append(labelled("All that have no role yet", select("rest", "", "", choices, "")))
+        parts.append(labelled("All variables without a role", select("rest", "", "", choices, "")))
     return tags.div(*parts, class_="row")
 
 
@@ -120,14 +120,14 @@ def _pages(bench: Bench, matching: int) -> Tag | None:
 
 
 def risk_form(bench: Bench) -> TagList:
-    """Return what the risk depends on."""
+    """Return the choices for the risk."""
     value = "" if bench.fraction is None else f"{100 * bench.fraction:g}"
     box = control("input", "fraction", type="number", min="0", max="100", step="any", value=value, inputmode="decimal")
-    keys = ", ".join(cut(k) for k in bench.keys[:20]) or "none yet: give identifying variables the role key"
-    needed = "Needed for τ1 and τ2. Without it the sampling weight is used, where a variable has that role."
+    keys = ", ".join(cut(k) for k in bench.keys[:20]) or "none yet: choose the role key for identifying variables"
+    needed = "Needed for τ1 and τ2. Without it the sampling weight is used, if a variable has that role."
     meaning = (
-        "τ1 is the expected number of unique records that are unique in the population too; τ2 the expected number of "
-        "right matches, when each unique record is matched once with the population."
+        "τ1 is the expected number of sample uniques that are also unique in the population. τ2 is the expected number "
+        "of correct matches if each sample unique is matched once with the population."
     )
     return TagList(
         tags.p(tags.strong("Keys: "), keys),
@@ -137,11 +137,11 @@ def risk_form(bench: Bench) -> TagList:
 
 
 def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> TagList:
-    """Return the risk of the file as it is: by measure, by variable and by combination."""
+    """Return the risk of the unperturbed file: by measure, by variable and by combination."""
     if counted is None:
         return TagList(
             tags.p(
-                "Give at least one variable with categories the role key: the risk is measured on the keys.",
+                "Choose the role key for at least one variable with categories: the risk is measured on the keys.",
                 class_="soft",
             )
         )
@@ -156,7 +156,7 @@ def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> Tag
             ("of all records", f"{100 * report.sample_uniques / max(report.records, 1):.2f}%"),
             ("k-anonymity", f"k = {report.k_anonymity.k}"),
             ("τ1, population uniques", tau[0]),
-            ("τ2, right matches", tau[1]),
+            ("τ2, correct matches", tau[1]),
         ]
     )
     said = [] if waiting else report.notes
@@ -174,7 +174,7 @@ def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> Tag
             class_="beside",
         ),
         tags.p(
-            "Rare: fewer than 3 records share the values. Exact counts: for this screen only, never in a release.",
+            "Rare: fewer than 3 records have these values. Exact counts are on this screen only, never in a release.",
             class_="soft",
         ),
     )
@@ -219,17 +219,17 @@ def design_form(bench: Bench) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     try:
         reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
-    except PostrandError:  # a form that is still being filled in: the output says what is wrong with it
+    except PostrandError:  # an unfinished form: the output explains the problem
         reasons = {}
     prior = [
-        ("uniform", "uniform: says nothing about the file"),
-        ("file", "the file's own shares: keeps more, and is said so"),
+        ("uniform", "uniform: reveals nothing about the file"),
+        ("file", "the file's own shares: keeps more; the certificate says so"),
     ]
     return TagList(
         _family(bench, "privacy", "model", "Privacy model", {}),
         _family(bench, "objective", "objective", "What to keep", {}),
         _family(bench, "structure", "structure", "Shape of the matrices", reasons),
-        labelled("Shares the matrices are tuned to", select("prior", "", bench.prior, prior, "")),
+        labelled("Tune the matrices to these shares", select("prior", "", bench.prior, prior, "")),
     )
 
 
@@ -269,7 +269,7 @@ def _box(bench: Bench, family: str, chosen: str, field: forms.Field) -> Tag:
 
 
 def level_control(bench: Bench) -> TagList:
-    """Return the slider and the number box of the model's level, tied to each other."""
+    """Return the slider and the number box of the model's level, linked to each other."""
     level = forms.level_of(forms.member("privacy", bench.model))
     if level is None:
         return TagList()
@@ -300,7 +300,7 @@ def _float(value: str) -> float:
 
 
 def readout(bench: Bench, now: Point, cell_error: float | None, pair: Sequence[str]) -> TagList:
-    """Return the level as what it means: for an attacker, for a share, and for a table."""
+    """Return the effect of the level: for an attacker, for a share, and for a table."""
     finding = now.made.matrix.epsilon
     blocks = len(bench.perturbed)
     many = [("ε of a whole record, at most", format_upper(finding * blocks))] if finding * blocks < 1e4 else []
@@ -311,7 +311,7 @@ def readout(bench: Bench, now: Point, cell_error: float | None, pair: Sequence[s
     shown: list[tuple[str, Any]] = [
         ("Released unchanged", f"{100 * now.unchanged:.1f}%"),
         (
-            "Right guess of the true value",
+            "Correct guess of the true value",
             beside(f"{100 * now.guess:.1f}%", f"{100 * now.blind:.1f}% without the release"),
         ),
         ("A share, ± (95%)", beside(_points(now.error), f"{_points(now.plain)} unprotected")),
@@ -339,11 +339,11 @@ def map_view(bench: Bench, curve: Sequence[Point], now: Point, waiting: bool) ->
         )
         for p in sorted([*curve, now], key=lambda p: p.level)
     ]
-    head = (symbol, "Unchanged", "Right guess", "A share, ± (95%)")
+    head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)")
     table = tags.table(tags.thead(tags.tr(*(tags.th(h, scope="col") for h in head))), tags.tbody(*rows))
     return TagList(
         tags.p(
-            "Up: an attacker's chance of naming the true value. To the right: less precise shares. Large dot: yours.",
+            "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice.",
             class_="soft",
         ),
         tags.div(charts.tradeoff(curve, now, symbol), scroll(table, "The map as a table"), class_="beside"),
@@ -354,12 +354,12 @@ def map_view(bench: Bench, curve: Sequence[Point], now: Point, waiting: bool) ->
 def matrix_view(labels: Sequence[str], now: Point, name: str) -> TagList:
     """Return the matrix as a heat map of numbers, or its summary where it is large."""
     matrix = now.made.matrix.array
-    words = "Chance, in per cent, of each released value (columns) given the true one (rows). Framed: unchanged."
+    words = "Probability, in per cent, of each released value (columns) given the true value (rows). Framed: unchanged."
     if len(labels) > MAX_SHOWN:
         low, high = float(matrix.diagonal().min()), float(matrix.diagonal().max())
         return TagList(
             tags.p(
-                f"{len(labels):,} by {len(labels):,} chances; unchanged with {text.percent(low)} to "
+                f"{len(labels):,} by {len(labels):,} probabilities; unchanged with {text.percent(low)} to "
                 f"{text.percent(high)} per cent."
             )
         )
@@ -390,8 +390,8 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
     if single is not None:
         parts.append(
             tags.p(
-                "Ring: released. Dot and line: corrected, with its 95% interval. ✗: the interval misses the true "
-                "count, as 5 in 100 may.",
+                "Ring: released. Dot and line: corrected, with its 95% interval. ✗: the interval does not contain the "
+                "true count; this is expected for about 5 in 100 intervals.",
                 class_="soft",
             )
         )
@@ -403,30 +403,30 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
         ]
         parts.append(
             tags.p(
-                "After: uniques of the released file. A match with one of them is right only where all its keys "
-                "stayed the same; τ1 and τ2 take that into account.",
+                "After: uniques of the released file. A match with one of them is correct only if all its keys stayed "
+                "the same; τ1 and τ2 take this into account.",
                 class_="soft",
             )
         )
     return TagList(*parts)
 
 
-# -- screen 6: take away ----------------------------------------------------------------------------------------------
+# -- screen 6: download -----------------------------------------------------------------------------------------------
 
 
 def take_view(bench: Bench, folder: Path) -> TagList:
-    """Return plan, codebook and command line that do the same."""
+    """Return the plan, the codebook and the command line with the same result."""
     missing = documents.problems(bench)
     parts: list[Any] = [trouble(missing)] if missing else []
     if not missing:
         try:
             parts.append(copyable(documents.plan_toml(bench, folder), "plan.toml"))
-        except PostrandError as error:  # what a form cannot mean is said in its own words
+        except PostrandError as error:  # an invalid form has its own message
             parts.append(trouble(error.problems))
     parts.append(copyable(cut_text(documents.codebook_toml(bench)), "codebook.toml"))
     return TagList(*parts)
 
 
 def cut_text(words: str, most: int = 60_000) -> str:
-    """Return a text that a page can hold; the download has all of it."""
-    return words if len(words) <= most else words[:most] + "\n# … the file in the download goes on\n"
+    """Return a text that is short enough for a page; the download contains all of it."""
+    return words if len(words) <= most else words[:most] + "\n# … the downloaded file continues\n"

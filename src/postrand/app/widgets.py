@@ -1,4 +1,4 @@
-"""The pieces that screens are made of; every text is escaped by the HTML library."""
+"""The elements of screens; the HTML library escapes every text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def control(kind: str, act: str, key: str = "", **attributes: Any) -> Tag:
 
 
 def select(act: str, key: str, chosen: str, choices: Sequence[tuple[str, str]], label: str, **more: Any) -> Tag:
-    """Return a drop-down list; ``label`` is what a screen reader says where no visible label is tied to it."""
+    """Return a drop-down list; ``label`` is read by a screen reader if there is no visible label."""
     found = control("select", act, key, **({"aria-label": label} if label else {}), **more)
     for value, words in choices:
         found.append(tags.option(words, value=value, selected="selected" if value == chosen else None))
@@ -43,7 +43,7 @@ def trouble(problems: Sequence[str] | str) -> Tag:
 
 
 def busy(words: str) -> Tag:
-    """Return a sign that something is being computed."""
+    """Return a sign that a computation is running."""
     return tags.p(tags.span(class_="spinner", aria_hidden="true"), words, class_="soft busy", role="status")
 
 

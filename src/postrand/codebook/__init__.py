@@ -1,4 +1,4 @@
-"""What each variable is: the codebook, its rules and codes, distances between categories."""
+"""Descriptions of the variables: the codebook, its rules and codes, and distances between categories."""
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.variable import Variable

@@ -1,6 +1,6 @@
 """Distances between categories, as edges with lengths: the distance is the length of the shortest path.
 
-For such a distance a privacy budget ``ε d(i,k)`` needs to hold on the edges only: along a path the ratios multiply.
+For such a distance it is enough to meet a privacy budget ``ε d(i,k)`` on the edges: along a path the ratios multiply.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def ranks(size: int) -> Edges:
 
 
 def coordinates(points: ArrayLike, names: Sequence[str] = ()) -> Edges:
-    """Return the edges of points (S, D) under the Euclidean distance; those that a detour replaces are left out."""
+    """Return the edges of points (S, D) by Euclidean distance; an edge is left out if a path of others is as short."""
     array = real_array(points, "the list of coordinates")
     if array.ndim != 2 or not np.isfinite(array).all():
         raise SpecificationError(sentence("coordinates are not a list of points", wanted="one list for each category"))
@@ -44,18 +44,18 @@ def coordinates(points: ArrayLike, names: Sequence[str] = ()) -> Edges:
 
 
 def from_matrix(distances: ArrayLike, names: Sequence[str] = ()) -> Edges:
-    """Return the edges that make up a distance matrix (S, S): pairs that no third category lies between.
+    """Return the edges of a distance matrix (S, S): the pairs with no third category between them.
 
     Raises
     ------
     SpecificationError
-        Naming each rule of a metric that it breaks, with the categories' names, or else their positions.
+        With each rule of a metric that it breaks, and the names of the categories, or their positions.
     """
     d = real_array(distances, "the distance matrix")
     raise_all(SpecificationError, metric_problems(d, names))
     size, edges = len(d), []
     for i in range(size):
-        through = d[i][:, None] + d  # [l, k]: from i to k by way of l
+        through = d[i][:, None] + d  # [l, k]: from i to k through l
         through[i], through[np.arange(size), np.arange(size)] = np.inf, np.inf
         needed = d[i] < through.min(axis=0) * (1 - _SLACK)
         edges += [(i, int(k), float(d[i, k])) for k in np.flatnonzero(needed) if k > i]
@@ -63,7 +63,7 @@ def from_matrix(distances: ArrayLike, names: Sequence[str] = ()) -> Edges:
 
 
 def metric_problems(d: NDArray[np.float64], names: Sequence[str] = ()) -> Iterable[str]:
-    """Say why a matrix is not a metric: square, zero diagonal, positive, symmetric, triangle inequality."""
+    """Yield each condition of a metric that fails: square, zero diagonal, positive, symmetric, triangle inequality."""
     if d.ndim != 2 or d.shape[0] != d.shape[1] or len(d) < 2:
         yield sentence("a distance matrix must be square", got=f"shape {d.shape}", wanted="(S, S), S >= 2")
         return
@@ -73,10 +73,10 @@ def metric_problems(d: NDArray[np.float64], names: Sequence[str] = ()) -> Iterab
     off = ~np.eye(len(d), dtype=bool)
     if np.diag(d).any():
         itself = _names([int(np.flatnonzero(np.diag(d))[0])], names)
-        yield sentence("a category has a distance to itself", where=f"category {itself}")
+        yield sentence("the distance of a category to itself is not zero", where=f"category {itself}")
     if (d[off] <= 0).any():
-        what = "two categories are not at a positive distance"
-        yield sentence(what, where=_pair(off & (d <= 0), names), fix="merge categories that nothing tells apart")
+        what = "the distance between two categories is not positive"
+        yield sentence(what, where=_pair(off & (d <= 0), names), fix="merge categories at distance zero")
     if not np.allclose(d, d.T, rtol=_SLACK, atol=0):
         yield sentence("the distance is not symmetric", where=_pair(~np.isclose(d, d.T, rtol=_SLACK, atol=0), names))
     for i in range(len(d)):
@@ -84,8 +84,8 @@ def metric_problems(d: NDArray[np.float64], names: Sequence[str] = ()) -> Iterab
         shorter = through.min(axis=0)
         if (d[i] > shorter * (1 + _SLACK)).any():
             k = int(np.argmax(d[i] - shorter))
-            what = "the triangle inequality fails: a way round is shorter"
-            where = f"from {_names([i, k], names, ' to ')} by way of {_names([int(through[:, k].argmin())], names)}"
+            what = "the triangle inequality is not met: a path through a third category is shorter"
+            where = f"from {_names([i, k], names, ' to ')} through {_names([int(through[:, k].argmin())], names)}"
             got = f"{d[i, k]:g} > {shorter[k]:g}"
             yield sentence(what, where=where, got=got, fix="use the shortest path, kind = 'adjacency'")
             return
@@ -97,7 +97,7 @@ def as_edges(edges: object) -> Edges:
     Raises
     ------
     SpecificationError
-        If they are anything else.
+        If they are not well formed.
 
     Examples
     --------
@@ -108,12 +108,12 @@ def as_edges(edges: object) -> Edges:
     held = [()] if entries is None else [listed(edge) or () for edge in entries]
     if not all(len(e) == 3 and is_whole(e[0]) and is_whole(e[1]) and math.isfinite(finite(e[2])) for e in held):
         wanted = "lists of two codes and a length"
-        raise SpecificationError(sentence("edges are not well formed", got=shown(edges, repr), wanted=wanted))
+        raise SpecificationError(sentence("the edges are not valid", got=shown(edges, repr), wanted=wanted))
     return tuple((int(i), int(k), float(length)) for i, k, length in held)
 
 
 def as_points(points: object) -> Points:
-    """Return points ``(x, y)`` as plain numbers; raises SpecificationError if they are anything else.
+    """Return points ``(x, y)`` as plain numbers; raises SpecificationError if they are not pairs of numbers.
 
     >>> as_points([[0, 1.5]])
     ((0.0, 1.5),)
@@ -121,7 +121,7 @@ def as_points(points: object) -> Points:
     entries = listed(points)
     array = np.zeros((0, 2)) if entries == () else real_array(entries, "the list of points")
     if array.ndim != 2 or array.shape[1] != 2 or not np.isfinite(array).all():
-        raise SpecificationError(sentence("points are not well formed", wanted="lists of two numbers"))
+        raise SpecificationError(sentence("the points are not valid", wanted="lists of two numbers"))
     return tuple((float(x), float(y)) for x, y in array)
 
 
@@ -134,7 +134,9 @@ def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
         If an edge names a code that is not one of 0..S-1.
     """
     if not edges or not all(0 <= code < size for edge in edges for code in edge[:2]):
-        raise SpecificationError(sentence("the edges are not of these categories", wanted=f"codes 0..{size - 1}"))
+        raise SpecificationError(
+            sentence("an edge has a code that is not one of these categories", wanted=f"codes 0..{size - 1}")
+        )
     i, k, length = (np.array(x) for x in zip(*edges, strict=True))
     graph = csr_array((length.astype(np.float64), (i, k)), shape=(size, size))
     found: NDArray[np.float64] = dijkstra(graph, directed=False)
@@ -142,10 +144,10 @@ def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
 
 
 def edge_problems(edges: Sequence[Edge], size: int, names: Sequence[str] = ()) -> Iterable[str]:
-    """Say what is wrong with edges: codes out of range, loops, doubles, lengths, or categories they leave apart."""
+    """Yield the problems of edges: codes out of range, loops, repeated edges, lengths, unconnected categories."""
     pairs = [frozenset(e[:2]) for e in edges]
     if any(not (0 <= i < size and 0 <= k < size) for i, k, _ in edges):
-        yield sentence("an edge names a code out of range", wanted=f"0..{size - 1}")
+        yield sentence("an edge has a code out of range", wanted=f"0..{size - 1}")
         return
     if any(i == k for i, k, _ in edges):
         yield sentence("an edge leads from a category to itself")
@@ -159,8 +161,8 @@ def edge_problems(edges: Sequence[Edge], size: int, names: Sequence[str] = ()) -
     if count > 1:
         small = int(np.bincount(label).argmin())
         apart = _names([int(c) for c in np.flatnonzero(label == small)[:5]], names, ", ")
-        what = f"the map is in {count} parts that no edge connects"
-        fix = "add edges, or use one block for each part with the part as its stratum"
+        what = f"the map has {count} parts that are not connected by edges"
+        fix = "add edges, or use one block for each part, with the part as its stratum"
         yield sentence(what, where=f"the part of {apart}", fix=fix)
 
 
@@ -168,21 +170,21 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
     """Return the edges that a plan describes, on the codes of one variable.
 
     ``"ranks"``, or a table with ``kind``: ``ranks``; ``adjacency`` with ``edges = [["North", "East"], ["East", "West",
-    2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order. What
-    is read here is published: a claim on distances can be checked by those only who have them.
+    2.5]]``; ``coordinates`` with ``points = [[category, x, y], ...]``; ``matrix`` with ``rows`` in codebook order. All
+    of it is published: only those who have the distances can check a claim about them.
 
-    Where missing values are a category, ``missing`` is its distance to every other: at least half the largest distance
-    between others, or the way through it would be a short cut. There is no default: how near "missing" is to an answer
-    is for the curator to say.
+    If missing values are a category, ``missing`` is its distance to every other category. It must be at least half the
+    largest distance between others; otherwise the path through it would be a short cut. There is no default: the
+    curator must decide how near "missing" is to an answer.
 
     Raises
     ------
     SpecificationError
-        With every unknown kind and category, and whatever keeps it from being a metric on a connected map.
+        With every unknown kind and category, and every reason why it is not a metric on a connected map.
     """
     data = {"kind": data} if isinstance(data, str) else data
     if len(variables) != 1 or not isinstance(data, Mapping):
-        raise SpecificationError(sentence("a distance belongs to a block of one variable", where=where))
+        raise SpecificationError(sentence("a distance needs a block of one variable", where=where))
     variable, kind = variables[0], str(data.get("kind"))
     if kind not in KINDS:
         hint = nearest(kind, KINDS)
@@ -193,16 +195,16 @@ def edges_from(data: Any, variables: Sequence[Variable], where: str = "distance"
         edges = _with_missing(_edges(kind, data, variable), data.get("missing"), variable, where)
         points_from(data, variable)
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
-        raise SpecificationError(sentence("the distance is not well formed", where=where, got=shown(error))) from None
+        raise SpecificationError(sentence("the distance is not valid", where=where, got=shown(error))) from None
     raise_all(SpecificationError, [f"{where}: {p}" for p in edge_problems(edges, variable.size, _labels(variable))])
     return edges
 
 
 def points_from(data: Any, variable: Variable) -> Points:
-    """Return where a plan's distance, which :func:`edges_from` has read, places the categories; () where it does not.
+    """Return the places of the categories in a plan's distance that :func:`edges_from` has read; () if it has none.
 
-    Distances of other kinds than coordinates may have ``points`` too, for the drawing alone. Not drawn are points in
-    other than two dimensions, and variables with a category of missing values, which has no place.
+    Distances of other kinds than coordinates can have ``points`` too, for the drawing only. Points are drawn in two
+    dimensions only. Variables with a category of missing values, which has no place, are not drawn.
     """
     if not isinstance(data, Mapping) or "points" not in data:
         return ()
@@ -216,19 +218,19 @@ def _with_missing(edges: Edges, missing: object, variable: Variable, where: str)
     size = len(variable.categories)
     if variable.missing != "category":
         if missing is not None:
-            what = f"a distance to missing values is given, and they are no category of {variable.name!r}"
+            what = f"a distance to missing values is given, but they are not a category of {variable.name!r}"
             raise SpecificationError(sentence(what, where=where, fix="leave 'missing' out of the distance"))
         return edges
     fix = f"set missing = ... in the distance, or missing = 'keep' or 'error' for {variable.name!r} in the codebook"
     if missing is None:
         raise SpecificationError(
-            sentence("how far a missing value is from the others is not said", where=where, fix=fix)
+            sentence("the distance from a missing value to the other categories is missing", where=where, fix=fix)
         )
     if list(edge_problems(edges, size)):
-        return edges  # which are refused anyhow
+        return edges  # which are refused later
     least = float(shortest_paths(edges, size).max()) / 2
     if not finite(missing) >= least * (1 - _SLACK) or not finite(missing) > 0:
-        what = "the distance of missing values makes a short cut between others, or is no positive number"
+        what = "the distance to missing values makes a short cut between others, or is not a positive number"
         raise SpecificationError(sentence(what, where=where, got=shown(missing, repr), wanted=f">= {least:g}"))
     return (*edges, *((k, size, float(finite(missing))) for k in range(size)))
 
@@ -266,7 +268,7 @@ def _check_known(named: Iterable[Any], variable: Variable) -> None:
     known = variable.categories
     unknown = [c for c in dict.fromkeys(named) if c not in known]
     hints = [nearest(str(c), map(str, known)) for c in unknown]
-    what = [f"{c!r} is no category of {variable.name!r}{hint}" for c, hint in zip(unknown, hints, strict=True)]
+    what = [f"{c!r} is not a category of {variable.name!r}{hint}" for c, hint in zip(unknown, hints, strict=True)]
     raise_all(SpecificationError, map(sentence, what))
 
 

@@ -1,4 +1,4 @@
-"""Columns that are released as they are: what is missing in them, and nothing beside their values."""
+"""Unperturbed columns: they are released as they are, with their missing values and without any other data."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from postrand.errors import DataError, sentence
 
 
 def carried(column: pa.Array, variable: Variable) -> pa.Array:
-    """Return the values of a column that no block perturbs, in the one form in which they are released.
+    """Return the values of an unperturbed column, in the one form in which they are released.
 
-    Its dictionary is resolved, so that no value stays that no record has; NaN is missing, as null is; and the memory
-    under a null is zero: where a value was hidden by a mask, it would be written with the rest.
+    Its dictionary is resolved, so that values of no record are removed. NaN is missing, as null is. The memory under a
+    null is set to zero: otherwise a value hidden by a mask would be written with the rest.
 
     Raises
     ------
     DataError
-        If the type is not the codebook's, or a value is missing where the policy is ``error``.
+        If the type is not the type in the codebook, or a value is missing and the policy is ``error``.
 
     Examples
     --------
@@ -48,14 +48,14 @@ def carried(column: pa.Array, variable: Variable) -> pa.Array:
 
 
 def released_values(batch: pa.RecordBatch, codebook: Codebook) -> pa.RecordBatch:
-    """Return released records as an engine hands them to a writer: codes decoded, all else :func:`carried`.
+    """Return released records as an engine passes them to a writer: codes decoded, other columns :func:`carried`.
 
-    Columns are in the codebook's order. Categorical columns hold the whole codebook as their dictionary.
+    Columns are in the codebook's order. The dictionary of a categorical column contains all categories of the codebook.
 
     Raises
     ------
     DataError
-        If a record does not fit the codebook.
+        If a record does not match the codebook.
     """
     arrays = [_released(batch.column(variable.name), variable) for variable in codebook.variables]
     return pa.RecordBatch.from_arrays(arrays, names=list(codebook.names))

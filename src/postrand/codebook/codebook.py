@@ -19,7 +19,7 @@ from postrand.support.showing import few
 
 @dataclass(frozen=True, slots=True)
 class Codebook:
-    """Hold the variables of a file in column order, and the combinations that cannot occur; checked when made.
+    """Hold the variables of a file in column order, and the combinations that cannot occur; checked when created.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Codebook:
         return tuple(v for v in self.variables if v.role in roles)
 
     def select(self, names: Iterable[str]) -> Codebook:
-        """Return the codebook of these variables, in the order named, and of the rules within them."""
+        """Return the codebook of these variables, in the given order, with the rules that are only about them."""
         kept = tuple(self[name] for name in names)
         held = {v.name for v in kept}
         return Codebook(kept, tuple(rule for rule in self.rules if held.issuperset(rule.variables)))
@@ -97,7 +97,7 @@ class Codebook:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "codebook") -> Codebook:
-        """Build a codebook from plain data, reporting every problem of every variable at once.
+        """Build a codebook from plain data; reports all problems of all variables together.
 
         Raises
         ------
@@ -121,16 +121,16 @@ class Codebook:
                     else:
                         if isinstance(entry, Mapping) and entry.get("role", "") == "":
                             without.append(shown(entry.get("name", place)))
-                            entry = {**entry, "role": "other"}  # what else is wrong with it is said too
+                            entry = {**entry, "role": "other"}  # its other problems are reported too
                         variables.append(variable_from_dict(entry, place))
                 except SpecificationError as error:
                     problems += error.problems
         if without:
-            what = f"no role is given to {', '.join(without)}"
-            fix = "set their roles, or run 'postrand init' anew with --other '*' or --drop '*' for all others"
+            what = f"variables without a role: {', '.join(without)}"
+            fix = "set their roles, or run 'postrand init' again with --other '*' or --drop '*' for all others"
             problems.insert(0, sentence(what, where=where, wanted=", ".join(ROLES), fix=fix))
         if not data.get("variables"):
-            problems.append(sentence("no variables", where=where, fix="run 'postrand init FILE'"))
+            problems.append(sentence("the codebook has no variables", where=where, fix="run 'postrand init FILE'"))
         if not problems:
             problems += _codebook_problems(variables)
         raise_all(SpecificationError, problems)
@@ -146,7 +146,7 @@ def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:
     for role in ("record_key", "weight", "household"):
         held = [v.name for v in variables if v.role == role]
         if len(held) > 1:
-            yield sentence(f"role {role!r} is given to several variables", got=", ".join(held), wanted="one")
+            yield sentence(f"several variables have the role {role!r}", got=", ".join(held), wanted="one")
 
 
 def _rule_from_dict(entry: Any, where: str) -> Rule:

@@ -1,7 +1,7 @@
-"""Between the values of a column and the codes 0..S-1 of a variable, exactly and without loss.
+"""Conversion between the values of a column and the codes 0..S-1 of a variable, exactly and without loss.
 
-A code is the position of a category in the codebook; ``len(categories)`` is missing where missing is a category, and
--1 is a missing value that is kept. Columns are mapped through their dictionary, never value by value.
+A code is the position of a category in the codebook. ``len(categories)`` is the code of missing values if missing is a
+category; -1 is a missing value that is kept. Columns are converted through their dictionary, never value by value.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[An
     """Return the code of each value, shape (n,), in ``code_dtype(variable)``.
 
     Text is compared exactly, booleans as booleans, numbers as numbers (1 and 1.0 are one value, -0.0 and 0.0 too).
-    Null and NaN are missing and follow the variable's policy.
+    Null and NaN are missing values and follow the variable's policy.
 
     Raises
     ------
     DataError
-        If the column's type is not the codebook's, a value is not in the codebook, or a value is missing where the
-        policy is ``error``. The message never shows a value.
+        If the column's type is not the type in the codebook, a value is not in the codebook, or a value is missing
+        and the policy is ``error``. The message never shows a value.
 
     Examples
     --------
@@ -68,13 +68,13 @@ def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[An
 def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:
     """Return the values of codes, shape (n,), in the variable's type; text comes dictionary-encoded.
 
-    The inverse of :func:`encode`: the missing code and -1 become null. The dictionary holds every category in
-    codebook order, whether or not it occurs.
+    The inverse of :func:`encode`: the missing code and -1 become null. The dictionary contains every category in
+    codebook order, also those that do not occur.
 
     Raises
     ------
     SpecificationError
-        If the categories do not fit the variable's type.
+        If the categories do not match the variable's type.
     DataError
         If a code is outside the variable's range.
 
@@ -109,12 +109,12 @@ def category_values(variable: Variable) -> pa.Array:
     Raises
     ------
     SpecificationError
-        If the categories do not fit the type, for example text in an ``int64`` variable.
+        If the categories do not match the type, for example text in an ``int64`` variable.
     """
     declared = arrow_type(variable.type)
     target, categories = value_type(declared), list(variable.categories)
     problem = sentence(
-        f"the categories do not fit the type {variable.type!r}",
+        f"the categories do not match the type {variable.type!r}",
         where=f"variable {variable.name!r}",
         fix="write categories as values of that type, or correct the type",
     )
@@ -131,7 +131,7 @@ def category_values(variable: Variable) -> pa.Array:
 def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers, shape (n,), as an Arrow array of the same type over the same memory; null where ``missing``.
 
-    As ``pyarrow.array`` does, which however imports pandas wherever it is installed: time and 45 MB for nothing.
+    ``pyarrow.array`` does the same, but it imports pandas if that is installed, which costs time and 45 MB.
 
     >>> from_numpy(np.array([3, 4], dtype=np.int8), np.array([False, True])).to_pylist()
     [3, None]
@@ -189,7 +189,7 @@ def is_identity(table: NDArray[Any]) -> bool:
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """Return the Arrow type that the text names, the inverse of ``str(type)``.
+    """Return the Arrow type with this name, the inverse of ``str(type)``.
 
     >>> arrow_type("dictionary<values=string, indices=int8, ordered=1>").ordered
     True
@@ -197,7 +197,7 @@ def arrow_type(text: str) -> pa.DataType:
     Raises
     ------
     SpecificationError
-        If the text names no type of a column with single values.
+        If the text is not the name of a type with one value for each record.
     """
     try:
         if found := _DICTIONARY.fullmatch(text):
@@ -219,21 +219,21 @@ def value_type(of: pa.DataType) -> pa.DataType:
 
 
 def is_text(of: pa.DataType) -> bool:
-    """Whether the type, or the value type of a dictionary, is text."""
+    """Return whether the type, or the value type of a dictionary, is text."""
     return _kind(value_type(of)) == "text"
 
 
 def check_type(found: pa.DataType, variable: Variable) -> None:
-    """Raise DataError unless a column of type ``found`` can hold the variable.
+    """Raise DataError unless a column of type ``found`` can contain the variable.
 
-    Text types are one kind, so are numbers; all others must be the codebook's exactly.
+    All text types match each other, and so do all numbers; any other type must be exactly the codebook's type.
     """
     found, wanted = value_type(found), value_type(arrow_type(variable.type))
     kinds = {_kind(found), _kind(wanted)}
     if len(kinds) > 1 and not kinds <= set(_NUMBERS) and not pa.types.is_null(found):
         raise DataError(
             sentence(
-                "the column's type is not the codebook's",
+                "the column's type differs from the codebook's type",
                 where=f"variable {variable.name!r}",
                 got=found,
                 wanted=variable.type,
@@ -258,7 +258,7 @@ def _from_list(values: list[Any], of: pa.DataType) -> pa.Array:
 
 
 def _kind(of: pa.DataType) -> str:
-    """Name the family within which two types hold the same values."""
+    """Return the name of the family of types that can contain the same values."""
     types = pa.types
     if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
         return "text"
@@ -276,7 +276,7 @@ def _accepts(target: pa.DataType, given: set[type]) -> bool:
 
 
 def _capacity(of: pa.DataType) -> int:
-    """Return how many categories the indices of a dictionary can tell apart."""
+    """Return how many categories the indices of a dictionary can distinguish."""
     if not pa.types.is_dictionary(of):
         return MAX_CATEGORIES
     return int(2 ** (of.index_type.bit_width - pa.types.is_signed_integer(of.index_type)))
@@ -304,7 +304,7 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     gather(table.astype(out.dtype), index_values(indices), out)
     if indices.null_count:
         out[is_null(indices)] = missing
-    # An unused entry of a dictionary is no error: only values that occur are.
+    # An unused entry of a dictionary is not an error: only values that occur can be errors.
     doubtful = table if indices.null_count else table[:-1]
     if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)

@@ -1,4 +1,4 @@
-"""Rules that are read from a file, and files that are held against rules."""
+"""Rules that are read from a file, and files that are checked against rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from postrand.codebook.rules import Rule
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 
 _LISTED = 10
-_SMALL = 5  # counts below are not told
+_SMALL = 5  # smaller counts are not shown
 
 
 def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
@@ -24,23 +24,25 @@ def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
     Raises
     ------
     SpecificationError
-        With the first unknown columns and categories, and rows that forbid everything, by their places: what the file
-        holds is never shown.
+        With the positions of the first unknown columns and categories, and of rows that forbid everything. The content
+        of the file is never shown.
     """
     path = Path(path)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = (error.strerror or "") if isinstance(error, OSError) else "no CSV text in UTF-8"
+        why = (error.strerror or "") if isinstance(error, OSError) else "not CSV text in UTF-8"
         raise SpecificationError(sentence("the rules cannot be read", where=str(path), got=why)) from None
     names, body = (rows[0], rows[1:]) if rows else ([], [])
-    problems = [] if body else [sentence("the file holds no rules", where=path.name)]
-    # Never what the file holds: it may be a file of records, named by mistake.
+    problems = [] if body else [sentence("the file contains no rules", where=path.name)]
+    # Never show the content: it can be a file of records, given by mistake.
     strange = [place for place, name in enumerate(names, 1) if name not in codebook]
-    wanted, fix = ", ".join(codebook.names), "if this is a file of records, name another as rules_file"
+    wanted, fix = ", ".join(codebook.names), "if this is a file of records, set rules_file to another file"
     problems += [
-        sentence(f"the text in field {place} of the first line is no variable", where=path.name, wanted=wanted, fix=fix)
+        sentence(
+            f"the text in field {place} of the first line is not a variable", where=path.name, wanted=wanted, fix=fix
+        )
         for place in strange[:_LISTED]
     ]
     rules: list[Rule] = []
@@ -48,33 +50,33 @@ def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
         where = f"{path.name}, row {line}"
         given = [(n, text) for n, text in zip(names, row, strict=False) if text and n in codebook]
         if len(row) != len(names):
-            problems.append(sentence("the row has another number of fields than the head", where=where))
+            problems.append(sentence("the number of fields in the row differs from the first line", where=where))
         elif not any(row):
             problems.append(sentence("an empty row forbids every record", where=where, fix="remove the row"))
         else:
             known = {n: {str(c): c for c in codebook[n].categories} for n, _ in given}
             unknown = [n for n, text in given if text not in known[n]]
             problems += [
-                sentence(f"the text is no category of {n!r}", where=where, fix="write it as the codebook does")
+                sentence(f"the text is not a category of {n!r}", where=where, fix="write it as in the codebook")
                 for n in unknown
             ]
             rules += [] if unknown or not given else [Rule((n, known[n][text]) for n, text in given)]
     if len(problems) > _LISTED:
-        more = f"... and more problems: {path.name} may be a file of records, and not of rules."
+        more = f"... and more problems: {path.name} could be a file of records, not of rules."
         problems = [*problems[:_LISTED], more]
     raise_all(SpecificationError, problems)
     return tuple(rules)
 
 
 def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Codebook) -> None:
-    """Refuse records that contradict a rule, given the table of counts for each rule's variables.
+    """Refuse records that contradict a rule, from the table of counts for each rule's variables.
 
     ``counts`` maps the variables of a rule to the dense counts of their combinations.
 
     Raises
     ------
     DataError
-        With the first ten rules that records contradict; counts under 5 are not told.
+        With the first ten rules that records contradict; counts under 5 are not shown.
     """
     problems = []
     for number, rule in enumerate(codebook.rules, 1):
@@ -83,7 +85,7 @@ def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Code
         found = table[np.ix_(*at)].sum()
         if found > 0:
             many = f"{int(found):,} records" if found >= _SMALL else f"fewer than {_SMALL} records"
-            where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: a record may be one
+            where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: one record could have them
             problems.append(sentence("records contradict a rule", where=where, got=many))
     if problems:
         more = len(problems) - _LISTED

@@ -1,7 +1,7 @@
-"""Structural zeros: combinations of categories that cannot occur, and so may neither be read nor released.
+"""Structural zeros: combinations of categories that cannot occur. They are refused in the file and never released.
 
-A rule names categories of some variables; a record that has one of them in every variable of a rule contradicts it.
-A missing value contradicts no rule.
+A rule lists categories of some variables. A record contradicts the rule if, in every variable of the rule, it has one
+of the listed categories. A missing value never contradicts a rule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from postrand.codebook.variable import Scalar, Variables
 from postrand.errors import SpecificationError, nearest, sentence
 
 MAX_CELLS = 1 << 22
-"""Beyond this many combinations of linked variables nothing is enumerated."""
+"""The largest number of combinations of linked variables that is enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Rule:
     Raises
     ------
     SpecificationError
-        If the rule names no variable, names one twice, or lists no category.
+        If the rule has no variable, has one twice, or lists no category.
 
     Examples
     --------
@@ -43,9 +43,13 @@ class Rule:
         held = tuple((n, tuple(v) if isinstance(v, (list, tuple)) else (v,)) for n, v in pairs)
         object.__setattr__(self, "parts", held)
         if not held:
-            raise SpecificationError(sentence("a rule without categories forbids every record", fix="name some"))
+            raise SpecificationError(
+                sentence("a rule without categories forbids every record", fix="list some categories")
+            )
         if len(set(self.variables)) != len(held) or not all(values for _, values in held):
-            raise SpecificationError(sentence("a rule names a variable twice, or no category of it", where=str(self)))
+            raise SpecificationError(
+                sentence("a rule has a variable twice, or a variable without a category", where=str(self))
+            )
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -60,7 +64,7 @@ class Rule:
         return {name: values[0] if len(values) == 1 else list(values) for name, values in self.parts}
 
     def matches(self, codebook: Variables, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Tell which records, given by the codes (n,) of the rule's variables, it forbids."""
+        """Return which records, given by the codes (n,) of the rule's variables, the rule forbids."""
         found = np.ones(len(codes[self.variables[0]]), dtype=bool)
         for name, values in self.parts:
             found &= np.isin(codes[name], [codebook[name].categories.index(v) for v in values])
@@ -68,7 +72,7 @@ class Rule:
 
 
 def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
-    """Say what is wrong with rules: unknown variables and categories, or nothing left that may occur."""
+    """Yield the problems of rules: unknown variables or categories, or no combination left that can occur."""
     sound = True
     for number, rule in enumerate(rules, 1):
         where = f"rule {number}"
@@ -89,7 +93,7 @@ def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
 
 
 def linked(rules: Iterable[Rule], also: Iterable[Sequence[str]] = ()) -> list[tuple[str, ...]]:
-    """Return the groups of variables that rules (or the groups in ``also``) tie together, in order of appearance.
+    """Return the groups of variables that rules (or the groups in ``also``) link, in order of appearance.
 
     >>> linked([Rule({"a": 1, "b": 1}), Rule({"c": 1}), Rule({"b": 2, "d": 1})])
     [('a', 'b', 'd'), ('c',)]
@@ -110,7 +114,7 @@ def feasible_cells(codebook: Variables, names: Sequence[str], rules: Iterable[Ru
     Raises
     ------
     SpecificationError
-        If more than 2^22 combinations would have to be held at a time.
+        If more than 2^22 combinations would be needed in memory at a time.
     """
     inside = [rule for rule in rules if set(rule.variables) <= set(names)]
     cells = np.zeros((1, 0), dtype=np.int32)
@@ -132,7 +136,7 @@ def feasible_cells(codebook: Variables, names: Sequence[str], rules: Iterable[Ru
 
 
 def forbidden(codebook: Variables, codes: Mapping[str, NDArray[Any]], rules: Iterable[Rule]) -> NDArray[np.bool_]:
-    """Tell which records contradict a rule, given the codes (n,) of at least the rules' variables."""
+    """Return which records contradict a rule, from the codes (n,) of at least the rules' variables."""
     found = np.zeros(len(next(iter(codes.values()))), dtype=bool)
     for rule in rules:
         found |= rule.matches(codebook, codes)
@@ -144,5 +148,5 @@ def _size(codebook: Variables, names: Iterable[str]) -> int:
 
 
 def _unknown(value: object, name: str, known: Mapping[str, Any], where: str) -> str:
-    what = f"{value!r} is no category of {name!r}{nearest(str(value), known)}"
-    return sentence(what, where=where, fix="write it as the codebook does")
+    what = f"{value!r} is not a category of {name!r}{nearest(str(value), known)}"
+    return sentence(what, where=where, fix="write it as in the codebook")

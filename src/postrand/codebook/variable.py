@@ -1,4 +1,4 @@
-"""A variable: its role, its categories in order, and what becomes of missing values."""
+"""A variable: its role, its categories in order, and the treatment of missing values."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ class Variable:
     name
         The column's name, compared exactly, blanks included; without control characters such as a line break.
     role
-        ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight``: released in clear for the analyst;
-        ``household``: who belongs together, its numbers drawn anew; ``record_key``: a unique integer id, not released
-        unless asked; ``drop``: not released.
+        ``key`` (identifying), ``sensitive`` or ``other``: released; ``weight``: released unperturbed, for the analyst;
+        ``household``: shows which records belong together, released with new numbers; ``record_key``: a unique integer
+        identifier, released only on request; ``drop``: not released.
     categories
-        The values in their order, of one type; empty for a numeric column that is carried as it is.
+        The values in their order, of one type; empty for a numeric column that is released as it is.
     labels
-        A text for each category (empty: the values speak for themselves).
+        A text for each category (empty: the values need no labels).
     type
         The Arrow type of the column in the source file, for example ``string``, ``int64``, ``double``, ``bool``.
     missing
-        ``error``: a missing value stops the run; ``category``: missing is one more category, perturbed with the
-        others, its code being ``len(categories)``; ``keep``: released as missing, which discloses missingness.
+        ``error``: a missing value stops the run; ``category``: missing is one more category, perturbed like the
+        others, with the code ``len(categories)``; ``keep``: released as missing, which discloses that it is missing.
     missing_codes
         Categories that mean "no answer" or "not applicable", for reports and tables.
 
     Raises
     ------
     SpecificationError
-        With every problem of the variable at once.
+        With all problems of the variable together.
 
     Examples
     --------
@@ -87,12 +87,12 @@ class Variable:
 
     @property
     def is_categorical(self) -> bool:
-        """Whether the variable has categories, and so can be perturbed and tabulated."""
+        """Whether the variable has categories; only then it can be perturbed and tabulated."""
         return bool(self.categories)
 
     @property
     def size(self) -> int:
-        """The number S of codes: the categories, and one more where missing is a category."""
+        """The number S of codes: the categories, and one more if missing is a category."""
         return len(self.categories) + (self.missing == "category")
 
     @property
@@ -103,16 +103,16 @@ class Variable:
 
 
 def _variable_problems(v: Variable) -> Iterable[str]:
-    """Say what is wrong with a variable, whose fields may be of any type: they come from a file."""
+    """Yield the problems of a variable; its fields can have any type, because they come from a file."""
     if not isinstance(v.name, str) or not v.name:
         yield sentence("a variable has no name")
     where = f"variable {shown(v.name, repr)}"
     if isinstance(v.name, str) and has_controls(v.name):
         fix = "rename the column in the file"
-        yield sentence("a name holds a control character, such as a line break", where=where, fix=fix)
+        yield sentence("the name contains a control character, such as a line break", where=where, fix=fix)
     if v.role is None or (isinstance(v.role, str) and not v.role):
         fix = f"set role for {shown(v.name, repr)}"
-        yield sentence("no role is given", where=where, wanted=", ".join(ROLES), fix=fix)
+        yield sentence("the role is missing", where=where, wanted=", ".join(ROLES), fix=fix)
     elif not isinstance(v.role, str) or v.role not in ROLES:
         what = f"unknown role {shown(v.role, repr)}{nearest(shown(v.role), ROLES)}"
         yield sentence(what, where=where, wanted=", ".join(ROLES))
@@ -123,7 +123,7 @@ def _variable_problems(v: Variable) -> Iterable[str]:
         if not isinstance(value, str):
             yield sentence(f"{field!r} is not text", where=where, got=shown(value, repr), fix=f'set {field} = "..."')
     if not isinstance(v.ordered, bool):
-        yield sentence("'ordered' is neither true nor false", where=where, got=shown(v.ordered, repr))
+        yield sentence("'ordered' is not true or false", where=where, got=shown(v.ordered, repr))
     wrong = list(_list_problems(v, where))
     yield from wrong or _category_problems(v, where)
 
@@ -132,27 +132,29 @@ def _list_problems(v: Variable, where: str) -> Iterable[str]:
     for field in _LISTS:
         held = getattr(v, field)
         if not isinstance(held, tuple):
-            yield sentence(f"a list is wanted for {field}", where=where, got=shown(held, repr))
+            yield sentence(f"{field} is not a list", where=where, got=shown(held, repr))
         elif field == "labels" and not all(isinstance(text, str) for text in held):
             yield sentence("a label is not text", where=where, fix="quote all of them")
         elif field != "labels" and not all(isinstance(value, Scalar) for value in held):
             wanted = "texts, numbers or truth values"
-            yield sentence(f"{field} holds what is no category", where=where, wanted=wanted, fix="write dates as text")
+            yield sentence(
+                f"{field} contains an invalid category", where=where, wanted=wanted, fix="write dates as text"
+            )
 
 
 def _category_problems(v: Variable, where: str) -> Iterable[str]:
     if len(v.categories) > MAX_CATEGORIES:
         yield sentence("too many categories", where=where, got=len(v.categories), wanted=f"<= {MAX_CATEGORIES}")
     if len({type(c) for c in v.categories}) > 1:
-        yield sentence("categories are of several types", where=where, fix="quote all of them, or none")
+        yield sentence("the categories have several types", where=where, fix="quote all of them, or none")
     elif not all(isinstance(c, (str, bool)) or math.isfinite(finite(c)) for c in v.categories):
-        yield sentence("a category is not a finite number", where=where, fix="leave missing values to 'missing'")
+        yield sentence("a category is not a finite number", where=where, fix="use 'missing' for missing values")
     elif len(set(v.categories)) != len(v.categories):
         twice = next(c for i, c in enumerate(v.categories) if c in v.categories[:i])
         yield sentence(f"category {twice!r} is listed twice", where=where)
     if v.labels and len(v.labels) != len(v.categories):
         yield sentence(
-            "labels and categories differ in number", where=where, got=len(v.labels), wanted=len(v.categories)
+            "the numbers of labels and categories differ", where=where, got=len(v.labels), wanted=len(v.categories)
         )
     for code in v.missing_codes:
         if code not in v.categories or type(code) is not type(v.categories[0]):
@@ -176,12 +178,12 @@ def variable_to_dict(v: Variable) -> dict[str, Any]:
 
 
 def variable_from_dict(entry: Any, where: str) -> Variable:
-    """Build a variable from plain data; raises SpecificationError with every problem of it at once."""
+    """Build a variable from plain data; raises SpecificationError with all its problems together."""
     if not isinstance(entry, Mapping):
         raise SpecificationError(sentence("a variable is not a table", where=where))
     where = f"variable {entry['name']!r}" if isinstance(entry.get("name"), str) else where
     problems = [sentence(f"unknown field {k!r}{nearest(k, _FIELDS)}", where=where) for k in entry if k not in _FIELDS]
-    problems += [sentence("no name is given", where=where)] * ("name" not in entry)
+    problems += [sentence("the name is missing", where=where)] * ("name" not in entry)
     known = {k: entry[k] for k in entry if k in _FIELDS}
     try:
         variable = Variable(**{"name": where, "role": "", **known})
@@ -192,14 +194,14 @@ def variable_from_dict(entry: Any, where: str) -> Variable:
 
 
 class Variables(Protocol):
-    """Whatever has variables by name: a codebook, as those see it that a codebook is made of."""
+    """Anything with variables by name, such as a codebook: the view that the codebook's own parts have of it."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names in column order."""
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether a variable has this name."""
+        """Return whether a variable has this name."""
 
     def __getitem__(self, name: str) -> Variable:
-        """Return the variable; raises SpecificationError where there is none."""
+        """Return the variable; raises SpecificationError if there is none."""

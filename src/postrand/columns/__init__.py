@@ -1,1 +1,1 @@
-"""Whole columns: numerical variables whose values change places, and tables that are parted (Anatomy)."""
+"""Whole columns: numerical variables with permuted values, and tables split in two (Anatomy)."""

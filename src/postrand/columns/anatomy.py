@@ -26,18 +26,19 @@ _ERROR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """Hold the two released tables, and what they guarantee.
+    """Hold the two released tables and their guarantee.
 
-    ``keys`` and ``others`` have one row for each record, sorted by class and in an order of their own within it: which
-    key combination belongs to which other values is not released. Each of the k! bijections of a class was as likely as
-    any other when it was drawn; but classes tell of one another how keys and values go together, and then some are
-    likelier. ``link_rates`` maps each other variable of few values to how often its value is guessed right from the
-    class alone, and by one who learns from all classes (see
-    :func:`postrand.columns.linkage.link_rates`), the largest over key variables.
+    ``keys`` and ``others`` have one row for each record, sorted by class, each in its own random order within the
+    class: the link between key combinations and other values is not released. Each of the k! links of a class was
+    equally likely when it was drawn. But all classes together reveal how keys and values are related, and then some
+    links are more likely. ``link_rates`` maps each other variable of few values to two rates of correct guesses: from
+    the class alone, and with learning from all classes (see :func:`postrand.columns.linkage.link_rates`), the largest
+    over key variables.
 
-    ``smallest_class >= k``. ``beta`` is a bound from below on that of the law (RDF (3)) over distinct key combinations
-    within classes, which has ``bits`` of ``most_bits``. ``distinct_diversity`` and ``entropy_diversity`` map each other
-    variable to the least number, and the least ``e^entropy``, of its values in a class: l-diversity, not enforced.
+    ``smallest_class >= k``. ``beta`` is a lower bound of the β of the permutation (RDF (3)) over distinct key
+    combinations within classes, which has ``bits`` of ``most_bits``. ``distinct_diversity`` and ``entropy_diversity``
+    map each other variable to the smallest number, and the smallest ``e^entropy``, of its values in a class:
+    l-diversity, which is not enforced.
     """
 
     keys: pa.Table
@@ -61,12 +62,12 @@ class Anatomy:
 def anatomise(
     table: pa.Table, key_variables: Sequence[str], k: int, release_key: ReleaseKey | bytes | str | None = None
 ) -> Anatomy:
-    """Release a table as two, linked by classes of at least k records that are near in their key variables.
+    """Release a table as two tables, linked by classes of at least k records with similar key variables.
 
     Raises
     ------
     UsageError
-        If k is not a whole number from 2 to the number of records, or key variables are unknown, none or all.
+        If k is not a whole number from 2 to the number of records, or the key variables are unknown, none or all.
     DataError
         If a key variable has missing values.
 
@@ -78,7 +79,7 @@ def anatomise(
     (2, 2, True, {'illness': 1})
     """
     if not is_names(key_variables):
-        raise UsageError(sentence("a list of names is wanted", where="key_variables", got=shown(key_variables, repr)))
+        raise UsageError(sentence("expected a list of names", where="key_variables", got=shown(key_variables, repr)))
     others = [name for name in table.column_names if name not in key_variables]
     raise_all(UsageError, _problems(table, key_variables, others, k))
     positions = np.column_stack([_positions(table[name], name) for name in key_variables])
@@ -93,7 +94,7 @@ def anatomise(
 
 
 def _content(table: pa.Table) -> bytes:
-    """Return a digest of the table, by which another one is not shuffled alike; it enters a keyed derivation only."""
+    """Return a digest of the table, so that another table is shuffled differently; used in a keyed derivation only."""
     found = hashlib.sha256(repr(table.column_names).encode())
     for name in table.column_names:
         column = table[name].unify_dictionaries().combine_chunks()
@@ -105,7 +106,7 @@ def _content(table: pa.Table) -> bytes:
 
 
 def describe_tables(keys: pa.Table, others: pa.Table) -> Anatomy:
-    """Return what two released tables guarantee, from their values alone; each starts with the column of classes.
+    """Return the guarantee of two released tables, from their values only; each starts with the column of classes.
 
     Raises
     ------
@@ -155,15 +156,15 @@ def _link_rates(
 
 
 def _up(rate: float) -> float:
-    """Round up to a thousandth: sums that are added in another order elsewhere must not tell."""
+    """Round up to a thousandth: another order of addition on another machine must not change the result."""
     return min(math.ceil(rate * 1000 - 1e-6) / 1000, 1.0)
 
 
 def classes_by_proximity(positions: ArrayLike, k: int) -> NDArray[np.int64]:
     """Return class labels 0..L-1 (n,) with at least k records each: Mondrian's median cuts (LeFevre et al. 2006).
 
-    ``positions`` (n, d) are numbers scaled to a common range; the widest dimension is cut at its middle record while
-    both halves keep k records. Tied records are cut in their order, so every class has fewer than 2k.
+    ``positions`` (n, d) are numbers scaled to a common range; the widest dimension is cut at its middle record if
+    both halves keep k records. Equal records are cut in their order, so every class has fewer than 2k.
 
     >>> classes_by_proximity([[0.0], [0.1], [0.9], [1.0]], 2).tolist()
     [0, 0, 1, 1]
@@ -219,7 +220,7 @@ def _labels(table: pa.Table) -> NDArray[np.int64]:
     except (pa.ArrowException, ValueError):
         labels = np.array([-1])
     if column.null_count or not labels.size or labels.min() < 0 or labels.max() >= labels.size:
-        raise DataError(sentence("a class is not the number of one", where=f"column {CLASS_COLUMN!r}"))
+        raise DataError(sentence("a value is not a class number", where=f"column {CLASS_COLUMN!r}"))
     return labels
 
 
@@ -230,21 +231,21 @@ def _positions(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
             sentence("a key variable has missing values", where=f"column {name!r}", fix="make them a category")
         )
     if pa.types.is_dictionary(column.type) and not column.type.ordered:
-        column = column.cast(column.type.value_type)  # unordered codes say nothing about nearness
+        column = column.cast(column.type.value_type)  # unordered codes do not measure similarity
     try:
         values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except pa.ArrowException:
         values = _codes(column).astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError(sentence("a key variable has values that are not finite", where=f"column {name!r}"))
-    values = values / 2  # exact, and then the width of any two numbers is finite
+    values = values / 2  # exact, and keeps the difference of any two numbers finite
     width = np.ptp(values)
     scaled: NDArray[np.float64] = (values - values.min()) / width if width else np.zeros(values.size)
     return scaled
 
 
 def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return a code for each value: dictionary order where there is one, else sorted; a missing value is a value."""
+    """Return a code for each value: in dictionary order if there is one, otherwise sorted; missing is a value."""
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries().combine_chunks()
         codes = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
@@ -257,7 +258,7 @@ def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _released(table: pa.Table, labels: NDArray[np.int64], random: NDArray[np.uint64]) -> pa.Table:
-    """Sort by class, then at random: independent words make every order within a class equally likely."""
+    """Sort by class, then at random: with independent words every order within a class is equally likely."""
     released = table.add_column(0, CLASS_COLUMN, pa.array(labels))
     return released.take(np.lexsort((random, labels)))
 
@@ -269,9 +270,9 @@ def _block_entropy(sizes: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def _diversity(labels: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[int, float]:
-    """Return the least number of distinct values in a class, and the least ``e^entropy`` (rounded down)."""
+    """Return the smallest number of distinct values in a class, and the smallest ``e^entropy`` (rounded down)."""
     pairs, counts = np.unique(np.column_stack([labels, codes]), axis=0, return_counts=True)
-    # Sums must not depend on how values are coded, which a file's text decides.
+    # Sums must not depend on the coding of values, which depends on the text of the file.
     order = np.lexsort((counts, pairs[:, 0]))
     classes, counts = pairs[order, 0], counts[order]
     sizes = np.bincount(classes, weights=counts)

@@ -1,4 +1,4 @@
-"""Released numerical columns against the confidential ones, for an auditor who has both."""
+"""Compare released numerical columns with the confidential ones, for an auditor who has both."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from postrand.ranks.column import RankedColumn
 from postrand.ranks.laws import RankLaw
 
 _ROUNDING = 1e-12
-"""Of the largest value: sums of averages may be added in another order elsewhere."""
+"""Tolerance relative to the largest value: another machine can add sums in another order."""
 
 
 def check_against(
     true: pa.Array | pa.ChunkedArray, released: pa.Array | pa.ChunkedArray, ranked: RankedColumn, *, in_order: bool
 ) -> None:
-    """Refuse a released column (n,) that the law on ranks cannot have made of the true one (n,).
+    """Refuse a released column (n,) that the rank law cannot have made from the true one (n,).
 
-    Permuted: the very same values. Averaged: the averages of the true values, up to rounding. Where records stand
-    ``in_order``, missing values are in their places too, and each record has a value, or an average, of its own run:
-    for a permutation, under one of the law's cuts. Equal true values share all their ranks.
+    Permuted: exactly the same values. Averaged: the averages of the true values, up to rounding. If the records are
+    ``in_order``, missing values are in their places too, and each record has a value, or an average, of its own run;
+    for a permutation, under one of the cuts. Equal true values share all their ranks.
 
     Raises
     ------
@@ -41,16 +41,16 @@ def check_against(
     >>> check_against(pa.array([1, 2, 8, 9]), pa.array([9, 1, 2, 8]), pay, in_order=True)
     Traceback (most recent call last):
     ...
-    postrand.errors.DataError: variable 'pay': a value was moved further than the law on ranks allows.
+    postrand.errors.DataError: variable 'pay': a value was moved further than the rank law allows.
     """
     x, y = numbers(true, ranked.variable), numbers(released, ranked.variable)
     where = f"variable {ranked.variable!r}"
     permuted = ranked.form == "permute"
     if x.size != y.size or (in_order and not pc.is_valid(true).equals(pc.is_valid(released))):
-        raise DataError(sentence("other records have a value than in the file", where=where))
+        raise DataError(sentence("the records with a value are not the same as in the file", where=where))
     if permuted:
         same, kept = np.array_equal(np.sort(x), np.sort(y)), "the values are not those of the file"
-        moved = "a value was moved further than the law on ranks allows"
+        moved = "a value was moved further than the rank law allows"
     else:
         averages, slack = np.sort(average(x, ranked.law)), _ROUNDING * float(np.abs(x).max(initial=0.0))
         same, kept = bool((np.abs(averages - np.sort(y)) <= slack).all()), "the averages are not those of the file"
@@ -62,7 +62,7 @@ def check_against(
 
 
 def _within_runs(x: NDArray[Any], y: NDArray[Any], law: RankLaw) -> bool:
-    """Whether some cut has, for each record, a run that holds both its own value and its released one."""
+    """Return whether some cut has, for each record, a run with both its own value and its released one."""
     ordered = np.sort(x)
     ranks = [(np.searchsorted(ordered, v, "left"), np.searchsorted(ordered, v, "right") - 1) for v in (x, y)]
     for cut in range(law.cuts):
@@ -74,7 +74,7 @@ def _within_runs(x: NDArray[Any], y: NDArray[Any], law: RankLaw) -> bool:
 
 
 def _own_averages(x: NDArray[Any], y: NDArray[Any], averages: NDArray[np.float64], slack: float) -> bool:
-    """Whether each record has the average of a rank that its value takes up; averages ascend with the rank."""
+    """Return whether each record has the average of one of its value's ranks; averages ascend with the rank."""
     ordered = np.sort(x)
     first = np.searchsorted(ordered, x, "left")
     last = np.searchsorted(ordered, x, "right") - 1

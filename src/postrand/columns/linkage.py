@@ -1,4 +1,4 @@
-"""What the classes of an Anatomy release tell about one another: an attack from the two tables alone."""
+"""An attack on an Anatomy release that uses all its classes together, from the two tables only."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GROUPS = 12
-"""Groups of a key variable; fewer where there are few classes, so that the attack learns more than noise."""
+"""Groups of a key variable; fewer if there are few classes, so that the attack learns more than noise."""
 _CLASSES_PER_CELL = 5
 _CELLS = 200_000
 _STEPS = 25
-_LEAST = 0.002  # the least share of a value: none is excluded by an estimate
+_LEAST = 0.002  # the smallest share of a value: an estimate excludes no value
 
 
 def link_rates(
     labels: NDArray[np.int64], positions: NDArray[np.float64], own: NDArray[np.int64], values: NDArray[np.int64]
 ) -> tuple[float, float] | None:
-    """Return how often a value of another variable is guessed right from the two tables, without and with learning.
+    """Return the rates of correct guesses of another variable from the two tables, without and with learning.
 
     ``labels`` and ``own`` (n,) are the classes of the rows of either table, ``positions`` (n,) numbers of one key
     variable, ``values`` (n,) codes of the other variable. Without: the most frequent value of a record's class. With:
     the share of each value by key group is learnt from all classes, and each class's own table has these shares, scaled
-    to its two margins. The second is what an attacker expects of this attack, not less than the first; others may do
-    better. None where there are too few classes to learn from.
+    to its two margins. The second is the rate that an attacker expects from this attack, at least the first; others
+    can be better. None if there are too few classes to learn from.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def link_rates(
     if not group.any():
         return None
     width = int(group.max()) + 1
-    every = max(-(-classes * width * size // _CELLS), 1)  # classes evenly spaced, where all would be too many
+    every = max(-(-classes * width * size // _CELLS), 1)  # evenly spaced classes if all would be too many
     keys, others = _counts(labels, group, classes, width)[::every], _counts(own, values, classes, size)[::every]
     total = keys.sum()
     plain = float((others.max(axis=1)).sum() / total)
@@ -53,7 +53,7 @@ def link_rates(
 def _fitted(keys: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the tables of all classes (L, X, Y): the shares of values by key group, scaled to each class's margins.
 
-    On average over the links that could be drawn, a class counts ``Σ_x keys[l, x] share[x, y]`` of value y: the shares
+    On average over all possible links, a class has ``Σ_x keys[l, x] share[x, y]`` records with value y: the shares
     follow by least squares (ecological regression).
     """
     shares = np.maximum(np.linalg.lstsq(keys, others, rcond=None)[0], _LEAST)

@@ -1,4 +1,4 @@
-"""The part of a plan that is about numerical variables."""
+"""The part of a plan about numerical variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTION = "[[numerical]]"
 
 @dataclass(frozen=True, slots=True)
 class NumericalPlan:
-    """Say how numerical variables are released: each alone, by the same method, permuted or averaged."""
+    """Hold how numerical variables are released: each separately, by the same method, permuted or averaged."""
 
     variables: tuple[str, ...]
     method: RankLaw
@@ -32,10 +32,10 @@ _OPTIONS = tuple(f.name for f in dataclasses.fields(NumericalPlan))
 def read_entries(
     entries: Any, codebook: Codebook | None, perturbed: Iterable[str], where: str
 ) -> tuple[tuple[NumericalPlan, ...], list[str]]:
-    """Return what the plan's ``[[numerical]]`` entries ask for, and every problem of them."""
+    """Return the plan's ``[[numerical]]`` entries, and all their problems."""
     where = f"{where} {SECTION}"
     if not isinstance(entries, list):
-        return (), [sentence("a list of tables is wanted", where=where, fix=f"write {SECTION}")]
+        return (), [sentence("expected a list of tables", where=where, fix=f"write {SECTION}")]
     planned, problems = [], []
     for number, entry in enumerate(entries, 1):
         found, wrong = _read(entry, f"{where} {number}")
@@ -47,7 +47,7 @@ def read_entries(
 
 
 def released_book(codebook: Codebook, planned: Sequence[NumericalPlan]) -> Codebook:
-    """Return the codebook with the types that the released values have: averages are floating-point numbers."""
+    """Return the codebook with the types of the released values: averages are floating-point numbers."""
     averaged = {name for entry in planned if entry.form == "average" for name in entry.variables}
     return dataclasses.replace(
         codebook,
@@ -59,7 +59,7 @@ def released_book(codebook: Codebook, planned: Sequence[NumericalPlan]) -> Codeb
 
 def _read(entry: Any, where: str) -> tuple[NumericalPlan | None, list[str]]:
     if not isinstance(entry, Mapping):
-        return None, [sentence("a table is wanted", where=where)]
+        return None, [sentence("expected a table", where=where)]
     problems: list[str] = []
     names = entry.get("variables")
     if not (isinstance(names, list) and names and all(isinstance(n, str) and n for n in names)):

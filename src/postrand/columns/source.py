@@ -1,7 +1,7 @@
-"""Numerical columns of a release: read whole, permuted or averaged, and put in place of the clear ones.
+"""Numerical columns of a release: read completely, permuted or averaged, and put in place of the true ones.
 
-A law on ranks needs all values of a column at once, so one column at a time is held in memory: about 66 bytes a record
-while it is ranked, 8 afterwards (text as it is written takes its own room). The rest of the file is streamed as ever.
+A rank law needs all values of a column together, so one column at a time is in memory: about 66 bytes for each record
+during ranking, 8 afterwards (text as it is written takes extra memory). The rest of the file is streamed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Replaced:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The files behind the source, by which an interrupted run knows them again."""
+        """The files of the source, so that an interrupted run can recognise them."""
         return tuple(getattr(self.source, "parts", (self.source,)))
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -70,17 +70,17 @@ class Replaced:
 
 
 def ranked_columns(source: Source, codebook: Codebook, planned: Sequence[NumericalPlan]) -> tuple[RankedColumn, ...]:
-    """Return the planned columns with what the file says of them: records with a value, and the level of the values.
+    """Return the planned columns with facts from the file: the number of records with a value, and the values' level.
 
-    One pass for each column, which is held in memory meanwhile.
+    One pass for each column, which is in memory during the pass.
 
     Raises
     ------
     DataError
-        If a value is not a finite number, or is missing where the policy is ``error``; if a release of a column would
-        protect nothing; or if two columns rank the records alike.
+        If a value is not a finite number, or is missing and the policy is ``error``; if the release of a column
+        would protect nothing; or if two columns rank the records alike.
     SpecificationError
-        If a law needs more records than have a value; in either case with every problem at once.
+        If a rank law needs more records than have a value. In both cases with all problems together.
     """
     found: list[RankedColumn] = []
     wrong: list[str] = []
@@ -113,13 +113,13 @@ def ranked_columns(source: Source, codebook: Codebook, planned: Sequence[Numeric
 def order_problems(
     name: str, column: pa.Array | pa.ChunkedArray, values: NDArray[Any], orders: dict[bytes, str]
 ) -> list[str]:
-    """Return a sentence where a column noted in ``orders`` ranks the records as this one does; note this one there."""
+    """Return a sentence if a column in ``orders`` ranks the records in the same way; add this column to ``orders``."""
     placed = np.full(len(column), np.nan)
     placed[pc.is_valid(column).to_numpy(zero_copy_only=False)] = values
     keys = order_keys(placed)
     if keys[0] in orders:
-        what = f"columns {orders[keys[0]]!r} and {name!r} rank the records alike: one tells more of the other"
-        return [sentence(what, fix="release one of them; what is a function of it can be computed from it")]
+        what = f"columns {orders[keys[0]]!r} and {name!r} rank the records alike: each reveals more about the other"
+        return [sentence(what, fix="release one of them; the other can be computed if it is a function of it")]
     orders.update(dict.fromkeys(keys, name))
     return []
 
@@ -127,11 +127,11 @@ def order_problems(
 def released(
     source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None = None, *, content: bytes
 ) -> Source:
-    """Return the source with the released values of the mechanism's numerical columns in place of the clear ones.
+    """Return the source with the released values of the mechanism's numerical columns in place of the true ones.
 
-    What is drawn is a function of key, mechanism, variable, ``content`` (the tag of the source's content) and ranks;
-    equal values are ranked by a keyed word of the record key, or by their order in the file where there is none.
-    Missing values stay where they are.
+    The draw depends on key, mechanism, variable, ``content`` (the tag of the source's content) and ranks. Equal values
+    are ranked by a keyed word of the record key, or by their order in the file if there is no record key. Missing
+    values stay in their places.
     """
     if not mechanism.numerical:
         return source
@@ -147,7 +147,7 @@ def released(
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Return the values that are not missing as finite numbers, those of text included; raises DataError otherwise."""
+    """Return the values that are not missing as finite numbers, also from text; raises DataError otherwise."""
     held = column.drop_null()
     if pa.types.is_dictionary(held.type):
         held = held.cast(held.type.value_type)
@@ -163,31 +163,33 @@ def numbers(column: pa.Array | pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def check_released(source: Source, columns: Sequence[RankedColumn]) -> None:
-    """Refuse released columns that their laws cannot have made; one column at a time is held in memory.
+    """Refuse released columns that their rank laws cannot have made; one column at a time is in memory.
 
-    What the bytes show: as many numbers as the law has individuals, each average shared by so many records, and the
-    level of the values, which a column must state.
+    Checked from the bytes: the number of values, the number of records that share each average, and the level of the
+    values, which a column must state.
 
     Raises
     ------
     DataError
-        With every column that does not fit.
+        With every column that does not match.
     """
     problems = []
     for column in columns:
         values = numbers(whole_column(source, column.variable), column.variable)
         where = f"numerical variable {column.variable!r}"
         if values.size != column.records:
-            problems.append(sentence("the number of values is not the law's", where=where))
+            problems.append(sentence("the number of values is not the number in the rank law", where=where))
         elif column.form == "average" and np.unique(values, return_counts=True)[1].min() < column.law.shared:
-            problems.append(sentence("an average is shared by fewer records than the law's", where=where))
+            problems.append(sentence("an average is shared by fewer records than the rank law requires", where=where))
         elif not _same_level(column.level, released_level(values, column.law, column.form)):
-            problems.append(sentence("the level of the values is not that of the released ones", where=where))
+            problems.append(
+                sentence("the stated level of the values differs from the level of the released values", where=where)
+            )
     raise_all(DataError, problems)
 
 
 def _same_level(stated: ValueLevel | None, found: ValueLevel) -> bool:
-    """Compare up to rounding: sums may be added in another order elsewhere."""
+    """Compare up to rounding: another machine can add sums in another order."""
     return stated is not None and all(
         math.isclose(a or 0.0, b or 0.0, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
         for a, b in ((stated.shown, found.shown), (stated.bits, found.bits))

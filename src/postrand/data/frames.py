@@ -1,4 +1,4 @@
-"""Between dataframes (pandas, polars, pyarrow and what narwhals knows besides) and Arrow; the same kind comes back."""
+"""Conversion between Arrow and dataframes (pandas, polars, pyarrow and others that narwhals reads), and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from postrand.mechanism import Mechanism
 Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Applies a function to each of some tasks, in their order, maybe several at a time."""
 
-_GROWING = b"_PL_CATEGORICAL"  # prefix of the mark that polars leaves on columns whose categories are those that occur
+_GROWING = b"_PL_CATEGORICAL"  # prefix of the mark of polars columns that list only categories that occur
 
 
 def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
@@ -28,9 +28,9 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     Raises
     ------
     UsageError
-        If ``frame`` is no dataframe that is held in memory.
+        If ``frame`` is not a dataframe in memory.
     DataError
-        If a column is not there, or mixes values of several types.
+        If a column does not exist, or mixes values of several types.
     """
     if isinstance(frame, pa.Table):
         return frame if columns is None else frame.select(_known(frame.column_names, columns))
@@ -41,7 +41,7 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
         try:
             arrays[name] = arrow_of(held[name])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, NarwhalsError):
-            what = "the column cannot be converted; it may mix values of several types"
+            what = "the column cannot be converted; it probably mixes values of several types"
             raise DataError(sentence(what, where=f"column {name!r}", fix="convert it to one type")) from None
     fields = [table.schema.field(0) for table in arrays.values()]
     return pa.Table.from_arrays([t.column(0) for t in arrays.values()], schema=pa.schema(fields))
@@ -52,15 +52,15 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
 
 
 def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
-    """Return ``frame`` with the columns of ``table`` in place of its own of the same names.
+    """Return ``frame`` with the columns of ``table`` in place of its own columns of the same names.
 
-    Each keeps the column's dtype with its category order; all other columns, the order and a pandas index stay.
+    Each keeps the column's dtype with its category order. Other columns, the order and a pandas index do not change.
     ``each`` applies a function to the columns, by default one after the other.
 
     Raises
     ------
     DataError
-        If a dtype cannot hold a value of the table, for example a missing one in a pandas ``int64``.
+        If a dtype cannot represent a value of the table, for example a missing value in a pandas ``int64``.
     """
     if isinstance(frame, pa.Table):
         places = [frame.column_names.index(name) for name in table.column_names]
@@ -77,7 +77,7 @@ def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
 def codebook_of(frame: Any, names: Sequence[str], sizes: Mapping[str, int] | None = None) -> Codebook:
     """Return the codebook that categorical (pandas), Enum (polars), dictionary (Arrow) and boolean types imply.
 
-    Roles are ``other``. Missing is a category where a value is missing, or where ``sizes``, the number of codes of a
+    Roles are ``other``. Missing is a category if a value is missing, or if ``sizes``, the number of codes of a
     variable, is one more than its categories.
 
     Raises
@@ -112,7 +112,7 @@ def codebook_of(frame: Any, names: Sequence[str], sizes: Mapping[str, int] | Non
 
 
 def bind(frame: Any, mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism with its codebook, or with the one that the frame's types imply where it has none.
+    """Return the mechanism with its codebook, or with the one that the frame's types imply if it has none.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class TableSource:
 def _narwhals(frame: Any) -> nw.DataFrame[Any]:
     try:
         held: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)
-        held.columns  # noqa: B018 names that occur twice are refused here
+        held.columns  # noqa: B018 repeated names are refused here
     except TypeError:
         wanted = "a pandas or polars DataFrame, or a pyarrow Table"
         fix = "collect a lazy frame first"
@@ -166,7 +166,7 @@ def _narwhals(frame: Any) -> nw.DataFrame[Any]:
 def _known(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
     if wanted is None:
         return list(names)
-    raise_all(UsageError, [sentence(f"column {n!r} is asked for twice") for n in repeated(wanted)])
+    raise_all(UsageError, [sentence(f"column {n!r} is requested twice") for n in repeated(wanted)])
     raise_all(
         DataError, [sentence(f"no column {n!r} in the data{nearest(n, names)}") for n in wanted if n not in names]
     )

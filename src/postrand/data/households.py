@@ -1,12 +1,12 @@
-"""Household numbers of a release: fresh ones, which tell who belongs together and nothing else.
+"""Household numbers of a release: new random numbers, which show who lives together and nothing else.
 
 The number of household h, under an AES-256 key that is derived from release key, mechanism and content, is::
 
     AES-256(key, h ‖ t) mod 2^53
 
-with h the 64-bit identity of the file's number and t the first turn at which no two households share a number. It is a
-function of h alone, so any engine numbers any batch, with no state. Below 2^53, so that every format and program that
-holds numbers as floating-point ones holds it exactly.
+with h the 64-bit identity of the file's number and t the first turn at which no two households share a number. It
+depends on h only, so any engine can number any batch, without a state. Numbers are below 2^53, so that formats and
+programs with floating-point numbers represent them exactly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LABEL = b"label"
 
 
 def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the 64-bit identity of each household number, shape (n,), 0 where none is, and where one is.
+    """Return the 64-bit identity of each household number, shape (n,), 0 if missing, and which are present.
 
     >>> identities(pa.array([7.0, None, 8.0]), "hh")[0].tolist()
     [7, 0, 8]
@@ -41,7 +41,7 @@ def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray
     Raises
     ------
     DataError
-        If the numbers are neither whole numbers nor text.
+        If the numbers are not whole numbers or text.
     """
     there = pc.is_valid(column).to_numpy(zero_copy_only=False)
     held = column.drop_null()
@@ -56,7 +56,7 @@ def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     if values is None or not (coding.is_text(values.type) or pa.types.is_integer(values.type)):
-        what = "household numbers are neither whole numbers nor text"
+        what = "household numbers are not whole numbers or text"
         raise DataError(sentence(what, where=f"variable {name!r}", fix="convert the column in the file"))
     found = np.zeros(len(column), dtype=np.uint64)
     found[there] = record_keys(values)[coding.to_numpy(held.indices)] if len(held) else 0
@@ -65,21 +65,21 @@ def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray
 
 @dataclass(frozen=True, slots=True)
 class Renumbering:
-    """Give the households of one variable fresh numbers; whoever has ``key`` can tell which is which."""
+    """Give the households of one variable new numbers; anyone with ``key`` can link old and new numbers."""
 
     name: str
     turn: int
     key: bytes = field(repr=False)
 
     def numbers(self, column: pa.Array) -> pa.Array:
-        """Return the fresh numbers of a column, in the type of the released codebook; missing ones stay missing."""
+        """Return the new numbers of a column, in the type of the released codebook; missing ones stay missing."""
         found, there = identities(column, self.name)
         fresh = fresh_numbers(self.key, found, self.turn).astype(np.int64)
         made = coding.from_numpy(fresh, None if there.all() else ~there)
         return made.cast(coding.arrow_type(released_type(str(coding.value_type(column.type)))))
 
     def field(self, of: pa.Field, label: str = "") -> pa.Field:
-        """Return the released field: of what the file says of its own numbers, such as labels of them, nothing."""
+        """Return the released field, without the file's own metadata of the old numbers, such as labels."""
         kind = coding.arrow_type(released_type(str(coding.value_type(of.type))))
         return pa.field(of.name, kind, metadata={_LABEL: label} if label else None)
 
@@ -90,9 +90,9 @@ def fresh_numbers(key: bytes, found: NDArray[np.uint64], turn: int) -> NDArray[n
 
 
 def renumbering(source: Source, name: str, key: ReleaseKey, digest: str, content: bytes) -> Renumbering:
-    """Return the fresh numbers of a variable under a release key, a mechanism's digest and a content's tag.
+    """Return the new numbers of a variable for a release key, a mechanism's digest and a content's tag.
 
-    One pass over the column, and 8 bytes of memory for each household: no two of them share a number.
+    One pass over the column, and 8 bytes of memory for each household; no two households share a number.
 
     >>> from postrand.data.frames import TableSource
     >>> source = TableSource(pa.table({"hh": [1, 1, 2]}))
@@ -118,13 +118,11 @@ def first_turn(secret: bytes, households: NDArray[np.uint64], turns: Iterable[in
     for turn in turns:
         if np.unique(fresh_numbers(secret, households, turn)).size == households.size:
             return turn
-    raise DataError(
-        sentence("there are too many households for fresh numbers", fix="household_numbers = 'as they are'")
-    )
+    raise DataError(sentence("there are too many households for new numbers", fix="household_numbers = 'as they are'"))
 
 
 def released_type(of: str) -> str:
-    """Return the type of fresh numbers: that of the file's where it holds them.
+    """Return the type of the new numbers: the file's type if it can represent them.
 
     >>> released_type("int16"), released_type("double"), released_type("string")
     ('int64', 'double', 'string')
@@ -135,7 +133,7 @@ def released_type(of: str) -> str:
 
 
 def renumbered_book(codebook: Codebook) -> Codebook:
-    """Return the codebook of a release with fresh household numbers: no category of the old ones stays in it."""
+    """Return the codebook of a release with new household numbers: categories of the old numbers are removed."""
     return dataclasses.replace(codebook, variables=tuple(_fresh(v) for v in codebook.variables))
 
 

@@ -1,4 +1,4 @@
-"""Contingency tables of codes: dense arrays while they are small, sorted occupied cells beyond."""
+"""Contingency tables of codes: dense arrays if they are small, otherwise sorted occupied cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from postrand.errors import SpecificationError, UsageError, nearest, raise_all, sentence
 
 DENSE_CELLS = 1 << 22
-"""Tables of more cells than this are kept as their occupied cells."""
+"""Tables of more cells than this are stored as their occupied cells."""
 
 _MAX_CELLS = 2**63 - 1
 _PENDING_CELLS = 1 << 20
@@ -21,7 +21,7 @@ _PENDING_CELLS = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContingencyTable:
-    """Hold the count of each combination of codes; a value, checked when made.
+    """Hold the count of each combination of codes; checked when created.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ class ContingencyTable:
         The number of codes of each variable.
     counts
         Dense: an array of that shape, in C order. Sparse: shape (C,), the counts of ``cells``. Integers, or float64
-        where records are weighted.
+        if records are weighted.
     cells
-        None where dense; else the C-order index of each cell that is stored, ascending, int64, shape (C,).
+        None if dense; otherwise the C-order index of each stored cell, ascending, int64, shape (C,).
     omitted
-        The number (or weight) of records left out because a value is missing and kept so (code -1).
+        The number (or weight) of records that are left out because a value is missing and kept (code -1).
 
     Raises
     ------
     SpecificationError
-        If the parts do not fit each other, or a count is negative or not finite.
+        If the parts do not match each other, or a count is negative or not finite.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class ContingencyTable:
 
     @property
     def is_dense(self) -> bool:
-        """Whether ``counts`` holds every cell."""
+        """Whether ``counts`` contains every cell."""
         return self.cells is None
 
     @property
@@ -86,7 +86,7 @@ class ContingencyTable:
         return self.counts.sum().item()  # type: ignore[no-any-return]
 
     def uniques(self) -> int:
-        """Return the number of cells that hold exactly one record (of an unweighted table: the sample uniques)."""
+        """Return the number of cells with exactly one record (of an unweighted table: the sample uniques)."""
         return int((self.counts == 1).sum())
 
     def occupied(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -101,24 +101,24 @@ class ContingencyTable:
         Raises
         ------
         UsageError
-            If the table has too many cells to be held densely.
+            If the table has too many cells for a dense array.
         """
         if self.cells is None:
             return self.counts
         if self.size > 1 << 28:
-            what = "the table is too large to be held densely"
+            what = "the table is too large for a dense array"
             raise UsageError(sentence(what, got=f"{self.size} cells", wanted=f"<= {1 << 28}", fix="use occupied()"))
         full = np.zeros(self.size, dtype=self.counts.dtype)
         full[self.cells] = self.counts
         return full.reshape(self.shape)
 
     def project(self, names: Iterable[str]) -> ContingencyTable:
-        """Return the marginal table of these variables, axes in the order named.
+        """Return the marginal table of these variables, axes in the given order.
 
         Raises
         ------
         UsageError
-            If a name is not an axis of the table, or is named twice.
+            If a name is not an axis of the table, or is repeated.
         """
         names = tuple(names)
         raise_all(UsageError, _name_problems(names, self.variables))
@@ -141,13 +141,13 @@ def tally(
 ) -> ContingencyTable:
     """Count a stream of batches, each the codes of every variable, (n,) each, and the records' weights (or None).
 
-    Records with a code -1 (a missing value that is kept) are left out and counted in ``omitted``. Memory is bounded by
-    the occupied cells, not by the records.
+    Records with a code -1 (a missing value that is kept) are left out and counted in ``omitted``. Memory depends on the
+    number of occupied cells, not of records.
 
     Raises
     ------
     UsageError
-        If there are more combinations than a 64-bit index holds.
+        If there are more combinations than a 64-bit index can represent.
     """
     variables, shape = tuple(variables), tuple(int(s) for s in shape)
     size = math.prod(shape)
@@ -184,7 +184,7 @@ class _Dense:
 
 
 class _Sparse:
-    """Adds up occupied cells; merges when as much is pending as is held, so that each cell is sorted O(log n) times."""
+    """Adds up occupied cells; merges when as many are pending as stored: each cell is sorted O(log n) times."""
 
     def __init__(self) -> None:
         self.cells: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -214,7 +214,7 @@ def _merge(index: NDArray[np.int64], counts: NDArray[Any]) -> tuple[NDArray[np.i
 def _index(
     codes: Sequence[NDArray[Any]], shape: tuple[int, ...], weights: NDArray[Any] | None
 ) -> tuple[NDArray[np.int64], NDArray[Any] | None, int | float]:
-    """Return the C-order index of each countable record, its weight, and what was left out."""
+    """Return the C-order index of each complete record, its weight, and the number (or weight) left out."""
     if not shape:
         raise UsageError(sentence("a table needs at least one variable"))
     index = np.zeros(len(codes[0]), dtype=np.int64)
@@ -248,22 +248,25 @@ def _sparse(table: ContingencyTable) -> tuple[NDArray[np.int64], NDArray[Any]]:
 def _problems(table: ContingencyTable) -> Iterable[str]:
     where = f"table {'*'.join(table.variables)}"
     if len(table.variables) != len(table.shape) or len(set(table.variables)) != len(table.variables):
-        yield sentence("a table needs one distinct name for each axis", where=where)
+        yield sentence("a table needs a different name for each axis", where=where)
     if any(s < 1 for s in table.shape) or math.prod(table.shape) > _MAX_CELLS:
         yield sentence("an axis is empty, or there are more than 2^63 cells", where=where)
     elif table.cells is None:
         if table.counts.shape != table.shape:
             yield sentence(
-                "counts do not have the table's shape", where=where, got=table.counts.shape, wanted=table.shape
+                "the shape of the counts is not the table's shape",
+                where=where,
+                got=table.counts.shape,
+                wanted=table.shape,
             )
     elif table.counts.shape != table.cells.shape or table.cells.ndim != 1:
-        yield sentence("cells and counts differ in number", where=where)
+        yield sentence("the numbers of cells and counts differ", where=where)
     elif table.cells.size and not (
         table.cells[0] >= 0 and table.cells[-1] < math.prod(table.shape) and (np.diff(table.cells) > 0).all()
     ):
-        yield sentence("cells are not ascending indices within the table", where=where)
+        yield sentence("the cells are not ascending indices within the table", where=where)
     if not np.issubdtype(table.counts.dtype, np.number):
-        yield sentence("counts are not numbers", where=where, got=table.counts.dtype)
+        yield sentence("the counts are not numbers", where=where, got=table.counts.dtype)
     elif not (np.isfinite(table.counts).all() and (table.counts >= 0).all()):
         yield sentence("a count is negative or not finite", where=where)
 

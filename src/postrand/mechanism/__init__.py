@@ -1,4 +1,4 @@
-"""The exact law that is sampled: matrices in units of 2^-53, blocks of variables, the mechanism, the sampler."""
+"""The exact matrices: transition matrices in units of 2^-53, blocks of variables, the mechanism, the sampler."""
 
 from postrand.mechanism.block import Block
 from postrand.mechanism.mechanism import Mechanism

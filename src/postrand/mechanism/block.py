@@ -17,7 +17,7 @@ from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_names, listed
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
-"""Where the prior behind a matrix came from (method: a matrix tuned on confidential counts leaks a little)."""
+"""The origin of the prior behind a matrix: a matrix that is tuned to confidential counts reveals a little of them."""
 
 
 PROVENANCES: tuple[str, ...] = get_args(Provenance)
@@ -28,16 +28,16 @@ class Block:
     """Perturb one variable, or several jointly, with one transition matrix.
 
     The cells of a joint block are the combinations of the variables' codes in C order (the last variable varies
-    fastest), or the rows of ``cells``, shape (K, J), where only some combinations are feasible.
+    fastest), or the rows of ``cells``, shape (K, J), if only some combinations are feasible.
 
-    ``given`` are those of the variables that the block reads and never changes: strata, each with its own law, or
-    variables that decide what is feasible. The matrix is then zero between cells that differ in them.
+    ``given`` are the variables that the block reads and never changes: strata, each with its own matrix, or variables
+    that decide which combinations are feasible. The matrix is zero between cells that differ in these variables.
 
     ``prior_epsilon`` is what a differentially private prior (provenance ``dp``) spent of each record's budget.
 
-    ``budget`` is where the block's share of a divided budget came from: what the other blocks keep of their information
-    decides it too, so that a prior of theirs that was tuned on the file steers this block's ε. ``public`` where
-    no such prior did.
+    ``budget`` is the origin of the block's share of a divided budget. The share also depends on the information of the
+    other blocks: if one of them has a prior that was tuned to the file, that prior influences this block's ε.
+    ``public`` if there is no such prior.
 
     Raises
     ------
@@ -79,12 +79,12 @@ class Block:
 
     @property
     def perturbed(self) -> tuple[str, ...]:
-        """The variables that the block changes: all but the given ones."""
+        """The variables that the block changes: all except the given ones."""
         return tuple(name for name in self.variables if name not in self.given)
 
     @property
     def epsilon(self) -> float:
-        """The smallest ε that the law attains within each of its classes, rounded up; inf where it changes nothing."""
+        """The smallest ε that the matrix attains within each of its classes, rounded up; inf if it changes nothing."""
         laws = parts(self.matrix)
         known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
         perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
@@ -98,7 +98,7 @@ class Block:
 
 
 def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
-    """Return rows of whole numbers as plain ones; raises SpecificationError where they are anything else."""
+    """Return rows of whole numbers as plain Python ones; raises SpecificationError if they are anything else."""
     try:
         array = np.asarray(cells)
     except (ValueError, TypeError, OverflowError):
@@ -111,7 +111,7 @@ def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:
 def _block_problems(block: Block) -> Iterable[str]:
     where = f"block {block.name!r}"
     if not block.variables or not all(isinstance(n, str) and n for n in block.variables):
-        yield sentence("a block names no variable", where=where)
+        yield sentence("the block has no variable", where=where)
     if len(set(block.variables)) != len(block.variables):
         yield sentence("a variable is named twice", where=where)
     if not isinstance(block.matrix, TransitionMatrix):
@@ -123,7 +123,7 @@ def _block_problems(block: Block) -> Iterable[str]:
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
-            yield sentence("cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
+            yield sentence("the cells do not fit the matrix", where=where, wanted=f"{block.matrix.size} rows of codes")
         elif len(set(rows)) != len(rows):
             yield sentence("a cell is listed twice", where=where)
         else:
@@ -132,18 +132,18 @@ def _block_problems(block: Block) -> Iterable[str]:
         yield sentence("a block with given variables lists its cells", where=where, fix="set cells")
     spent = block.prior_epsilon
     if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
-        what = "only a prior of provenance 'dp' spends a budget, a number >= 0"
+        what = "prior_epsilon must be a number >= 0, and 0 unless the provenance is 'dp'"
         yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
 
 
 def given_problems(block: Block) -> Iterable[str]:
-    """Say what is wrong with the given variables of a block whose cells fit its matrix."""
+    """Yield the problems of the given variables of a block, if its cells match its matrix."""
     where = f"block {block.name!r}"
     unknown = [name for name in block.given if name not in block.variables]
     for name in unknown:
         yield sentence(f"given variable {name!r} is not one of the block's", where=where)
     if block.given and not unknown and len(block.given) >= len(block.variables):
-        yield sentence("every variable is given, and nothing is perturbed", where=where)
+        yield sentence("every variable is given, so nothing is perturbed", where=where)
     elif block.given and not unknown:
         codes = given_codes(block)
         i, j = moves(block.matrix)

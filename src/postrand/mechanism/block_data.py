@@ -1,4 +1,4 @@
-"""A block as plain data: its law in integer weights, each law in exactly one form."""
+"""A block as plain data: its matrix in integer weights, each matrix in exactly one form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def block_to_dict(block: Block) -> dict[str, Any]:
 
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
-    """Return the form in which a block's law is written; see :meth:`Mechanism.to_dict`."""
+    """Return the form in which a block's matrix is written; see :meth:`Mechanism.to_dict`."""
     if isinstance(block.matrix.form, Constant):
         return "diagonal"
     data = _weights_to_data(block)
@@ -36,7 +36,7 @@ def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
 
 
 def _weights_to_data(block: Block) -> Any:
-    """Return the one form in which this law is written: see :meth:`Mechanism.to_dict`."""
+    """Return the one form in which this matrix is written: see :meth:`Mechanism.to_dict`."""
     form = block.matrix.form
     if isinstance(form, Constant):
         return {"diagonal": form.diagonal.tolist(), "off": form.off.tolist()}
@@ -55,7 +55,7 @@ def _weights_to_data(block: Block) -> Any:
 
 
 def declared_size(data: Any) -> int:
-    """Return the size of the dense matrix that the data ask for, 0 where they ask for none."""
+    """Return the size of the dense matrix that the data need, 0 if they need none."""
     if not isinstance(data, Mapping) or "usual" in data:
         return len(data if not isinstance(data, Mapping) else data["usual"])
     return len(data["off"]) if len(data["off"]) > MAX_SIZE else 0
@@ -80,7 +80,7 @@ def _integers(rows: Any) -> NDArray[np.int64]:
 
 
 def block_from_dict(entry: Mapping[str, Any]) -> Block:
-    """Build a block from plain data; raises where it is not in the one form that its law is written in."""
+    """Build a block from plain data; raises if its matrix is not written in its only valid form."""
     cells = entry.get("cells")
     block = Block(
         variables=tuple(entry["variables"]),
@@ -92,5 +92,5 @@ def block_from_dict(entry: Mapping[str, Any]) -> Block:
         budget=entry.get("budget", "public"),
     )
     if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
-        raise ValueError("the weights are not in the one form that their law is written in")
+        raise ValueError("the weights are not in the only valid form of their matrix")
     return block

@@ -1,4 +1,4 @@
-"""Could these counts have been drawn by this law, whatever the true records were? A test that needs the release only.
+"""Can this matrix have produced these counts, for any true records? A test that needs the release only.
 
 Given the true records, the released ones are independent: record r is released in cell j with probability ``p_r[j]``,
 and ``p_r`` is a row of M, or a mixture of rows. So the mean ``λ = (1/n) Σ_r p_r`` is ``Mᵀπ`` for some π on the simplex.
@@ -16,9 +16,9 @@ Trofimov, 1981.) The maximum is bounded from above by ``ℓ(π) + n (max_i [M (N
 **Bounds on each cell.** ``l_j <= p_r[j] <= h_j``, the extremes of column j. So by Chernoff's bound a count as extreme
 as ``N_j/n < l_j`` has probability at most ``exp(-n kl(N_j/n, l_j))``, and one with ``N_j/n > h_j`` as much for h_j.
 
-Every figure is rounded against rejection, and what is not decided is not rejected. What the test cannot see: records
-that were not drawn at all, but whose shares some true records could have given; a law that was followed for most
-records only; and anything in the order of the records, or in columns that are released as they are.
+Every figure is rounded against rejection, and an undecided case is not rejected. The test cannot detect: records that
+were not drawn, if other true records could have produced their shares; a matrix that was used for most records only;
+anything in the order of the records, or in columns that are released as they are.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
 
 LEVEL = 1e-9
-"""A right release is refused with at most this probability, over all of its tables together."""
+"""A correct release is refused with at most this probability, for all of its tables together."""
 
 MAX_CELLS = 2048
-"""Of a dense law whose table is tested as a whole; beyond, its single cells are."""
+"""The largest dense matrix that is tested as a whole table; for larger ones single cells are tested."""
 
 _STEPS = 400
 _CONDITION, _MIXED = 1e10, 1e-6
-_SLACK = 1e-11  # of a log-likelihood, beside 1 nat: what float64 sums of logarithms may be off by
+_SLACK = 1e-11  # error of a log-likelihood (compare 1 nat) from float64 sums of logarithms
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, with the law of each axis and a name."""
+    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, a name, and a matrix for each axis."""
 
     name: str
     laws: tuple[TransitionMatrix, ...]
@@ -57,7 +57,7 @@ class Table:
 
 
 def impossible(tables: Sequence[Table], level: float = LEVEL) -> list[str]:
-    """Return the names of the tables that the laws could not have given: none, with probability at least 1 - level.
+    """Return the names of tables that the matrices cannot have produced: none, with probability at least 1 - level.
 
     The level is divided among the tables, and of each table's part one half goes to the evidence on the whole, and one
     to the bounds on its cells. Records must be drawn independently of one another.
@@ -85,7 +85,7 @@ def _on_cells(table: Table, bar: float) -> bool:
 
 
 def _kl(x: Floats, p: Floats) -> Floats:
-    """Return ``x ln(x/p) + (1-x) ln((1-x)/(1-p))``; inf where p has no mass and x has."""
+    """Return ``x ln(x/p) + (1-x) ln((1-x)/(1-p))``; inf if p has no mass where x has."""
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = (np.where(a > 0, a * np.log(a / b), 0.0) for a, b in ((x, p), (1 - x, 1 - p)))
         return np.asarray(sum(parts), dtype=np.float64)
@@ -105,7 +105,7 @@ def _on_the_whole(table: Table, bar: float) -> bool:
     for _ in range(_STEPS):
         released = _forth(axes, share)
         if not (released[seen] > 0).all():
-            return best == -math.inf  # of a share of 0 nowhere: the law gives a released cell no probability
+            return best == -math.inf  # no share is 0: a released cell has probability 0
         likelihood = float((counts[seen] * np.log(released[seen])).sum())
         if likelihood >= wanted:
             return False
@@ -122,7 +122,7 @@ def _on_the_whole(table: Table, bar: float) -> bool:
 
 
 def _start(axes: Sequence[_Axis], released: Floats) -> Floats:
-    """Return the unbiased estimate, moved into the simplex, or the uniform one where there is none."""
+    """Return the unbiased estimate, moved into the simplex, or the uniform distribution if there is none."""
     share, uniform = released, np.full(released.shape, 1 / released.size)
     for axis in axes:
         factor = axis.form.factor()
@@ -186,7 +186,7 @@ def _back(axes: Sequence[_Axis], x: Floats) -> Floats:
 def tables_of(
     blocks: Sequence[Block], counts: Iterable[NDArray[np.int64]], pairs: Iterable[tuple[int, int, NDArray[np.int64]]]
 ) -> list[Table]:
-    """Return the tables of blocks, and of pairs of blocks that share no variable and so draw independently."""
+    """Return the tables of blocks, and of pairs of blocks that share no variable and are drawn independently."""
     found = [Table(repr(b.name), (b.matrix,), n) for b, n in zip(blocks, counts, strict=True)]
     for a, b, n in pairs:
         found.append(Table(f"{blocks[a].name!r} by {blocks[b].name!r}", (blocks[a].matrix, blocks[b].matrix), n))

@@ -1,4 +1,4 @@
-"""The transition matrix: the exact law of one released block."""
+"""The transition matrix: the exact probabilities of one released block."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TransitionMatrix:
 
     ``weights`` has shape (S, S): rows are the true category, columns the released one, every row sums to exactly
     ``UNIT``, so ``array = weights / 2^53`` is exact in float64. A category that is never released is a zero column.
-    A law of at least 64 categories that is constant off the diagonal is held as two weights a row (``form``); its
-    ``weights`` are then made anew whenever they are asked for.
+    A matrix of at least 64 categories that is constant off the diagonal is stored as two weights for each row
+    (``form``); its ``weights`` are then computed at each access.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class TransitionMatrix:
             raise SpecificationError(sentence("weights are not integers", got=given.dtype, wanted="int64"))
         if given.min() < 0 or given.max() > UNIT:
             raise SpecificationError(sentence("a weight is outside 0..2^53"))
-        # From 2,049 categories on, sums can wrap around 2^64 to look right: the float sum tells.
+        # From 2,049 categories on, a wrong sum can wrap around 2^64 and look right: the float sum detects it.
         wrapped = given.sum(axis=1, dtype=np.float64) > 2 * UNIT
         off = np.flatnonzero((given.sum(axis=1) != UNIT) | wrapped)
         if off.size:
@@ -76,7 +76,7 @@ class TransitionMatrix:
 
     @classmethod
     def constant(cls, diagonal: ArrayLike, off: ArrayLike) -> TransitionMatrix:
-        """Return the law with ``W[i,i] = diagonal[i]`` and ``W[i,j] = off[i]`` for every other j, shapes (S,).
+        """Return the matrix with ``W[i,i] = diagonal[i]`` and ``W[i,j] = off[i]`` for every other j, shapes (S,).
 
         Raises
         ------
@@ -91,13 +91,13 @@ class TransitionMatrix:
         """
         stay, move = np.asarray(diagonal), np.asarray(off)
         if stay.ndim != 1 or stay.shape != move.shape or not stay.size:
-            what = "not one weight on and one off the diagonal for each row"
+            what = "expected two weights for each row: one on the diagonal and one off it"
             raise SpecificationError(sentence(what, got=f"shapes {stay.shape} and {move.shape}"))
         if not all(np.issubdtype(a.dtype, np.integer) for a in (stay, move)):
             raise SpecificationError(sentence("weights are not integers", got=f"{stay.dtype}, {move.dtype}"))
         others = stay.size - 1
         if min(stay.min(), move.min()) < 0 or stay.max() > UNIT or move.max() > UNIT // max(others, 1):
-            raise SpecificationError(sentence("a weight is outside what a row that sums to 2^53 can hold"))
+            raise SpecificationError(sentence("a weight is too large or negative: a row must sum to 2^53"))
         held = Constant(stay.astype(np.int64), move.astype(np.int64))
         wrong = np.flatnonzero(held.diagonal + others * held.off != UNIT)
         if wrong.size:
@@ -112,17 +112,17 @@ class TransitionMatrix:
 
     @classmethod
     def from_array(cls, array: ArrayLike) -> TransitionMatrix:
-        """Round a row-stochastic float matrix to the nearest exact law (zeros stay zero).
+        """Round a row-stochastic float matrix to the nearest exact matrix (zeros stay zero).
 
         ``array`` has shape (S, S), rows true, columns released, each row summing to 1 within 1e-9. A matrix that is
-        already a multiple of 2^-53 with exact row sums is kept verbatim. Rounding knows no privacy model: it can move
-        a matrix *outside* one by a unit; ``design`` rounds inward instead.
+        already a multiple of 2^-53 with exact row sums does not change. Rounding ignores privacy models: it can move
+        a matrix *outside* a model by one unit; ``design`` rounds inward instead.
 
         Raises
         ------
         SpecificationError
-            If the matrix is not square, has an entry that is no number, not finite or negative, or a row does not sum
-            to 1.
+            If the matrix is not square, has an entry that is not a number, not finite or negative, or a row does not
+            sum to 1.
         """
         given = real_array(array, "the matrix")
         _check_shape(given)
@@ -131,7 +131,7 @@ class TransitionMatrix:
 
     @classmethod
     def identity(cls, size: int) -> TransitionMatrix:
-        """Return the law that releases every category unchanged; raises SpecificationError unless ``size >= 1``."""
+        """Return the matrix that releases every category unchanged; raises SpecificationError unless ``size >= 1``."""
         check_size(size)
         return cls.constant(np.full(size, UNIT), np.zeros(size, dtype=np.int64))
 
@@ -147,7 +147,7 @@ class TransitionMatrix:
 
     @property
     def weights(self) -> NDArray[np.int64]:
-        """``W``, shape (S, S), rows true, columns released: not to be written to."""
+        """``W``, shape (S, S), rows true, columns released; read-only."""
         return self.form.weights
 
     @property
@@ -162,7 +162,7 @@ class TransitionMatrix:
 
     @property
     def ratio(self) -> Fraction | None:
-        """``max_j max_i M[i,j] / min_i M[i,j]`` as an exact rational; None where it is infinite.
+        """``max_j max_i M[i,j] / min_i M[i,j]`` as an exact rational; None if it is infinite.
 
         Columns that are zero throughout are never released and do not count.
         """
@@ -175,13 +175,13 @@ class TransitionMatrix:
 
     @property
     def epsilon(self) -> float:
-        """The smallest ε for which the exact law is ε-differentially private (ABC (6)), rounded up; may be inf."""
+        """The smallest ε for which the exact matrix is ε-differentially private (ABC (6)), rounded up; can be inf."""
         ratio = self.ratio
         return math.inf if ratio is None else log_upper(ratio)
 
     @property
     def is_bistochastic(self) -> bool:
-        """Whether the columns too sum to exactly 1."""
+        """Whether the columns also sum to exactly 1."""
         if isinstance(self.form, Constant):  # column sums are Σ off + diagonal - off: all alike, so off is too
             return bool((self.form.off == self.form.off[0]).all())
         # Sums that wrap around 2^64 cannot all come out right: the true ones add up to S 2^53.
@@ -199,7 +199,7 @@ class TransitionMatrix:
         Raises
         ------
         PrivacyError
-            If the law is not bistochastic: no β is defined for it.
+            If the matrix is not bistochastic: β is not defined for it.
         """
         if not self.is_bistochastic:
             column, excess = column_excess(self.weights)
@@ -207,21 +207,21 @@ class TransitionMatrix:
                 sentence(
                     f"column {column} does not sum to 1, so no beta is defined",
                     got=f"an excess of {float(excess):.3g}",
-                    fix="round_bistochastic() makes an exact law of a nearly bistochastic array",
+                    fix="round_bistochastic() makes an exact matrix from a nearly bistochastic array",
                 )
             )
         return beta_lower([self._rows])
 
     @property
     def _rows(self) -> NDArray[np.int64]:
-        """Rows that stand for all: one where each is another in another order, as in bistochastic constant laws."""
+        """Rows that represent all: one row if all have the same entries in another order (bistochastic constants)."""
         if isinstance(self.form, Constant) and self.is_bistochastic:
             return self.form.column(0)[None, :]
         return self.weights
 
     @property
     def condition(self) -> float:
-        """The condition number of ``M`` in the 1-norm (inf where singular); see ``matrix_storage.Factor``."""
+        """The condition number of ``M`` in the 1-norm (inf if singular); see ``matrix_storage.Factor``."""
         return self.form.factor().condition
 
     def times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -229,7 +229,7 @@ class TransitionMatrix:
         return self.form.times(x)
 
     def factor(self) -> Factor:
-        """Return how to solve with ``M`` and its transpose.
+        """Return a factorisation to solve with ``M`` and its transpose.
 
         Raises
         ------
@@ -260,14 +260,14 @@ class TransitionMatrix:
         return self.factor().solve(np.eye(self.size))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: ``weights``, or ``diagonal`` and ``off`` where the law is held as these two."""
+        """Return plain data for JSON: ``weights``, or ``diagonal`` and ``off`` if the matrix is stored as these two."""
         if isinstance(self.form, Constant):
             return {"unit": "2^-53", "diagonal": self.form.diagonal.tolist(), "off": self.form.off.tolist()}
         return {"unit": "2^-53", "orientation": "rows true, columns released", "weights": self.weights.tolist()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TransitionMatrix:
-        """Build a matrix from :meth:`to_dict`; raises SpecificationError where it is no law in units of 2^-53."""
+        """Build a matrix from :meth:`to_dict`; raises SpecificationError if it is not an exact matrix."""
         if data.get("unit") != "2^-53":
             raise SpecificationError(sentence("unknown unit of the weights", got=data.get("unit"), wanted="2^-53"))
         if "off" in data:
@@ -275,13 +275,13 @@ class TransitionMatrix:
         return cls(data["weights"])
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the exact law to a file that :func:`postrand.load_matrix` reads; raises UsageError if it exists."""
+        """Write the exact matrix to a file that :func:`postrand.load_matrix` reads; raises UsageError if it exists."""
         saving.save(path, "transition matrix", self.to_dict(), replace=replace)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the law as hexadecimal.
+        """Return the SHA-256 of the matrix as hexadecimal.
 
-        Of a line ``postrand-matrix S`` and the weights (little-endian int64, row by row); of a law in constant form,
+        Of a line ``postrand-matrix S`` and the weights (little-endian int64, row by row); of a matrix in constant form,
         of ``postrand-matrix S constant``, the diagonal, and the weights off it.
         """
         if isinstance(self.form, Constant):
@@ -316,7 +316,7 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
     SpecificationError
         If the size is not a whole number from 1 to 100,000.
     PrivacyError
-        If ε is not positive and finite, or so large or so small that no law in units of 2^-53 holds it.
+        If ε is not positive and finite, or so large or so small that no matrix in units of 2^-53 attains it.
 
     Examples
     --------
@@ -333,10 +333,10 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
     if size > 1 and not within(Fraction(max(diagonal, off), min(diagonal, off)), epsilon):
         raise PrivacyError(
             sentence(
-                "epsilon is smaller than an exact law can hold",
+                "epsilon is too small for an exact matrix",
                 got=f"{epsilon:g}",
                 wanted=f">= {size * size / UNIT:.2g} for {size} categories (weights are multiples of 2^-53)",
-                fix="choose a larger epsilon, or drop the variable: nothing of it would be left",
+                fix="choose a larger epsilon, or drop the variable, which would keep no information",
             )
         )
     return TransitionMatrix.constant(np.full(size, diagonal), np.full(size, off))
@@ -345,18 +345,20 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
 def check_size(size: int) -> None:
     """Raise SpecificationError unless the number of categories is a whole number from 1 to 100,000."""
     if not (is_whole(size, 1) and size <= MAX_SIZE):
-        raise SpecificationError(sentence("no number of categories", got=shown(size, repr), wanted=f"1..{MAX_SIZE}"))
+        raise SpecificationError(
+            sentence("the number of categories is not valid", got=shown(size, repr), wanted=f"1..{MAX_SIZE}")
+        )
 
 
 def check_epsilon(epsilon: float, size: int) -> None:
-    """Raise PrivacyError unless ``0 < ε <= ln(2^53 - S + 1)``, the range that exact laws of S categories hold."""
+    """Raise PrivacyError unless ``0 < ε <= ln(2^53 - S + 1)``, the range of exact matrices with S categories."""
     if not finite(epsilon) > 0:
         raise PrivacyError(sentence("epsilon is not a positive number", got=shown(epsilon, repr), wanted="0 < epsilon"))
     limit = math.log(UNIT - size + 1)
     if epsilon > limit:
         raise PrivacyError(
             sentence(
-                "epsilon is larger than an exact law can hold",
+                "epsilon is too large for an exact matrix",
                 got=f"{epsilon:g}",
                 wanted=f"<= {limit:.4f} for {size} categories (weights are multiples of 2^-53)",
                 fix="choose a smaller epsilon, or leave the variable out of the mechanism",

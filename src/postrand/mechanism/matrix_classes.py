@@ -1,7 +1,7 @@
-"""The classes of a law: sets of categories that it never leaves, so that a released value discloses its class.
+"""The classes of a matrix: sets of categories that values never leave, so a released value discloses its class.
 
-A matrix with one class can satisfy ε-differential privacy. One with several can do so within each class: a block that
-leaves a stratum unchanged, perturbs high-risk records only, or moves among interchangeable categories.
+A matrix with one class can satisfy ε-differential privacy. A matrix with several can do so within each class: a block
+that keeps a stratum unchanged, perturbs high-risk records only, or exchanges equivalent categories only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
     form = matrix.form
     if isinstance(form, Constant) and not form.off.any():
         return np.arange(matrix.size, dtype=np.int32)
-    if isinstance(form, Constant) or form.columns()[1].any():  # one column that every row reaches ties them together
+    if isinstance(form, Constant) or form.columns()[1].any():  # one column that every row reaches connects all
         return np.zeros(matrix.size, dtype=np.int32)
-    # Not at the top: only laws with classes need it, and it takes 25 MB and 60 ms of every run.
+    # Not at the top: only matrices with classes need it, and it costs 25 MB and 60 ms in every run.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -47,14 +47,14 @@ def moves(matrix: TransitionMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def part(matrix: TransitionMatrix, inside: NDArray[np.intp]) -> TransitionMatrix:
-    """Return the law among these categories, which must be whole classes: rows then still sum to 1."""
+    """Return the matrix of these categories, which must be whole classes: then rows still sum to 1."""
     if isinstance(matrix.form, Constant):  # one class, or each category its own
         return matrix if len(inside) == matrix.size else TransitionMatrix.identity(len(inside))
     return TransitionMatrix(matrix.weights[np.ix_(inside, inside)])
 
 
 def parts(matrix: TransitionMatrix) -> tuple[TransitionMatrix, ...]:
-    """Return the law within each class; the matrix itself where there is one class."""
+    """Return the matrix within each class; the matrix itself if there is one class."""
     labels = classes_of(matrix)
     if not labels.any():
         return (matrix,)
@@ -62,7 +62,7 @@ def parts(matrix: TransitionMatrix) -> tuple[TransitionMatrix, ...]:
 
 
 def join(laws: list[TransitionMatrix]) -> TransitionMatrix:
-    """Return the block-diagonal law of several, one after the other.
+    """Return the block-diagonal matrix of several matrices, one after the other.
 
     >>> join([TransitionMatrix.identity(1), TransitionMatrix.from_array([[0.5, 0.5], [0.25, 0.75]])]).array.tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.25, 0.75]]

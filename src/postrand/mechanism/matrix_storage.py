@@ -1,7 +1,7 @@
-"""The forms in which an exact law is held in memory: all of its weights, or two for each row.
+"""The forms of an exact matrix in memory: all of its weights, or two for each row.
 
-The law of a large block is often constant off the diagonal: a record stays, or moves to any other category alike.
-Two numbers for each row then say all, exactly, and what takes S² steps or S³ for a dense matrix takes S.
+The matrix of a large block is often constant off the diagonal: a record stays, or moves to any other category with the
+same probability. Then two numbers for each row are exact, and S² or S³ steps for a dense matrix become S steps.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ UNIT = 1 << 53
 """Every row of weights sums to exactly this: one unit of probability is 2^-53."""
 
 CONSTANT_SIZE = 64
-"""From here on a law that is constant off the diagonal has the form :class:`Constant`; each law has one form."""
+"""From this size, a matrix that is constant off the diagonal has the form :class:`Constant`; only one form each."""
 
 MAX_DENSE = 1 << 14
-"""No dense matrix of more categories is made: at this size one takes 2 GB."""
+"""The largest dense matrix: at this size it takes 2 GB."""
 
 _CANCEL = 1e7
 
@@ -33,10 +33,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Hold how to solve with M and Mᵀ, for right-hand sides (S,) or (S, n), and M's condition number in the 1-norm.
+    """Hold the factorisation to solve with M and Mᵀ for right sides (S,) or (S, n), and the 1-norm condition number.
 
-    The number is exact for constant laws; else LAPACK's estimate, which never exceeds the true one. It is inf where M
-    is singular, and then nothing can be solved.
+    The number is exact for constant matrices; otherwise LAPACK's estimate, which never exceeds the true one. It is inf
+    if M is singular; then nothing can be solved.
     """
 
     condition: float
@@ -45,7 +45,7 @@ class Factor:
 
 
 class Form(Protocol):
-    """What a form tells of a law; arrays are not written to by whoever asks."""
+    """The queries that each form answers; the returned arrays are read-only."""
 
     @property
     def diagonal(self) -> Ints:
@@ -130,7 +130,7 @@ class Constant:
         """All weights; raises SpecificationError beyond 16,384 categories."""
         size = len(self.off)
         if size > MAX_DENSE:
-            what = "the law has too many categories for what takes a dense matrix"
+            what = "the matrix has too many categories for an operation that needs a dense matrix"
             raise SpecificationError(
                 sentence(what, got=f"{size:,}", wanted=f"at most {MAX_DENSE:,}", fix="perturb fewer variables jointly")
             )
@@ -195,7 +195,7 @@ class Constant:
 
 
 def constant_form(weights: Ints) -> Constant | None:
-    """Return the constant form of a law of at least 64 categories, where it has one."""
+    """Return the constant form of a matrix of at least 64 categories, if it has one."""
     size = len(weights)
     if size < CONSTANT_SIZE:
         return None

@@ -24,22 +24,22 @@ from postrand.support.showing import few
 
 SCHEMA_VERSION = 2
 MAX_ENTRIES = 1 << 28
-"""Entries of all matrices of a mechanism: 2 GiB, which a compact form may ask for in a file of a few thousand bytes.
-Laws that are constant off the diagonal are not counted: they are held as they are written, two numbers a row."""
+"""Most entries of all matrices of a mechanism: 2 GiB, which a compact form can request in a file of a few kilobytes.
+Matrices that are constant off the diagonal are not counted: they are stored as two numbers for each row."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Mechanism:
-    """A product of independent blocks, bound to a codebook or to the categories of the frames it meets.
+    """A product of independent blocks, bound to a codebook or to the categories of the data frames.
 
     Parameters
     ----------
     blocks
         ``{"sex": M, ("age", "race"): M2}``, or a sequence of :class:`Block`.
     codebook
-        Describes the variables; optional for frames with categorical types, which describe themselves.
+        Describes the variables; optional for frames with categorical types, which list their categories.
     numerical
-        Numerical variables that are released under a law on their ranks, each a column of its own.
+        Numerical variables that are released by a rank law, each as a separate column.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Mechanism:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The variables that blocks read, and that may or may not be perturbed by another block."""
+        """The variables that blocks read; another block can perturb them or not."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.given))
 
     def __getitem__(self, variable: str) -> Block:
@@ -108,11 +108,11 @@ class Mechanism:
         )
 
     def bind(self, codebook: Codebook) -> Mechanism:
-        """Return this mechanism with the codebook; raises SpecificationError where they do not fit."""
+        """Return this mechanism with the codebook; raises SpecificationError if they do not match."""
         return Mechanism(self.blocks, codebook, self.numerical)
 
     def require_codebook(self) -> Codebook:
-        """Return the codebook; raises SpecificationError where the mechanism is not bound to one."""
+        """Return the codebook; raises SpecificationError if the mechanism is not bound to one."""
         if self.codebook is None:
             raise SpecificationError(
                 sentence(
@@ -125,7 +125,7 @@ class Mechanism:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: blocks with integer weights, and the categories that they act on.
 
-        Each law has one form, and :meth:`from_dict` refuses any other. Weights are rows, except for blocks of 64
+        Each matrix has one form, and :meth:`from_dict` refuses any other. Weights are rows, except for blocks of 64
         categories or more whose rows are constant off the diagonal: ``{"diagonal": [...], "off": [...]}``; and else for
         those on listed cells where at most half of the entries differ from the row's most frequent one (the smallest of
         several): ``{"usual": [...], "columns": [[...], ...], "weights": [[...], ...]}``.
@@ -145,7 +145,7 @@ class Mechanism:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], codebook: Codebook | None = None) -> Mechanism:
-        """Build a mechanism from plain data (the inverse of :meth:`to_dict`, the codebook travelling apart).
+        """Build a mechanism from plain data (the inverse of :meth:`to_dict`; the codebook is separate).
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Mechanism:
             blocks = [block_from_dict(entry) for entry in data["blocks"]]
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-            raise SpecificationError(sentence("a block of the mechanism is not well formed", got=repr(error))) from None
+            raise SpecificationError(sentence("a block of the mechanism is not valid", got=repr(error))) from None
         mechanism = cls(blocks, codebook, numerical)
         if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
             raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
@@ -181,9 +181,9 @@ class Mechanism:
         saving.save(path, "mechanism", {"mechanism": self.to_dict(), **book}, replace=replace)
 
     def digest(self) -> str:
-        """Return the SHA-256 of :meth:`to_dict` as hexadecimal: of the law, and of what it was made from.
+        """Return the SHA-256 of :meth:`to_dict` as hexadecimal: of the matrices and of their origins.
 
-        Draws follow the digest: one law that is said to have two origins gives two releases, with independent words.
+        Draws depend on the digest: the same matrix with two different stated origins gives two independent releases.
         """
         data = self.to_dict()
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -245,13 +245,13 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
     variables = [codebook[n] for n in block.variables]
     for name in block.given:
         if codebook[name].role not in ("key", "sensitive", "other", "household"):
-            what = f"given variable {name!r} is not released, so nobody could tell which law was used"
+            what = f"given variable {name!r} is not released, so analysts could not know which matrix was used"
             yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="release it")
     for v in variables:
         if not v.is_categorical:
             yield sentence(f"variable {v.name!r} has no categories", where=where, fix="list them in the codebook")
         elif v.missing == "keep" and (len(variables) > 1 or block.cells is not None):
-            # A missing value is in no cell, and no law says what the other variables of such a record become.
+            # A missing value is in no cell, and no row of the matrix applies to the other variables of such a record.
             yield _missing_problem(v.name, block)
     shape = tuple(v.size for v in variables)
     if block.cells is not None:
@@ -268,12 +268,12 @@ def _fit_problems(block: Block, codebook: Codebook) -> Iterable[str]:
 
 
 def _missing_problem(name: str, block: Block) -> str:
-    """Say what a block does with a variable whose missing values it has no law for, and what would be one."""
+    """Return the sentence about a variable with missing values for which the block has no probabilities."""
     fix = "set missing = 'category', which makes it one category more, or complete the records and set 'error'"
     if name in block.given:
         how = f"read by the block that perturbs {', '.join(block.perturbed)} (rules or strata link them)"
     elif block.given:
-        how = f"perturbed by a law that depends on {', '.join(block.given)}"
+        how = f"perturbed by a matrix that depends on {', '.join(block.given)}"
     elif len(block.variables) > 1:
         how, fix = "perturbed jointly", f"{fix}, or perturb it in a block of its own where no rule links it"
     else:

@@ -1,7 +1,7 @@
-"""Blocks that read variables which they never change: strata, and variables that decide what is feasible.
+"""Blocks that read variables without changing them: strata, and variables that decide what is feasible.
 
-A block given s draws x with the law of the record's s. Another block may perturb s, but only among values for which
-this block's law is the same: then a release tells the analyst which law was used.
+A block given s draws x with the matrix of the record's s. Another block can perturb s, but only among values with the
+same matrix in this block: then a release shows the analyst which matrix was used.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ _MAX_TUPLES = 1 << 20
 
 
 def reading_problems(blocks: Sequence[Block]) -> Iterable[str]:
-    """Say which blocks read a variable that another one changes to a value with another law."""
+    """Yield a sentence for each block that reads a variable if another one exchanges values with different matrices."""
     changing = {name: block for block in blocks for name in block.perturbed}
     for block in blocks:
         moved = {name: _moves(changing[name], name) for name in block.given if name in changing}
         for name, group in moved.items():
             if group is None:
                 yield sentence(
-                    f"{name!r} is given to a block, and perturbed by one that does not list its cells",
+                    f"{name!r} is a given variable of a block, but a block that does not list its cells perturbs it",
                     where=f"block {block.name!r}",
                     fix="list the cells of the block that perturbs it",
                 )
         known = {name: group for name, group in moved.items() if group is not None}
         if known and not _is_constant(block, known):
             yield sentence(
-                "its law differs between values of a given variable that another block exchanges",
+                "the matrix differs between values of a given variable that another block exchanges",
                 where=f"block {block.name!r}, given {', '.join(known)}",
-                fix="use one law for values that are exchanged, or leave the variable unperturbed",
+                fix="use one matrix for values that are exchanged, or do not perturb the variable",
             )
 
 
 def _moves(block: Block, name: str) -> NDArray[np.int32] | None:
-    """Return the group of each code of a variable: codes that the block may exchange are in one group."""
+    """Return the group of each code of a variable: codes that the block can exchange are in one group."""
     if block.cells is None and len(block.variables) > 1:
         return None
     at = block.variables.index(name)
     codes = np.arange(block.matrix.size) if block.cells is None else np.array(block.cells)[:, at]
     i, j = moves(block.matrix)
     size = int(codes.max()) + 1
-    # Not at the top: only laws by stratum need it, and it takes 25 MB and 60 ms of every run.
+    # Not at the top: only matrices by stratum need it, and it costs 25 MB and 60 ms in every run.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -59,7 +59,7 @@ def _moves(block: Block, name: str) -> NDArray[np.int32] | None:
 
 
 def _is_constant(block: Block, groups: dict[str, NDArray[np.int32]]) -> bool:
-    """Tell whether the law is the same for all combinations of given codes that other blocks exchange."""
+    """Return whether the matrix is the same for all combinations of given codes that other blocks exchange."""
     laws = _laws(block)
     seen: dict[tuple[int, ...], set[tuple[int, ...]]] = defaultdict(set)
     for codes in laws:
@@ -80,7 +80,7 @@ def _is_constant(block: Block, groups: dict[str, NDArray[np.int32]]) -> bool:
 
 
 def _laws(block: Block) -> dict[tuple[int, ...], tuple[bytes, bytes]]:
-    """Return, for each combination of given codes, its perturbed cells and its law in their order."""
+    """Return, for each combination of given codes, its perturbed cells and its matrix in their order."""
     cells = np.array(block.cells, dtype=np.int32)
     own = [block.variables.index(name) for name in block.perturbed]
     rows: dict[tuple[int, ...], list[int]] = defaultdict(list)

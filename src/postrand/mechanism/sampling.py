@@ -1,6 +1,6 @@
-"""Draw released codes from the exact law: integers and their comparisons, no float.
+"""Draw released codes from the exact matrix: integers and comparisons, no floats.
 
-Most laws are drawn from alias tables. A row of weights (integers summing to 2^53) becomes ``2^k`` buckets of
+Most matrices are drawn from alias tables. A row of weights (integers summing to 2^53) becomes ``2^k`` buckets of
 ``u = 2^(53-k)`` units each, k being the smallest with ``2^k >= S`` (at least 1). The top 53 bits v of a random word
 choose bucket ``b = v >> (53-k)`` and ``rest = v mod u``; the released code is b where ``rest < threshold[b]``, else
 ``alias[b]``. Each row's weight is reproduced to the unit.
@@ -8,7 +8,7 @@ choose bucket ``b = v >> (53-k)`` and ``rest = v mod u``; the released code is b
 One bucket is one 64-bit entry: the threshold in the upper 53-k bits, the alias in the lower 11+k. So a draw is one
 load, one comparison and one selection, without a branch. A full bucket is stored as threshold 0 with itself as alias.
 
-Laws of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`.
+Matrices of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHUNK = 8192
 
 
 class Sampler(Protocol):
-    """Draw the released codes of one block, exactly by its law, from one word a record."""
+    """Draw the released codes of one block, exactly by its matrix, from one word for each record."""
 
     @property
     def size(self) -> int:
@@ -53,7 +53,7 @@ class Sampler(Protocol):
 
 
 def sampler(matrix: TransitionMatrix) -> Sampler:
-    """Return the sampler of a law, which depends on nothing else: large constant laws are drawn without tables."""
+    """Return the sampler of a matrix; it depends on the matrix only. Large constant matrices need no tables."""
     if isinstance(matrix.form, Constant) and matrix.size > TABLE_SIZE:
         return StayOrMove.of(matrix.form)
     return AliasTables.of(matrix)
@@ -61,9 +61,9 @@ def sampler(matrix: TransitionMatrix) -> Sampler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StayOrMove:
-    """Draw a law that is constant off the diagonal: the top 53 bits v of a word choose among S - 1 equal intervals.
+    """Draw from a matrix that is constant off the diagonal: the top 53 bits v of a word choose one of S - 1 intervals.
 
-    Of true code i the released one is the ``v // off[i]``-th of the others where ``v < (S-1) off[i]``, else i itself.
+    For true code i the released one is the ``v // off[i]``-th of the others if ``v < (S-1) off[i]``, otherwise i.
     ``off`` has shape (S + 1,): first 0, of code -1.
 
     Examples
@@ -132,7 +132,7 @@ class AliasTables:
             drawn[codes[start : start + len(words)] < 0] = -1
 
     def weights(self) -> NDArray[np.int64]:
-        """Return the law that the tables draw, shape (S, S), rows true, each row summing to 2^53."""
+        """Return the weights that the tables draw, shape (S, S), rows true, each row summing to 2^53."""
         buckets = self.entries.reshape(self.size + 1, -1)[1:].astype(np.int64)
         threshold, alias = buckets >> (11 + self.bits) & (UNIT >> self.bits) - 1, buckets & _low(self.bits)
         weights = np.zeros((self.size, 1 << self.bits), dtype=np.int64)
@@ -171,7 +171,7 @@ def perturb_codes(
     """Perturb every block of a batch of records in one pass; returns one array of released codes for each block.
 
     ``laws[b]`` and ``codes[b]``, shape (n,), belong to block b of the mechanism; ``record_keys`` has shape (n,).
-    Threads may call this at the same time: the cipher and the kernel work without the interpreter's lock.
+    Threads can call this at the same time: the cipher and the kernel work without the interpreter's lock.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The plan: everything a curator decides, one TOML file."""
+"""The plan: all decisions of a curator, in one TOML file."""
 
 from postrand.plan.plan import Plan, load_plan
 

@@ -1,4 +1,4 @@
-"""What the plan says of columns that leave unperturbed: checked against the codebook before a record is read."""
+"""The plan's decisions about unperturbed columns, checked against the codebook before any record is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOUSEHOLD_NUMBERS = ("renumbered", "as they are")
 
 
 def option_problems(as_is: Any, household_numbers: Any, where: str) -> Iterator[str]:
-    """Say where the options are not of their kind."""
+    """Yield a sentence for each option of a wrong type."""
     if as_is != () and not is_names(as_is):
         yield sentence("'as_is' is not a list of names", where=where, fix='set as_is = ["income"], or leave it out')
     if household_numbers not in HOUSEHOLD_NUMBERS:
@@ -36,18 +36,20 @@ def as_is_problems(
     renumbered: bool,
     where: str,
 ) -> Iterator[str]:
-    """Say which names of ``as_is`` are no columns that leave unperturbed."""
+    """Yield a sentence for each name in ``as_is`` that is not an unperturbed column."""
     where = f"{where} as_is"
     for name in dict.fromkeys(as_is):
         if name not in codebook:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
         elif name in perturbed:
             yield sentence(
-                f"variable {name!r} is perturbed", where=where, fix="take it out of as_is, or out of the law"
+                f"variable {name!r} is perturbed",
+                where=where,
+                fix="remove it from as_is, or from [[blocks]] or [[numerical]]",
             )
         elif codebook[name].role == "household" and renumbered:
-            fix = 'take it out of as_is, or set household_numbers = "as they are"'
-            yield sentence(f"the numbers of {name!r} are drawn anew", where=where, fix=fix)
+            fix = 'remove it from as_is, or set household_numbers = "as they are"'
+            yield sentence(f"{name!r} is released with new numbers", where=where, fix=fix)
         elif codebook[name].role not in RELEASED_ROLES and not (release_ids and codebook[name].role == "record_key"):
             what = f"variable {name!r} is not released"
-            yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="take it out of as_is")
+            yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="remove it from as_is")

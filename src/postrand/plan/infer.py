@@ -1,10 +1,10 @@
 """Draft a codebook from a file, write it for a person to edit, and read it back.
 
-A draft decides nothing about privacy: roles stay empty, and what looks like a code for "no answer" or a record number
-is proposed in a comment. Fields of an Arrow schema may carry two texts that a draft takes over: ``label`` (of the
-variable) and ``value_labels`` (a JSON object from the text of a value to its label). A third, ``missing_codes`` (a JSON
-list of texts of values, or of pairs of ends), says which categories the file itself declares to mean "no answer".
-Where all values of a column have a label, values that are labelled and do not occur become categories too.
+A draft decides nothing about privacy: roles stay empty, and probable codes for "no answer" or record numbers are
+proposed in a comment. Fields of an Arrow schema can have two texts that a draft copies: ``label`` (of the variable) and
+``value_labels`` (a JSON object from the text of a value to its label). A third, ``missing_codes`` (a JSON list of texts
+of values, or of pairs of ends), lists the categories that mean "no answer" in the file itself. If all values of a
+column have a label, labelled values that do not occur become categories too.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from postrand.support.inputs import has_controls, read_toml
 
 MAX_CATEGORIES = 100
 _ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
-"""So many different values are categories in any file; more, where each has so many records on average, or in a key."""
-_MAX_UNIQUE_CHECK = 20_000_000  # records; beyond, no column is proposed as a record key
+"""Up to this many different values are always categories; more only in a key, or with enough records for each."""
+_MAX_UNIQUE_CHECK = 20_000_000  # records; in larger files no column is proposed as a record key
 _LINE = 100
 _CARRIED = ("weight", "household", "record_key")
-"""Roles of columns that are numbers or names of something: their values are no categories."""
+"""Roles of columns that are numbers or names of something: their values are not categories."""
 _NO_ANSWER = frozenset(
     (
         "", ".", "-", "?", "*", "blank", "dk", "dk/na", "don't know", "dont know", "do not know", "iap", "inap",
@@ -51,26 +51,28 @@ _NO_ANSWER = frozenset(
 _CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 _HEAD = f"""\
-Codebook: what each column of the file is. Please go through every variable before anything is protected.
+Codebook: a description of each column of the file. Please check every variable before you protect the file.
 
-role        fill in one of: {", ".join(ROLES)}
-              key         identifying: known to others, could single out a person
-              sensitive   not for others to learn
-              other       neither; released
-              weight      released as it is, for the analyst
-              household   who belongs together; its numbers are drawn anew
-              record_key  a unique number of the record; not released unless asked
-              drop        not released; needed for what repeats a perturbed variable (dummies, recodes, sums)
-categories  the values in their order; all of them are published with the release. Add those that could occur
-            but do not, and remove no value that occurs. Without categories a column is released as it is.
+role        write one of: {", ".join(ROLES)}
+              key         key variable: others know it, and it could single out a person
+              sensitive   others must not learn it
+              other       any other variable; released
+              weight      sampling weight; released as it is, for the analyst
+              household   shows which records belong together; released with new numbers
+              record_key  a unique number of the record; released only if the plan asks for it
+              drop        not released; use it for columns that repeat a perturbed variable (dummies, sums)
+categories  the values in their order; all of them are published with the release. Add values that could
+            occur but do not; do not remove a value that occurs. Without categories a column is released as it is.
 labels      a text for each category, in the same order
-type        what the file holds. A CSV file holds text: for a weight, a household number or a quantity in it,
-            set type = "int64" or "double" and remove the categories.
-missing     error (none may be missing), category (one more category, perturbed), keep (released as missing)
+type        the type of the values in the file. A CSV file contains text: for a weight, a household number or
+            a quantity, set type = "int64" or "double" and remove the categories.
+missing     error (a missing value stops the run), category (one more category, perturbed),
+            keep (released as missing)
 
-Combinations that cannot occur are neither accepted nor released: one [[rules]] table for each, below the variables,
-for example  age = ["0-14", "15"]  and  marital_status = "Widowed";  or, above them, rules_file = "rules.csv" with a
-column for each variable and a row for each combination (empty: any value).
+Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
+below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
+variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
+(empty: any value).
 """
 
 
@@ -79,13 +81,13 @@ def infer(
 ) -> list[dict[str, Any]]:
     """Draft the entries of a codebook in one pass over the records, with bounded memory.
 
-    Returns for each column a dict with the fields of :class:`postrand.Variable`, the role that ``roles`` gives or an
-    empty one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
-    Columns of at most ``max_categories`` different values get categories, except where more than 20 values have fewer
-    than 4 records on average and the role is not ``key``, and except numbers with a fractional part: in numeric order
-    where all are numbers (or text that reads as numbers), in the dictionary's order where the file has one, else
-    sorted. Missing values make ``missing`` ``category``, or ``keep`` for a column without categories. Text of a CSV
-    file without categories becomes a number where nothing is lost.
+    Returns for each column a dict with the fields of :class:`postrand.Variable`, the role from ``roles`` or an empty
+    one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
+    Columns of at most ``max_categories`` different values get categories, with two exceptions: numbers with a
+    fractional part, and more than 20 values with fewer than 4 records on average if the role is not ``key``.
+    Categories are in numeric order if all are numbers (or text of numbers), in the dictionary's order if the file has
+    one, otherwise sorted. If values are missing, ``missing`` is ``category``, or ``keep`` for a column without
+    categories. Text of a CSV file without categories becomes a number if nothing is lost.
     """
     roles, untyped = roles or {}, getattr(source, "untyped", False)
     columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
@@ -96,7 +98,7 @@ def infer(
 
 
 def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
-    """Return drafts as the text of a ``codebook.toml``, with comments that tell a person what to decide."""
+    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make."""
     document = tomlkit.document()
     for line in _HEAD.splitlines():
         document.add(tomlkit.comment(line))
@@ -109,7 +111,7 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def looks_carried(name: str) -> bool:
-    """Tell whether a column is a weight by its name: its values are no categories to exchange."""
+    """Return whether a column is a weight, by its name; the values of a weight are not categories."""
     return _WEIGHT.search(name) is not None
 
 
@@ -119,8 +121,8 @@ def load_codebook(path: str | Path) -> Codebook:
     Raises
     ------
     SpecificationError
-        With every problem at once: no TOML, a variable without a role, an unknown field, type or policy, categories
-        that do not fit their type.
+        With all problems together: invalid TOML, a variable without a role, an unknown field, type or policy,
+        categories that do not match their type.
     """
     path = Path(path)
     data = read_toml(path, "the codebook")
@@ -141,7 +143,7 @@ def load_codebook(path: str | Path) -> Codebook:
         try:
             if variable.is_categorical:
                 category_values(variable)
-            elif variable.role != "drop":  # lists and records may stand in the file, and are not released
+            elif variable.role != "drop":  # lists and records can be in the file, but are not released
                 arrow_type(variable.type)
         except SpecificationError as error:
             problems += error.problems
@@ -152,16 +154,16 @@ def load_codebook(path: str | Path) -> Codebook:
 def _file_name(value: object, where: str) -> str:
     if isinstance(value, str) and value and not has_controls(value):
         return value
-    raise SpecificationError(sentence("'rules_file' is not the name of a file", where=where, fix='set "rules.csv"'))
+    raise SpecificationError(sentence("'rules_file' is not a file name", where=where, fix='set "rules.csv"'))
 
 
 @dataclass(slots=True)
 class _Column:
-    """Collects what one pass tells about a column."""
+    """Collects the facts about a column in one pass."""
 
     field: pa.Field
     limit: int
-    untyped: bool  # the file holds text only, so that a number is a guess
+    untyped: bool  # the file contains text only, so a number is a guess
     role: str = ""
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
     is_many: bool = False
@@ -246,7 +248,7 @@ class _Column:
             fractional = declared == "double"
         kind = value_type(self.field.type)
         if self.is_many or fractional or not self.values or pa.types.is_time(kind) or pa.types.is_duration(kind):
-            return declared, []  # times of day and durations have no text that is read back
+            return declared, []  # times of day and durations have no text that can be read back
         if pa.types.is_dictionary(self.field.type):
             return declared, list(self.values)
         numbers = self._numbers()
@@ -255,12 +257,12 @@ class _Column:
         return declared, [value for _, value in sorted(zip(numbers, self.values, strict=True))]
 
     def _number_type(self) -> str:
-        """Return the type of a column of texts that are all numbers, else an empty text; a weight may be any number."""
+        """Return the type of a column of texts that are all numbers, or an empty text; a weight can be any number."""
         order = ("double", "int64") if self.role == "weight" else ("int64", "double")
         return next((t for t in order if self.untyped and self.has_values and self.fits[t]), "")
 
     def _numbers(self) -> list[float] | None:
-        """Return the distinct values as numbers, or None where one is no number."""
+        """Return the distinct values as numbers, or None if one is not a number."""
         if self.is_many:
             return None
         try:
@@ -283,7 +285,7 @@ class _Column:
         return [str(known.get(str(c), c)) for c in categories]
 
     def _with_labelled(self, categories: list[Any]) -> list[Any]:
-        """Add values that the file labels and does not hold, where it labels all that it holds: they could occur."""
+        """Add labelled values that do not occur, if all values that occur have a label: they could occur."""
         known, held = self._known_labels(), {str(c) for c in categories}
         if not held or not held <= set(known) or pa.types.is_dictionary(self.field.type) or self.is_many:
             return categories
@@ -296,7 +298,7 @@ class _Column:
         return sorted(every, key=_as_number) if all(map(math.isfinite, numbers)) else sorted(every)
 
     def _missing_codes(self, categories: Sequence[Any]) -> list[Any]:
-        """Return the categories that the file declares to mean "no answer", one by one or by a range of numbers."""
+        """Return the categories that mean "no answer" in the file itself, listed singly or as a range of numbers."""
         try:
             known = json.loads(self._text(b"missing_codes") or "[]")
         except json.JSONDecodeError:
@@ -316,15 +318,15 @@ class _Column:
         if not self.has_values and not is_nested(self.field.type):
             yield "every value is missing: role = 'drop'?"
         if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
-            yield f"more than {self.limit} different values, none listed: role = 'drop', or group them in the file"
+            yield f"more than {self.limit} different values, not listed here: role = 'drop', or group them in the file"
         if self._is_key() and not self.role:
-            yield "whole numbers, all different: role = 'record_key' if they number the records, else think of 'drop'"
+            yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
             yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
-            yield f"no answer? then uncomment: missing_codes = [{listed}]"
+            yield f"if these mean no answer, uncomment: missing_codes = [{listed}]"
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:
@@ -342,13 +344,13 @@ _PLAIN = (
 
 
 def is_nested(of: pa.DataType) -> bool:
-    """Tell whether a column holds lists, records or bytes, which are no values to count."""
+    """Return whether a column contains lists, records or bytes, which are not values to count."""
     of = value_type(of)
     return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
 
 
 def _looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Return the categories that look like codes for "no answer": by their text or label, or as numbers out of line."""
+    """Return the categories that look like codes for "no answer": by their text or label, or as outlying numbers."""
     named = {
         c
         for c, label in zip(categories, labels or categories, strict=True)
@@ -356,7 +358,7 @@ def _looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any
     }
     numbers = {c: int(float(c)) for c in categories if not isinstance(c, bool) and _is_whole(c)}
     usual = [n for n in numbers.values() if abs(n) not in _CODES and n not in range(-9, 0)]
-    if usual and min(usual) >= 0:  # no code where values are negative, or run up to it without a gap
+    if usual and min(usual) >= 0:  # not a code if values are negative, or reach it without a gap
         named |= {c for c, n in numbers.items() if n < 0 or (n in _CODES and n > max(usual) + 1)}
     return [c for c in categories if c in named]
 
@@ -369,7 +371,7 @@ def _as_number(value: Any) -> float:
 
 
 def _fits(kind: type, text: str) -> set[str]:
-    """Return the text itself where it is a value of this kind, else nothing."""
+    """Return the text itself if it is a value of this kind, otherwise nothing."""
     number = _as_number(text)
     whole = math.isfinite(number) and number.is_integer()
     good = {str: True, float: math.isfinite(number), int: whole}.get(kind, False)
@@ -392,12 +394,12 @@ def _entry(draft: Mapping[str, Any]) -> Table:
             continue
         table.add(name, _array(name, value) if isinstance(value, list) else value)
         if name == "role" and not value:
-            table["role"].comment(f"fill in: {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+            table["role"].comment(f"write one of: {', '.join(ROLES[:-1])} or {ROLES[-1]}")
     return table
 
 
 def _array(name: str, values: Sequence[Any]) -> tomlkit.items.Array:
-    """Return a TOML array: on one line, or short values several on a line, long ones each on its own."""
+    """Return a TOML array on one line, or with several short values on each line, or one long value on each line."""
     array = tomlkit.array()
     array.extend(values)
     width = len(array.as_string())

@@ -1,4 +1,4 @@
-"""The plan: everything the curator decided, in one TOML file, checked as a whole before a record is read."""
+"""The plan: all decisions of the curator in one TOML file, checked as a whole before any record is read."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """Say how one block is designed, or give its matrix.
+    """Hold how one block is designed, or its given matrix.
 
     ``prior`` is ``uniform`` (public), ``file`` (the file's own frequencies: confidential, and certified as such) or
     ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
-    ``given``: variables that stay as they are, with a law for each of their values. ``rarer_than``: only records whose
-    combination of the block's variables fewer records have are perturbed. A ``Share`` for privacy takes part of what
-    the record's claim leaves. Where the privacy rests on the file's frequencies, so does the prior.
+    ``given``: variables that stay as they are, with a transition matrix for each of their values. ``rarer_than``: only
+    records are perturbed whose combination of the block's variables occurs in fewer records. A ``Share`` as privacy
+    uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the prior.
     """
 
     variables: tuple[str, ...]
@@ -65,11 +65,11 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOptions:
-    """Say what the release looks like: format of the data file, order of records, whether ids go out.
+    """Hold the form of the release: format of the data file, order of records, with or without record identifiers.
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
-    ``as_is`` names unperturbed columns that leave as they are although they single out many records. Household numbers
-    are drawn anew, or leave ``as they are``. ``target`` is the table of a database that the data becomes.
+    ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
+    numbers are replaced by new ones, or released ``as they are``. ``target`` is the table of a database that the data becomes.
     """
 
     format: str = "same"
@@ -81,7 +81,7 @@ class ReleaseOptions:
 
     @property
     def renumbers(self) -> bool:
-        """Whether household numbers are drawn anew."""
+        """Whether household numbers are replaced by new ones."""
         return self.household_numbers == "renumbered"
 
 
@@ -111,7 +111,7 @@ class Plan:
     def claims(self) -> tuple[Claim, ...]:
         """The record's claim first, then those of each block; within classes where a block has several.
 
-        A claim that rests on the file's frequencies is about the blocks that perturb keys, and about all their values.
+        A claim that depends on the file's frequencies is about the blocks that perturb keys, with all their values.
         """
         within = [
             block.rarer_than > 0 or not (shape is None or shape.is_simple)
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def shapes(self) -> tuple[Shape | None, ...]:
-        """The shape of each block; None where it acts on all combinations of its variables, and reads no other."""
+        """The shape of each block; None if it acts on all combinations of its variables and reads no other variable."""
         return tuple(
             None if shape.is_simple and len(shape.cells) == self.cells_of(block) and not block.rarer_than else shape
             for block, shape in zip(self.blocks, shapes_of(self.codebook, self._parts), strict=True)
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Which way of keeping the rules to take, for each set of blocks that they link."""
+        """The way to keep the rules, for each set of blocks that they link."""
         return tuple(advice(self.codebook, self._parts))
 
     @property
@@ -162,7 +162,7 @@ class Plan:
 
 
 def _claimed(model: PrivacyModel, block: BlockPlan) -> PrivacyModel:
-    """Return what a block claims: its law's level and what its prior spends."""
+    """Return what a block claims: the level of its matrix and the ε that its prior spends."""
     claimed: PrivacyModel = with_prior(model, block.prior_epsilon) if block.prior == "dp" else model
     return claimed
 
@@ -177,7 +177,7 @@ _SECTIONS = ("source", "engine", "privacy", "claims", "design", "blocks", "numer
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
-_ANY = ((0, 1, 1.0),)  # edges in place of those that were refused already
+_ANY = ((0, 1, 1.0),)  # replaces edges that are already refused
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -186,15 +186,15 @@ def load_plan(path: str | Path) -> Plan:
     Raises
     ------
     SpecificationError
-        With every problem of the plan and its codebook at once: syntax, unknown sections and options (with the nearest
-        known name), unknown variables, a variable in two blocks.
+        With all problems of the plan and its codebook together: syntax, unknown sections and options (with the
+        nearest known name), unknown variables, a variable in two blocks.
     """
     path = Path(path)
     return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name)
 
 
 def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -> Plan:
-    """Check plain data and make a plan of it; raises SpecificationError with every problem at once."""
+    """Check plain data and return its plan; raises SpecificationError with all problems together."""
     check = _Check(where)
     check.names(data, _SECTIONS, "")
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
@@ -223,7 +223,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.unasked = data["privacy"]
     entries = check.tables(data, "blocks")
     if not entries:
-        check.add("no blocks are planned", "[[blocks]]", fix="name at least one variable to perturb")
+        check.add("the plan has no blocks", "[[blocks]]", fix="name at least one variable to perturb")
     planned = [check.block(entry, f"[[blocks]] {n}", codebook) for n, entry in enumerate(entries, 1)]
     blocks = [block for block in planned if block is not None]
     if codebook is not None:
@@ -241,20 +241,20 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     place = table or (folder / file).resolve()
     plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources)
-    shapes = check.attempt(lambda: plan.shapes)  # structural zeros and strata that no blocks keep are found here
+    shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
     return plan
 
 
 class _Check:
-    """Collect the problems of one file while its parts are read."""
+    """Collect the problems of one file while reading its parts."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.problems: list[str] = []
         self.design: dict[str, Any] = {}
-        self.unasked: Any = {"model": Share.name}  # the privacy of a block that names none
+        self.unasked: Any = {"model": Share.name}  # the privacy of a block without its own
         self.record: Any = None  # the claim on the whole record
 
     def add(self, what: str, part: str, **more: Any) -> None:
@@ -268,7 +268,7 @@ class _Check:
     def table(self, data: Mapping[str, Any], name: str, known: Iterable[str]) -> Mapping[str, Any]:
         part = data.get(name, {})
         if not isinstance(part, Mapping):
-            self.add("a table is wanted", f"[{name}]")
+            self.add("expected a table", f"[{name}]")
             return {}
         self.names(part, known, f"[{name}]")
         return part
@@ -277,7 +277,7 @@ class _Check:
         entries = data.get(name, [])
         if isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries):
             return entries
-        self.add("a list of tables is wanted", f"[[{name}]]", fix=f"write [[{name}]]")
+        self.add("expected a list of tables", f"[[{name}]]", fix=f"write [[{name}]]")
         return []
 
     def file(self, data: Mapping[str, Any], name: str, part: str) -> str:
@@ -285,7 +285,7 @@ class _Check:
         if not isinstance(value, str) or not value:
             self.add(f"{name!r} is missing", part, fix=f'set {name} = "..."')
         elif has_controls(value):
-            self.add(f"{name!r} is no name of a file: it holds a control character", part)
+            self.add(f"{name!r} is not a valid file name: it contains a control character", part)
         else:
             return value
         return ""
@@ -298,7 +298,7 @@ class _Check:
             return None
 
     def choices(self, entry: Mapping[str, Any], part: str) -> dict[str, Any]:
-        """Return the designer's choices that ``entry`` makes, leaving out those that are wrong."""
+        """Return the designer's choices in ``entry``, without the wrong ones."""
         chosen = {}
         for name, family in (("objective", OBJECTIVES), ("structure", STRUCTURES)):
             if name in entry:
@@ -314,7 +314,7 @@ class _Check:
         return chosen
 
     def privacy(self, asked: Any, part: str) -> Any:
-        """Return the model that is asked for, or the conjunction of a list of them."""
+        """Return the requested model, or the conjunction of a list of models."""
         if not isinstance(asked, list):
             return self.attempt(_member, (*MODELS, Share), asked, part)
         models = [self.attempt(_member, MODELS, one, part) for one in asked]
@@ -371,7 +371,7 @@ def _block_problems(entry: Mapping[str, Any], choices: Mapping[str, Any], where:
     if not is_whole(rarer):
         yield sentence("'rarer_than' is not a number of records", where=where, got=rarer, wanted="a whole number >= 0")
     if "matrix" in entry and (entry.get("given") or entry.get("rarer_than")):
-        yield sentence("a given matrix goes with neither 'given' nor 'rarer_than'", where=where)
+        yield sentence("a given matrix cannot be combined with 'given' or 'rarer_than'", where=where)
     spent = choices.get("prior_epsilon", 0.0)
     if not finite(spent) >= 0:
         yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))
@@ -383,10 +383,11 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
     if not needs_file(privacy):
         return
     if entry.get("prior", "file") != "file":
-        what = f"prior = {entry['prior']!r} hides nothing: the privacy model itself rests on the file's frequencies"
-        yield sentence(what, where=where, fix="leave 'prior' out")
+        what = f"prior = {entry['prior']!r} hides nothing: the privacy model itself depends on the file's frequencies"
+        yield sentence(what, where=where, fix="remove 'prior'")
     if entry.get("rarer_than"):
-        yield sentence("'rarer_than' does not go with this privacy model", where=where, fix="it finds the rare itself")
+        what = "'rarer_than' cannot be combined with this privacy model, which finds rare records itself"
+        yield sentence(what, where=where, fix="remove 'rarer_than'")
 
 
 def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterable[str]:
@@ -407,7 +408,7 @@ def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterabl
 
 
 def _with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], codebook: Codebook) -> BlockPlan:
-    """Name the clear variables of an objective that names none: all categorical ones released as they are."""
+    """Set the unperturbed variables of an objective that lists none: all categorical ones released as they are."""
     if not needs_joint(block.objective) or block.objective.clear:
         return block
     perturbed = {name for other in blocks for name in other.variables}
@@ -431,7 +432,7 @@ def _rows(matrix: Any, where: str) -> tuple[tuple[float, ...], ...] | None:
 
 
 def _member(family: Iterable[type], data: Any, where: str) -> Any:
-    """Return the member of a family from its name alone, or from a table with ``model`` and options."""
+    """Return the member of a family from its name, or from a table with ``model`` and options."""
     if isinstance(data, str):
         data = {"model": data}
     return options.from_dict(family, data, where)
@@ -454,7 +455,7 @@ def _fit_problems(blocks: list[BlockPlan], codebook: Codebook, where: str) -> It
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
     clear = {n for b in blocks if needs_joint(b.objective) for n in b.objective.clear}
     for name in sorted(clear.intersection(names)):
-        yield sentence(f"{name!r} is named as clear, and a block perturbs it", where=f"{where} [[blocks]] objective")
+        yield sentence(f"{name!r} is in 'clear', but a block perturbs it", where=f"{where} [[blocks]] objective")
     names += [*(name for block in blocks for name in block.given), *sorted(clear)]
     for name in dict.fromkeys(names):
         if name not in codebook:

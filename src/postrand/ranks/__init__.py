@@ -1,4 +1,4 @@
-"""Numerical attributes: individuals as categories, with bistochastic laws on their ranks (RDF §3.2, appendix A.2)."""
+"""Numerical variables: records as categories, with bistochastic rank laws (RDF §3.2, appendix A.2)."""
 
 from postrand.ranks.apply import average, permutation, permute
 from postrand.ranks.laws import RankBand, RankBlocks, RankLaw

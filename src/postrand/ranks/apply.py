@@ -1,4 +1,4 @@
-"""Release a numerical column under a law on its ranks: permuted (values and margin kept), or averaged (mean kept)."""
+"""Release a numerical column by a rank law: permuted (values and margin kept), or averaged (mean kept)."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def permute(
 ) -> NDArray[Any]:
     """Return the values (n,) permuted at random among neighbours in rank; the margin is kept exactly.
 
-    The record of rank i receives the value of rank j with probability ``P[i,j]`` (within n 2^-64), P being the law's
-    matrix. Ranks are ascending; equal values are ranked by ``ties`` (n,), or as the records stand, which changes
-    nothing but which of them a run takes in. The draw is a function of key, law, ``name`` (give each column its own),
-    the values, whatever their order, and ``content``, what else it is bound to: other values are permuted anew.
+    The record of rank i receives the value of rank j with probability ``P[i,j]`` (within n 2^-64), where P is the
+    matrix of the rank law. Ranks are ascending. Equal values are ranked by ``ties`` (n,), or by the order of the
+    records; this only decides which of them belong to a run. The draw depends on the key, the rank law, ``name`` (a
+    different one for each column), the values in any order, and ``content``: other values are permuted by a new draw.
 
     Raises
     ------
     DataError
         If a value is not a finite number.
     UsageError
-        If there are fewer records than the law's smallest run.
+        If there are fewer records than the rank law's smallest run.
 
     Examples
     --------
@@ -84,15 +84,15 @@ def average(values: ArrayLike, law: RankLaw, *, ties: NDArray[np.uint64] | None 
     """Return ``Pᵀ x`` (n,): the mean of each block in place of its values (microaggregation); the mean is kept.
 
     Nothing is drawn, so this is deterministic coarsening; the mean of the column is kept up to float rounding.
-    A law of several cuts is refused: n averages by a known matrix of nearly full rank, of values that ascend, are n
-    equations, and a linear programme solves them.
+    A rank law of several cuts is refused: n averages by a known matrix of nearly full rank are n equations for
+    ascending values, and a linear programme solves them.
 
     Raises
     ------
     DataError
         If a value is not a finite number.
     UsageError
-        If the law has several cuts, or there are fewer records than its smallest run.
+        If the rank law has several cuts, or there are fewer records than its smallest run.
 
     Examples
     --------
@@ -112,8 +112,8 @@ def average(values: ArrayLike, law: RankLaw, *, ties: NDArray[np.uint64] | None 
 
 
 def not_averaged(where: str = "") -> str:
-    """Return the sentence that refuses averages over a law of several cuts."""
-    what = "averages over a band can be solved for, and give the true values back"
+    """Return the sentence that refuses averages over a rank law of several cuts."""
+    what = "the true values can be computed from averages over a band"
     return sentence(what, where=where, fix="average over rank-blocks (--blocks), or permute within the band")
 
 
@@ -124,8 +124,8 @@ def _drawn_cut(law: RankLaw, key: bytes) -> int:
 
 
 def rank_order(column: NDArray[Any], ties: NDArray[np.uint64] | None = None) -> NDArray[np.int64]:
-    """Return the positions of the values in ascending order, equal ones by ``ties``, then as the records stand."""
-    order = np.argsort(column)  # several times as fast as the stable sort, and the same where no values are tied
+    """Return the positions of the values in ascending order, equal ones by ``ties``, then by the records' order."""
+    order = np.argsort(column)  # several times as fast as the stable sort, with the same result if no values are equal
     ordered = column[order]
     if not (ordered[1:] == ordered[:-1]).any():
         return order
@@ -136,12 +136,14 @@ def finite_column(values: ArrayLike) -> NDArray[Any]:
     """Return the values as an array (n,) of finite integers or floats; raises DataError, never showing a value."""
     column = np.asarray(values)
     if column.ndim != 1 or not (np.issubdtype(column.dtype, np.integer) or np.issubdtype(column.dtype, np.floating)):
-        raise DataError(sentence("a column of numbers is wanted", got=f"{column.dtype}, shape {column.shape}"))
+        raise DataError(sentence("the column does not contain numbers", got=f"{column.dtype}, shape {column.shape}"))
     bad = 0 if np.issubdtype(column.dtype, np.integer) else int((~np.isfinite(column)).sum())
     if bad:
         many = f" ({bad} of them)" if bad >= SMALLEST_SHOWN_COUNT else ""
         raise DataError(
-            sentence(f"values are missing or not finite{many}", fix="release those records' values as missing, apart")
+            sentence(
+                f"values are missing or not finite{many}", fix="release these values as missing, in a separate step"
+            )
         )
     return column
 
@@ -160,6 +162,6 @@ def number_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _content(column: NDArray[Any], key: ReleaseKey) -> bytes:
-    """Return 24 bytes for the values, whatever their order: their number, and a sum of keyed words of them."""
+    """Return 24 bytes for the values in any order: their number, and the sum of their keyed words."""
     total = words(content_keys(key).record, number_bits(column), _CONTENT_SLOT).sum(axis=0, dtype=np.uint64)
     return np.append(total, np.uint64(column.size)).astype("<u8").tobytes()

@@ -1,4 +1,4 @@
-"""A numerical variable of a mechanism: its law on the ranks of n individuals, and what follows from it alone."""
+"""A numerical variable of a mechanism: its rank law for n records, and the guarantee that follows from it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ AVERAGED_TYPE = "double"
 
 
 class RankWarning(UserWarning):
-    """Most values of a numerical column are shown by its release."""
+    """The release of a numerical column shows most of its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedColumn:
-    """Release a numerical variable under a law on the ranks of the ``records`` that have a value.
+    """Release a numerical variable by a law on the ranks of the ``records`` that have a value.
 
-    The law is an n x n bistochastic matrix over these records, so their number is part of it. ``level`` is what it
-    leaves open of their values, equal ones counted as one; without it, what is said holds where no values are equal.
+    The rank law is an n x n bistochastic matrix over these records, so their number is part of it. ``level`` is the
+    remaining uncertainty about their values, with equal values counted as one. Without it, the guarantee is only valid
+    if no values are equal.
 
     Raises
     ------
     SpecificationError
-        If the form is unknown, there are fewer records than the law's smallest run, or averages could be solved for.
+        If the form is unknown, there are fewer records than the rank law's smallest run, or true values could be
+        computed from the averages.
 
     Examples
     --------
@@ -60,25 +62,25 @@ class RankedColumn:
     def _problems(self) -> Iterable[str]:
         where = f"numerical variable {shown(self.variable, repr)}"
         if not isinstance(self.variable, str) or not self.variable:
-            yield sentence("a numerical column names no variable")
+            yield sentence("a numerical column has no variable name")
         if not isinstance(self.form, str) or self.form not in FORMS:
             what = f"unknown form {shown(self.form, repr)}{nearest(shown(self.form), FORMS)}"
             yield sentence(what, where=where, wanted=" or ".join(FORMS))
         if not isinstance(self.law, RANK_LAWS):
             yield sentence(
-                "not a law on ranks", where=where, got=shown(self.law, repr), wanted="RankBlocks or RankBand"
+                "the method is not a rank law", where=where, got=shown(self.law, repr), wanted="RankBlocks or RankBand"
             )
         elif not is_whole(self.records, 1):
-            yield sentence("no number of records", where=where, wanted="a whole number >= 1")
+            yield sentence("the number of records is not valid", where=where, wanted="a whole number >= 1")
         elif self.law.least > self.records:
-            what = f"{options.describe(self.law)} needs more records with a value than there are"
+            what = f"{options.describe(self.law)} needs more records with a value than the file has"
             yield sentence(what, where=where, fix="choose a smaller one, or leave the variable out")
         else:
             averaged, level = isinstance(self.form, str) and self.form == "average", self.level
             if averaged and self.law.cuts > 1:
                 yield not_averaged(where)
             if level is not None and not (isinstance(level, ValueLevel) and (level.bits is None) == averaged):
-                yield sentence("the level of its values is not one of this form", where=where)
+                yield sentence("the level of its values does not belong to this form", where=where)
 
     @property
     def bits(self) -> float:
@@ -130,7 +132,7 @@ class RankedColumn:
         """Read plain data; raises SpecificationError where a field is missing, unknown or wrong."""
         wanted = {"variable", "method", "form", "records"}
         if not isinstance(data, Mapping) or set(data) - {"level"} != wanted:
-            raise SpecificationError(sentence("a numerical column of the mechanism is not well formed"))
+            raise SpecificationError(sentence("a numerical column of the mechanism is not valid"))
         law = options.from_dict(RANK_LAWS, data["method"], f"numerical variable {data['variable']!r}")
         level = ValueLevel.from_dict(data["level"]) if "level" in data else None
         return cls(data["variable"], law, data["form"], data["records"], level)
@@ -143,7 +145,7 @@ class RankedColumn:
 
 
 def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], book: Codebook | None) -> Iterable[str]:
-    """Yield a sentence for each column that clashes with another, or does not fit the codebook of the release."""
+    """Yield a sentence for each column that is in conflict with another, or with the codebook of the release."""
     names = [column.variable for column in columns]
     yield from variable_problems(names, perturbed, book, "")
     for column in columns:
@@ -157,7 +159,7 @@ def column_problems(columns: Sequence[RankedColumn], perturbed: Iterable[str], b
 def variable_problems(
     names: Sequence[str], perturbed: Iterable[str], book: Codebook | None, where: str
 ) -> Iterable[str]:
-    """Yield a sentence for each variable that cannot be released under a law on its ranks."""
+    """Yield a sentence for each variable that cannot be released by a rank law."""
     held = set(perturbed)
     for name in dict.fromkeys(names):
         if names.count(name) > 1 or name in held:

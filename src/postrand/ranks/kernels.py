@@ -1,4 +1,4 @@
-"""Compiled loop of the permutation of ranks; imported only where it is called, since importing numba is slow."""
+"""Compiled loop of the permutation of ranks; imported only where it is called, because importing numba is slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from postrand.support.jit import compiled
 def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]
     """Shuffle each run of ``places`` (n,) by Fisher and Yates, with one 64-bit word for each place.
 
-    The index is the high half of word times run length: of 2^64 words, each index gets its share within one.
+    The index is the high half of word times run length: the numbers of words for two indices differ by at most one.
     """
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)

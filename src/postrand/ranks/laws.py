@@ -1,7 +1,7 @@
-"""Sparse bistochastic laws on the ranks of a numerical column: never an n x n array.
+"""Rank laws: sparse bistochastic matrices on the ranks of a numerical column, never stored as n x n arrays.
 
-A law is a random cut of the ranks 0..n-1 into runs, within each of which every order is equally likely. Each cut gives
-a block-diagonal bistochastic matrix (RDF (3)); the law is their mixture over the cuts, so it is bistochastic too.
+A rank law cuts the ranks 0..n-1 at random into runs. Within each run every order is equally likely. Each cut gives a
+block-diagonal bistochastic matrix (RDF (3)); the law is their mixture over the cuts, so it is bistochastic too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from postrand.errors import UsageError, sentence, shown
 from postrand.support.inputs import is_whole
 
 _ERROR = 1e-12
-"""Above the relative error of the sums of non-negative terms below."""
+"""An upper bound of the relative error of the sums of non-negative terms below."""
 
 
 class RankLaw(Protocol):
@@ -27,12 +27,12 @@ class RankLaw(Protocol):
 
     @property
     def least(self) -> int:
-        """The least number of ranks in a run, and so the least number of records that the law can be applied to."""
+        """The smallest number of ranks in a run, and therefore the smallest number of records for this law."""
         ...
 
     @property
     def shared(self) -> int:
-        """How many records share each average, at least."""
+        """The smallest number of records that share an average."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class RankLaw(Protocol):
         ...
 
     def entropy_lower(self, n: int) -> float:
-        """Return a bound from below on ``H(P)`` in nats (RDF (4)) of the n x n law."""
+        """Return a lower bound of ``H(P)`` in nats (RDF (4)) of the n x n law."""
         ...
 
 
@@ -102,8 +102,8 @@ class RankBlocks:
 class RankBand:
     """Runs of ``width`` ranks whose first boundary is drawn at random: a band around the rank.
 
-    Rank i becomes rank j with probability ``(w - |i-j|) / w²``, zero beyond w - 1 places. Runs shorter than w at either
-    end join their neighbour. Whoever learns where the boundaries fell faces ``ln w`` nats, as with blocks of w.
+    Rank i becomes rank j with probability ``(w - |i-j|) / w²``, zero beyond w - 1 places. A run shorter than w at
+    either end joins its neighbour. For anyone who learns the boundaries, ``ln w`` nats remain, as with blocks of w.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class RankBand:
 
     @property
     def shared(self) -> int:
-        """One: each rank has an average of its own."""
+        """One: each rank has its own average."""
         return 1
 
     @property
@@ -153,11 +153,11 @@ class RankBand:
 
 
 RANK_LAWS: tuple[type[RankLaw], ...] = (RankBlocks, RankBand)
-"""The laws that a plan may name."""
+"""The rank laws that a plan can name."""
 
 
 def beta_lower(law: RankLaw, n: int) -> float:
-    """Return a bound from below on ``β = H(P) / ln n`` of the law on n individuals (RDF Definition 1).
+    """Return a lower bound of ``β = H(P) / ln n`` of the rank law for n records (RDF Definition 1).
 
     >>> round(beta_lower(RankBlocks(4), 16), 6)
     0.5

@@ -1,4 +1,4 @@
-"""The permutation model of disclosure control: any method's output as a permutation and residual noise (RDF A.2)."""
+"""The permutation model of disclosure control: the output of any method as permutation plus noise (RDF A.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from postrand.support.inputs import real_array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationModel:
-    """Hold how far a method moved each record's value in rank, whatever the method was.
+    """Hold how far a method moved each record's value in rank, for any method.
 
     ``reverse_mapped`` Z (n,) are original values in the rank order of the release; ``distances`` (n,) count the ranks
     between a record's original value and its reverse-mapped one; ``noise = Y - Z`` keeps every rank.
@@ -26,7 +26,7 @@ class PermutationModel:
     noise: NDArray[np.float64]
 
     def share_within(self, ranks: int) -> float:
-        """Return the share of records moved by at most so many ranks: the least protected ones."""
+        """Return the share of records moved by at most this number of ranks: the least protected ones."""
         return float((self.distances <= ranks).mean())
 
     def quantiles(self, shares: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
@@ -54,14 +54,14 @@ class PermutationModel:
         return (
             f"{found['records']:,} records; {100 * found['unmoved']:.3g}% not moved; "
             f"moved by {found['mean_distance']:.4g} ranks on average; 5, 25, 50, 75 and 95% of the records "
-            f"by at most {moved} of all ranks; root mean square of the noise left {found['noise']:.4g}"
+            f"by at most {moved} of all ranks; root mean square of the remaining noise {found['noise']:.4g}"
         )
 
 
 def reverse_map(original: ArrayLike, released: ArrayLike) -> NDArray[Any]:
     """Return Z: the original value whose rank is the rank of the record's released value (RDF A.2).
 
-    Tied released values are ranked by the original ones, which makes the permutation as small as it can be.
+    Equal released values are ranked by the original ones, so that the permutation is as small as possible.
 
     Examples
     --------
@@ -78,8 +78,8 @@ def permutation_model(original: ArrayLike, released: ArrayLike) -> PermutationMo
     """Split any method's release of a column into a permutation and noise that keeps ranks (RDF A.2).
 
     The distance of a record is the number of ranks from its original value to its reverse-mapped one. Equal values
-    share all the ranks they take up, and the nearest of those count: 0 where the value is the same. So a tie never
-    makes a record look better protected than it is.
+    share all their ranks, and the nearest ranks count: the distance is 0 if the value is the same. So equal values
+    never make a record look better protected than it is.
 
     Raises
     ------
@@ -102,21 +102,21 @@ def permutation_model(original: ArrayLike, released: ArrayLike) -> PermutationMo
 
 
 def _ranks(values: NDArray[Any], order: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the values in order, and the rank of each record in the narrowest type: memory is what runs short."""
+    """Return the values in order, and the rank of each record in the smallest integer type, to save memory."""
     ranks = np.empty(values.size, dtype=np.min_scalar_type(-values.size))
     ranks[order] = np.arange(values.size, dtype=ranks.dtype)
     return values[order], ranks
 
 
 def _between_ties(ordered: NDArray[Any], own: NDArray[Any], new: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the ranks from the run of values tied with a record's own to that tied with its new one."""
+    """Return the number of ranks between the values equal to a record's own and those equal to its new one."""
     first, last = _tied_ranks(ordered)
     distances: NDArray[np.int64] = np.maximum(np.maximum(first[new] - last[own], first[own] - last[new]), 0)
     return distances
 
 
 def _tied_ranks(ordered: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and last rank that holds the same value, for each rank."""
+    """Return for each rank the first and last rank with the same value."""
     edges = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     sizes = np.diff(edges, append=ordered.size)
     return np.repeat(edges, sizes), np.repeat(edges + sizes - 1, sizes)

@@ -1,4 +1,4 @@
-"""What a law on ranks leaves of the *values* of a column, equal ones counted as one: a tie is no protection."""
+"""The *values* of a column after a rank law, equal ones counted as one: equal values give no protection."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from postrand.ranks.apply import average
 from postrand.ranks.laws import RankLaw
 
 NEAR = 0.005
-"""A value is known where it is known to within this share of itself: a convention, not a theorem."""
+"""A value counts as known if it is known to within this share of itself: a convention, not a theorem."""
 MOST = 0.5
-"""From which share of values shown on a curator is warned."""
+"""A curator is warned if the release shows more than this share of the values."""
 NOTHING_LEFT = 0.95
-"""From which share of values shown on the release is refused."""
+"""The release is refused if it shows more than this share of the values."""
 
 _ERROR = 1e-12
 _LARGEST = float(1 << 53)
@@ -28,13 +28,13 @@ _DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class ValueLevel:
-    """Hold what a release under a law on ranks leaves open of the values, recomputable from the released ones.
+    """Hold how uncertain the values are after a release by a rank law; computed from the released values.
 
-    Permuted: ``shown`` is a bound from above on the expected share of records that are released with their own value,
-    ``bits`` a bound from below on the mean entropy of a record's released value. Both are for an intruder who knows the
-    record's rank and where the runs were cut: a few known records show the cut. Averaged: ``shown`` is the share of
-    values that the averages alone give to within half a per cent (what is known beside them adds to it), and ``bits``
-    is None: nothing is drawn.
+    Permuted: ``shown`` is an upper bound of the expected share of records that are released with their own value;
+    ``bits`` is a lower bound of the mean entropy of a record's released value. Both are for an intruder who knows the
+    record's rank and the cuts of the runs, which a few known records show. Averaged: ``shown`` is the share of values
+    that the averages alone reveal to within half a per cent (other knowledge increases it), and ``bits`` is None,
+    because nothing is drawn.
     """
 
     shown: float
@@ -46,17 +46,17 @@ class ValueLevel:
 
     @classmethod
     def from_dict(cls, data: Any) -> ValueLevel:
-        """Read plain data; raises SpecificationError where a field is missing, unknown or no number."""
+        """Read plain data; raises SpecificationError if a field is missing, unknown or not a number."""
         shape = isinstance(data, Mapping) and "shown" in data and set(data) <= {"shown", "bits"}
         if not shape or not all(type(v) in (int, float) and 0 <= v < 64 for v in data.values()) or data["shown"] > 1:
-            raise SpecificationError(sentence("the level of a numerical column's values is not well formed"))
+            raise SpecificationError(sentence("the level of a numerical column's values is not valid"))
         return cls(**data)
 
 
 def released_level(values: NDArray[Any], law: RankLaw, form: str) -> ValueLevel:
     """Return the level of the values of a column from its released values (n,), in any order.
 
-    A permuted column has the very values of the file, so that its ties are known from the release.
+    A permuted column has exactly the values of the file, so the release shows which values are equal.
 
     Examples
     --------
@@ -71,20 +71,22 @@ def released_level(values: NDArray[Any], law: RankLaw, form: str) -> ValueLevel:
 
 
 def value_level(values: NDArray[Any], law: RankLaw, form: str) -> ValueLevel:
-    """Return the level of what would be released of true values (n,)."""
+    """Return the level of the release of true values (n,)."""
     return released_level(values if form == "permute" else average(values, law), law, form)
 
 
 def value_problem(values: NDArray[Any], law: RankLaw, form: str, where: str, level: ValueLevel | None = None) -> str:
-    """Return a sentence where a release of these true values (n,) would protect nothing, or is solved for; else ''.
+    """Return a sentence if a release of these true values (n,) would protect nothing or reveal them; otherwise ''.
 
-    ``level`` is that of :func:`value_level`, where it is known already.
+    ``level`` is the result of :func:`value_level`, if it is already known.
     """
     if form == "average" and solved(values, law).any():
-        what = "averages give away true values: a block holds equal values, or its neighbours' averages are too near"
+        what = (
+            "the averages reveal true values: a block has equal values only, or the averages next to it are too close"
+        )
         return sentence(what, where=where, fix="choose larger blocks, form = 'permute', or make it categories")
     if form == "permute" and (level or released_level(values, law, form)).shown > NOTHING_LEFT:
-        what = "nearly all records would keep their value, since values are equal to those of their neighbours in rank"
+        what = "nearly all records would keep their value, because it is equal to those of their neighbours in rank"
         return sentence(what, where=where, fix="make it categories and perturb it in [[blocks]], or leave it out")
     return ""
 
@@ -92,8 +94,8 @@ def value_problem(values: NDArray[Any], law: RankLaw, form: str, where: str, lev
 def order_keys(values: NDArray[Any]) -> tuple[bytes, bytes]:
     """Return a digest of the dense ranks (n,) of a column, and of its ranks in reverse; NaN is missing.
 
-    Columns that share one rank the records alike: blocks of both hold the same records. The averages of a variable and
-    of its logarithm are two equations for the values of each block; bands drawn for each narrow a record's rank.
+    Columns with the same digest rank the records alike, so their blocks contain the same records. The averages of a
+    variable and of its logarithm are two equations for the values of each block; bands for each narrow a record's rank.
 
     >>> one, other = np.array([1.0, 3.0, 9.0]), np.array([1.0, 0.0, 2.0])
     >>> order_keys(one)[0] == order_keys(np.log(one))[0], order_keys(one)[0] in order_keys(other)
@@ -107,13 +109,13 @@ def order_keys(values: NDArray[Any]) -> tuple[bytes, bytes]:
 
 
 def solved(values: NDArray[Any], law: RankLaw) -> NDArray[np.bool_]:
-    """Tell which true values (n,), ascending, follow exactly from their averages over the law's blocks.
+    """Return which true values (n,), ascending, follow exactly from their averages over the rank law's blocks.
 
-    Known are the averages, the sizes of blocks, the least and the largest value, the order of the records, and the unit
-    to which values are rounded. Block l holds values from the average of block l - 1 to that of block l + 1, since
-    values ascend; with these bounds L and U, size s and sum S the p-th least is at least ``max(L, (S - (s-p) U) / p)``
-    and at most ``min(U, (S - (p-1) L) / (s-p+1))``: attained, so nothing narrower follows. Values in whole units
-    round these inwards.
+    Known are the averages, the sizes of blocks, the smallest and the largest value, the order of the records, and the
+    unit to which values are rounded. Values ascend, so block l has values from the average of block l - 1 to that of
+    block l + 1. With these bounds L and U, size s and sum S, the p-th smallest is at least
+    ``max(L, (S - (s-p) U) / p)`` and at most ``min(U, (S - (p-1) L) / (s-p+1))``. Both are attained, so no narrower
+    bound follows. For values in whole units the bounds are rounded inwards.
 
     >>> from postrand.ranks import RankBlocks
     >>> solved(np.array([1, 1, 2, 4, 7, 9]), RankBlocks(2)).tolist()
@@ -134,7 +136,7 @@ def solved(values: NDArray[Any], law: RankLaw) -> NDArray[np.bool_]:
 
 
 def _bounds(sums: NDArray[Any], sizes: NDArray[np.int64], low: Any, high: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the least and the largest that each value (n,) can be, by ranks; in whole numbers where sums are."""
+    """Return the smallest and largest possible value for each rank (n,); in whole numbers if the sums are."""
     S, s, low, high = (np.repeat(a, sizes) for a in (sums, sizes, low, high))
     p = np.arange(s.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
     most, least = S - (p - 1) * low, S - (s - p) * high
@@ -144,7 +146,7 @@ def _bounds(sums: NDArray[Any], sizes: NDArray[np.int64], low: Any, high: Any) -
 
 
 def _near(averages: NDArray[np.float64], law: RankLaw) -> float:
-    """Return the share of values known to within NEAR from ascending averages (n,); both end blocks count as open."""
+    """Return the share of values known to within NEAR from ascending averages (n,); end blocks count as unknown."""
     starts = law.starts(averages.size, 0)
     if starts.size < 3:
         return 0.0
@@ -157,10 +159,10 @@ def _near(averages: NDArray[np.float64], law: RankLaw) -> float:
 
 
 def _permuted(x: NDArray[Any], law: RankLaw) -> ValueLevel:
-    """Return the level of ascending values (n,): of m equal ones in a run of s, each is released m times in s.
+    """Return the level of ascending values (n,): each of m equal ones in a run of s is released with chance m / s.
 
     Given the cut, the mean entropy is ``(1/n) Σ_runs (s log s - Σ_values m log m)``, and the share that stays
-    ``(1/n) Σ_runs (1 + Σ_values (m² - m) / s)``. Only values that are tied add to the inner sums.
+    ``(1/n) Σ_runs (1 + Σ_values (m² - m) / s)``. Only equal values add to the inner sums.
     """
     n = x.size
     edges = np.flatnonzero(np.r_[True, x[1:] != x[:-1], True])
@@ -186,7 +188,7 @@ def _permuted(x: NDArray[Any], law: RankLaw) -> ValueLevel:
 
 
 def _in_units(x: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return values (n,) in whole units above the least, the unit being the coarsest they are multiples of; or None."""
+    """Return values (n,) in whole units above the smallest, for the largest common unit; None if there is none."""
     if x.dtype.kind in "iu":
         scaled = x
     else:

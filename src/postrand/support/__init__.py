@@ -1,1 +1,1 @@
-"""Small tools that every room uses: readings of plain input, options, exact sums, keyed randomness, progress."""
+"""Small tools that every room uses: reading plain input, options, exact sums, keyed randomness, progress."""

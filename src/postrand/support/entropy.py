@@ -1,4 +1,4 @@
-"""Entropy of exact laws, each value with a guaranteed side (RDF (4))."""
+"""Entropy of exact transition matrices, each value rounded to the safe side (RDF (4))."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row_entropies(weights: NDArray[np.int64]) -> NDArray[np.float64]:
 def entropy_rate_lower(weights: NDArray[np.int64]) -> float:
     """Return a float at or below ``H(P) = (1/S) Σ_u H(row u)`` (RDF (4), uniform μ), in nats, within 2e-13 relative.
 
-    The mean of the rows given, shape (R, S), where R of them stand for all.
+    The mean of the given rows, shape (R, S); R rows can represent all S.
     """
     return float(row_entropies(weights).mean()) * (1 - _RELATIVE_ERROR)
 
@@ -39,8 +39,8 @@ def entropy_rate_lower(weights: NDArray[np.int64]) -> float:
 def beta_lower(laws: Sequence[NDArray[np.int64]]) -> float:
     """Return a float at or below ``Σ_k H(P_k) / Σ_k ln S_k`` (RDF Definitions 1 and 2), within 3e-13 relative.
 
-    Exact, then rounded down, where all weights and sizes are powers of two. 1 where every law has one category only.
-    Of each law all rows are given, or as many as stand for all, shape (R, S).
+    Exact and then rounded down if all weights and sizes are powers of two. Returns 1 if every matrix has one category
+    only. Each matrix is given by all its rows, or by some that represent all, shape (R, S).
 
     >>> beta_lower([np.full((2, 2), 2**52)]), beta_lower([np.eye(3, dtype=np.int64) * 2**53])
     (1.0, 0.0)
@@ -56,7 +56,7 @@ def beta_lower(laws: Sequence[NDArray[np.int64]]) -> float:
 
 
 def format_lower(value: float, digits: int = 6) -> str:
-    """Return ``value`` as text of so many significant digits, rounded down, so that "at least" stays true.
+    """Return ``value`` as text with the given number of significant digits, rounded down: "at least" stays true.
 
     >>> format_lower(0.99999999), format_lower(0.62)
     ('0.999999', '0.62')
@@ -65,7 +65,7 @@ def format_lower(value: float, digits: int = 6) -> str:
 
 
 def _dyadic_beta(laws: Sequence[NDArray[np.int64]]) -> Fraction | None:
-    """Return β as an exact rational where logarithms to the base 2 are whole numbers; else None."""
+    """Return β as an exact rational if all logarithms to the base 2 are whole numbers; otherwise None."""
     bits, most = Fraction(0), 0
     for law in laws:
         rows, size = law.shape

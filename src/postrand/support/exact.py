@@ -12,7 +12,7 @@ from fractions import Fraction
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
 _LARGEST = 2_000_000
-"""Close to the largest exponent whose power ``decimal`` holds; the largest ratio of 50,000 blocks is below it."""
+"""Close to the largest exponent that ``decimal`` can represent; the largest ratio of 50,000 blocks is below it."""
 
 
 def exp_lower(epsilon: float | Fraction) -> Fraction:
@@ -25,7 +25,7 @@ def exp_lower(epsilon: float | Fraction) -> Fraction:
 
 
 def exp_float(epsilon: float) -> float:
-    """Return ``e^epsilon`` as a float; beyond ε = 700, where floats end, ``e^700``: constraints only get tighter.
+    """Return ``e^epsilon`` as a float; beyond ε = 700, the limit of floats, ``e^700``: constraints only get stricter.
 
     >>> exp_float(1.0) == math.e, math.isfinite(exp_float(1e308))
     (True, True)
@@ -39,7 +39,7 @@ def exp_upper(epsilon: float | Fraction) -> Fraction:
 
 
 def log_upper(ratio: Fraction) -> float:
-    """Return the smallest float that is surely at or above ``ln(ratio)``, for a rational ``ratio > 0``.
+    """Return the smallest float that is certainly at or above ``ln(ratio)``, for a rational ``ratio > 0``.
 
     >>> log_upper(Fraction(1)), log_upper(Fraction(3)) >= math.log(3)
     (0.0, True)
@@ -65,7 +65,7 @@ def add_upper(*terms: float) -> float:
 
 
 def format_upper(value: float, digits: int = 6) -> str:
-    """Return ``value`` as text of so many significant digits, rounded up, so that "at most" stays true.
+    """Return ``value`` as text with the given number of significant digits, rounded up: "at most" stays true.
 
     >>> format_upper(1.0000001), format_upper(0.5)
     ('1.00001', '0.5')
@@ -75,7 +75,7 @@ def format_upper(value: float, digits: int = 6) -> str:
 
 
 def within(ratio: Fraction, epsilon: float | Fraction) -> bool:
-    """Tell whether ``ratio <= e^epsilon`` surely holds (never true when it does not).
+    """Return whether ``ratio <= e^epsilon`` is certainly true (never True when it is false).
 
     >>> within(Fraction(2718281828, 10**9), 1.0), within(Fraction(2718281829, 10**9), 1.0)
     (True, False)

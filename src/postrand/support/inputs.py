@@ -1,4 +1,4 @@
-"""Plain data that people write: numbers and TOML files, which may be of any type and hold anything."""
+"""Plain data that people write: numbers and TOML files, which can have any type and any content."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
 
 MAX_BYTES = 1 << 26
-"""No codebook or plan is longer."""
+"""The longest codebook or plan that is read, in bytes."""
 
 
 def finite(value: object) -> float:
-    """Return a finite real number as Python's own ``int`` or ``float``, and nan for everything else.
+    """Return a finite real number as Python's own ``int`` or ``float``, or nan for everything else.
 
     No comparison with nan is true, so ``0 < finite(x)`` refuses text, truth values, lists, infinities and integers
-    beyond float64 alike; numbers of numpy are numbers.
+    beyond float64 alike; numpy's numbers are accepted.
 
     >>> finite(2), finite(0.5), finite(True), finite("1"), finite(10**400)
     (2, 0.5, nan, nan, nan)
@@ -40,7 +40,7 @@ def finite(value: object) -> float:
 
 
 def is_whole(value: object, least: int = 0) -> bool:
-    """Whether the value is a whole number of at least ``least``; truth values and floats are none.
+    """Return whether the value is a whole number of at least ``least``; truth values and floats are not.
 
     >>> is_whole(3), is_whole(0, 1), is_whole(True), is_whole(2.0)
     (True, False, False, False)
@@ -49,12 +49,12 @@ def is_whole(value: object, least: int = 0) -> bool:
 
 
 def real_array(values: object, what: str, error: type[PostrandError] = SpecificationError) -> NDArray[np.float64]:
-    """Return numbers in lists, arrays or frames as float64, one that float64 cannot hold as nan.
+    """Return numbers in lists, arrays or frames as float64; a number that float64 cannot represent becomes nan.
 
     Raises
     ------
     PostrandError
-        The given ``error`` if the rows differ in length, or an entry is no real number: text is never read as one.
+        The given ``error`` if the rows differ in length, or an entry is not a real number (text never counts as one).
 
     Examples
     --------
@@ -68,12 +68,12 @@ def real_array(values: object, what: str, error: type[PostrandError] = Specifica
     if given.dtype.kind == "O":
         return np.array([finite(value) for value in given.flat], dtype=np.float64).reshape(given.shape)
     if given.dtype.kind not in "biuf":
-        raise error(sentence(f"{what} is not made of real numbers", got=given.dtype))
+        raise error(sentence(f"{what}: not all entries are real numbers", got=given.dtype))
     return given.astype(np.float64)
 
 
 def listed(value: object) -> tuple[Any, ...] | None:
-    """Return what a list, or anything else that is read through like one, holds; None for text and all other values.
+    """Return the entries of a list or of any other iterable; None for text and for all other values.
 
     >>> listed([1, 2]), listed(x for x in "ab"), listed("ab"), listed(5)
     ((1, 2), ('a', 'b'), None, None)
@@ -87,12 +87,12 @@ def listed(value: object) -> tuple[Any, ...] | None:
 
 
 def is_names(value: object) -> bool:
-    """Whether the value is a list or tuple of texts."""
+    """Return whether the value is a list or tuple of texts."""
     return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
 
 
 def has_controls(text: str) -> bool:
-    r"""Whether the text holds a character that no one sees and programs act on: a line break, tabulator, NUL.
+    r"""Return whether the text contains an invisible control character: a line break, tabulator, NUL.
 
     >>> has_controls("marital status"), has_controls("a\nb")
     (False, True)
@@ -101,12 +101,12 @@ def has_controls(text: str) -> bool:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Return the data of a TOML file; ``what`` names it in messages, for example ``the plan``.
+    """Return the data of a TOML file; ``what`` is its name in messages, for example ``the plan``.
 
     Raises
     ------
     SpecificationError
-        If the file cannot be read, is not UTF-8 text or not TOML, or holds an integer that 64 bits do not.
+        If the file cannot be read, is not UTF-8 text or TOML, or contains an integer of more than 64 bits.
     """
     try:
         with path.open("rb") as file:
@@ -121,15 +121,15 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise SpecificationError(sentence(f"{what} cannot be read", where=str(path), got=got)) from None
     except RecursionError:
         raise SpecificationError(sentence(f"{what} is nested too deeply", where=path.name)) from None
-    except ValueError as error:  # of TOML, of a number with too many digits, or of a path that no system has
-        raise SpecificationError(sentence(f"{what} is not TOML", where=str(path), got=str(error))) from None
+    except ValueError as error:  # from TOML, a number with too many digits, or an impossible path
+        raise SpecificationError(sentence(f"{what} is not valid TOML", where=str(path), got=str(error))) from None
     places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in _endless(data)]
     raise_all(SpecificationError, places)
     return data
 
 
 def _endless(value: Any, at: str = "") -> Iterator[str]:
-    """Yield where integers stand that TOML does not allow, and that no column holds."""
+    """Yield the places of integers that TOML does not allow and that no column can contain."""
     if isinstance(value, dict):
         for name, entry in value.items():
             yield from _endless(entry, f"{at}.{name}" if at else name)

@@ -1,4 +1,4 @@
-"""Compiled loops: one decorator for all. Numba is imported with the module that holds the loops, never before."""
+"""Compiled loops: one decorator for all. Numba is imported with the module that contains the loops, never earlier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Loop: TypeAlias = Callable[..., Any]
 
 
 def compiled(function: Loop) -> Loop:
-    """Compile ``function`` without the interpreter's lock, kept on disk where any place for it can be written."""
+    """Compile ``function`` without the interpreter's lock; keep the result on disk if a cache folder is writable."""
     return compiled_with()(function)
 
 
@@ -21,7 +21,7 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
     def compile_it(function: Loop) -> Loop:
         try:
             made: Loop = numba.njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # neither the package nor the user's cache directory can be written
+        except RuntimeError:  # the package and the user's cache directory are both read-only
             made = numba.njit(nogil=True, **options)(function)
         return made
 

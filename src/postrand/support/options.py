@@ -12,7 +12,7 @@ from typing import Any
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 
 MAX_LISTED = 10
-"""Entries of a list that a sentence spells out."""
+"""The largest number of list entries that a sentence shows."""
 
 _KERNELS = ("kernel", "kernels")
 
@@ -64,7 +64,7 @@ def usual(kind: type, **given: Any) -> Any:
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Return ``{"model": name, field: value, ...}`` for a member of a family; confidential fields are no options.
+    """Return ``{"model": name, field: value, ...}`` for a member of a family; confidential fields are not options.
 
     >>> from postrand.privacy import DifferentialPrivacy
     >>> to_dict(DifferentialPrivacy(1.0))
@@ -91,7 +91,7 @@ def in_words(chosen: Mapping[str, Any]) -> str:
 
 
 def brief(value: object) -> object:
-    """Return a list of lists, such as the edges of a map, or a long list as how many there are; else the value itself.
+    """Return the length of a long list or of a list of lists (such as the edges of a map); otherwise the value itself.
 
     >>> brief([(0, 1, 1.0), (1, 2, 1.0)]), brief([1, 2])
     ('a list of 2', [1, 2])
@@ -108,7 +108,7 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
     Raises
     ------
     SpecificationError
-        With every unknown, missing or refused option at once, and the nearest known name.
+        With all unknown, missing or refused options together, and the nearest known name.
 
     Examples
     --------
@@ -118,20 +118,20 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
     """
     members = {member.name: member for member in family}  # type: ignore[attr-defined]
     if not isinstance(data, Mapping):
-        what, fix = "a name or a table with 'model' is wanted", f"set model = {min(members)!r}"
+        what, fix = "expected a name or a table with 'model'", f"set model = {min(members)!r}"
         raise SpecificationError(sentence(what, where=where, got=shown(data, repr), fix=fix))
     model = data.get("model")
     if not isinstance(model, str) or model not in members:
         what = f"unknown model {shown(model, repr)}{nearest(shown(model), members)}"
-        what = what if "model" in data else "no model is named"
+        what = what if "model" in data else "'model' is missing"
         raise SpecificationError(sentence(what, where=where, wanted=" or ".join(map(repr, members))))
     return build(members[model], {k: v for k, v in data.items() if k != "model"}, where)
 
 
 def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
-    """Return ``kind(**values)`` for a dataclass, with every problem of the values at once."""
+    """Return ``kind(**values)`` for a dataclass; reports all problems of the values together."""
     if not isinstance(values, Mapping):
-        raise SpecificationError(sentence("a table is wanted", where=where, got=shown(values, repr)))
+        raise SpecificationError(sentence("expected a table", where=where, got=shown(values, repr)))
     fields = {f.name: f for f in dataclasses.fields(kind) if f.init and not f.metadata.get("confidential")}
     problems = [sentence(f"unknown option {k!r}{nearest(k, fields)}", where=where) for k in values if k not in fields]
     for name, field in fields.items():

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines elsewhere, silence for scripts."""
+"""Progress of long work: a bar in a terminal, plain lines elsewhere, nothing for scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def silent(done: int) -> None:
 
 @contextmanager
 def reporter(label: str, total: int | None, stream: TextIO | None = None, quiet: bool = False) -> Iterator[Progress]:
-    """Yield a progress callable: a bar where ``stream`` (standard error) is a terminal, now and then a line elsewhere.
+    """Yield a progress callable: a bar if ``stream`` (standard error) is a terminal, otherwise a line now and then.
 
     >>> import io
     >>> out = io.StringIO()
@@ -32,7 +32,7 @@ def reporter(label: str, total: int | None, stream: TextIO | None = None, quiet:
         return
     stream = sys.stderr if stream is None else stream
     if stream.isatty():
-        import click  # a bar needs a terminal library; scripts do not pay for it
+        import click  # only the bar needs it: scripts start faster without it
 
         with click.progressbar(length=total or 0, label=label, file=stream) as bar:
             yield bar.update

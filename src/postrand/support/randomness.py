@@ -6,9 +6,9 @@
     words of record r, slot s = AES-256(draw key, r as u64 LE ‖ s as u64 LE)  (16 bytes = two little-endian u64)
     block b reads word b & 1 of slot b >> 1
 
-So a released value depends on nothing but key, mechanism, record key and the true values that the mechanism reads (the
-content: a digest of all of them): not on batches, threads, order, engine or retries. Two mechanisms, or two contents,
-never share noise, and one AES block serves two blocks of the mechanism.
+So a released value depends only on the key, the mechanism, the record key and the true values that the mechanism reads
+(the content: a digest of all of them). It does not depend on batches, threads, order, engine or retries. Different
+mechanisms or contents never share noise, and one AES block serves two blocks of the mechanism.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from postrand.errors import DataError, UsageError, sentence
 from postrand.support import saving
 
 KEY_BYTES = 32
-_LONGEST_KEY = 1024  # bytes read of a file that should hold a key
+_LONGEST_KEY = 1024  # bytes that are read of a file that should contain a key
 _SALT = b"postrand/1"
 _AES_BLOCK = 16
 SMALLEST_SHOWN_COUNT = 5
@@ -42,14 +42,14 @@ SMALLEST_SHOWN_COUNT = 5
 
 
 class KeyFileWarning(UserWarning):
-    """Say that people other than its owner can read a file with a release key."""
+    """People other than the owner can read a file with a release key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseKey:
     """Hold the 256-bit secret behind one release; its ``repr`` and errors never show it.
 
-    ``is_private`` is False for a key that grew from a seed: such a release can be replayed, and protects nobody.
+    ``is_private`` is False for a key made from a seed: anyone can repeat such a release, so it protects nobody.
 
     Examples
     --------
@@ -86,21 +86,21 @@ class ReleaseKey:
 
     @classmethod
     def from_file(cls, path: str | Path) -> ReleaseKey:
-        """Return the key that a file holds: 32 bytes, or 64 hexadecimal digits with or without a line end.
+        """Return the key in a file: 32 bytes, or 64 hexadecimal digits with or without a line end.
 
-        Warns (``KeyFileWarning``) where others than the file's owner can read or change it.
+        Warns (``KeyFileWarning``) if others than the file's owner can read or change it.
 
         Raises
         ------
         UsageError
-            If the file cannot be read or holds anything else; the message never shows what it holds.
+            If the file cannot be read or contains anything else; the message never shows the content.
         """
         try:
             with Path(path).open("rb") as file:
                 held = file.read(_LONGEST_KEY)
                 shared = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
         except (OSError, ValueError) as error:
-            got = getattr(error, "strerror", None) or "no name of a file"
+            got = getattr(error, "strerror", None) or "not a valid file name"
             raise UsageError(sentence("the release key cannot be read", where=str(path), got=got)) from None
         try:
             raw = len(held) == KEY_BYTES and not held.isascii()
@@ -109,7 +109,7 @@ class ReleaseKey:
             fix = "write one with: (umask 077; head -c 32 /dev/urandom > key)"
             raise UsageError(_wrong_key(where=f"key file {Path(path).name!r}", fix=fix)) from None
         if shared:
-            what = "others can read this file, and with it undo the release"
+            what = "other users can read this file, and can undo the release with it"
             text = sentence(what, where=f"key file {Path(path).name!r}", fix=f"chmod 600 {Path(path).name}")
             warnings.warn(text, KeyFileWarning, stacklevel=2)
         return key
@@ -133,7 +133,7 @@ class ReleaseKey:
     def from_seed(cls, seed: int) -> ReleaseKey:
         """Return a key that anyone can rebuild from ``seed`` (an integer >= 0): for tests, never for a release."""
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise UsageError(sentence("a seed is not a whole number", wanted="an integer >= 0"))
+            raise UsageError(sentence("the seed is not a whole number", wanted="an integer >= 0"))
         return cls(_expand(str(seed).encode(), b"seed"), is_private=False)
 
 
@@ -151,7 +151,7 @@ class StreamKeys:
 
 
 def as_release_key(value: ReleaseKey | bytes | str | None) -> ReleaseKey:
-    """Return ``value`` as a release key: 32 bytes, 64 hexadecimal digits, or None for a fresh one.
+    """Return ``value`` as a release key: 32 bytes, 64 hexadecimal digits, or None for a new key.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def content_keys(key: ReleaseKey) -> ContentKeys:
 def derive(key: ReleaseKey, mechanism_digest: str, content: bytes = b"") -> StreamKeys:
     """Derive the keys of draws and record order by HKDF-SHA256 (RFC 5869), bound to mechanism and content.
 
-    ``content`` is the tag of all records that are drawn for: leave it out only where nothing of them is released.
+    ``content`` is the tag of all records that are drawn for: leave it out only if nothing about them is released.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def derive(key: ReleaseKey, mechanism_digest: str, content: bytes = b"") -> Stre
 
 
 class WordStream:
-    """Give the words of up to ``capacity`` records, slot by slot, from buffers that are used again.
+    """Produce the words of up to ``capacity`` records, slot by slot, in buffers that are used again.
 
     Not for use by two threads at once. The buffers take ``32 * capacity`` bytes: keep them within the L2 cache.
     """
@@ -211,12 +211,12 @@ class WordStream:
     def __init__(self, aes_key: bytes, capacity: int) -> None:
         self._plain = np.zeros((capacity, 2), dtype="<u8")
         self._plain_bytes = self._plain.data.cast("B")
-        # The cipher asks for one byte less than a block of room at the end.
+        # The cipher needs extra room at the end: one byte less than a block.
         cipher = np.empty(capacity * _AES_BLOCK + _AES_BLOCK - 1, dtype=np.uint8)
         self._cipher_bytes = cipher.data
         self._cipher_words = cipher[: capacity * _AES_BLOCK].view("<u8").reshape(capacity, 2)
         self._count = 0
-        # ECB on distinct counters is the block function itself, which is what is wanted here.
+        # ECB on distinct counters is the block function itself, and only that is needed here.
         self._encrypt = Cipher(algorithms.AES256(aes_key), modes.ECB()).encryptor()
 
     def load(self, record_keys: NDArray[np.uint64]) -> None:
@@ -225,7 +225,7 @@ class WordStream:
         self._plain[: self._count, 0] = record_keys
 
     def words(self, slot: int) -> NDArray[np.uint64]:
-        """Return the words of one slot, shape (n, 2): a view that holds until the next call."""
+        """Return the words of one slot, shape (n, 2): a view that is valid until the next call."""
         n = self._count
         self._plain[:n, 1] = slot
         self._encrypt.update_into(self._plain_bytes[: n * _AES_BLOCK], self._cipher_bytes)
@@ -259,7 +259,7 @@ def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
     [5, 18446744073709551615]
     """
     if column.null_count:
-        raise DataError(sentence("a record key is missing", fix="name a column without missing values, or none"))
+        raise DataError(sentence("a record key is missing", fix="use a column without missing values, or none"))
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     types, of = pa.types, column.type
@@ -273,7 +273,7 @@ def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
         texts = pc.cast(column, pa.large_binary()).to_pylist()
         heads = b"".join(hashlib.sha256(text).digest()[:8] for text in texts)
         return np.frombuffer(heads, dtype="<u8").astype(np.uint64)
-    raise DataError(sentence("a record key is neither integer nor text", got=of, wanted="int64, uint64 or string"))
+    raise DataError(sentence("a record key is not an integer or text", got=of, wanted="int64, uint64 or string"))
 
 
 def duplicate_keys(involved: int) -> DataError:
@@ -282,8 +282,8 @@ def duplicate_keys(involved: int) -> DataError:
     return DataError(
         sentence(
             f"two records have the same record key{many}",
-            wanted="a key of its own for each record: equal keys draw equal noise",
-            fix="name a unique column, or none to use row numbers",
+            wanted="a different key for each record, because equal keys draw equal noise",
+            fix="use a column of unique values, or no record key (then row numbers are used)",
         )
     )
 
@@ -294,4 +294,4 @@ def _expand(secret: bytes, label: bytes) -> bytes:
 
 def _wrong_key(where: str = "", fix: str = "") -> str:
     wanted = f"{KEY_BYTES} bytes, or {2 * KEY_BYTES} hexadecimal digits"
-    return sentence("the release key is not well formed", where=where, wanted=wanted, fix=fix)
+    return sentence("the release key is not valid", where=where, wanted=wanted, fix=fix)

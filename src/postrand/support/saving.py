@@ -1,4 +1,4 @@
-"""Files of the values that a person keeps: written whole or not at all, and never over another file unasked.
+"""Files of values that a person saves: each is complete or absent, and replaces another file only on request.
 
 ``x.save(path)`` writes, ``load_...(path)`` reads. A codebook is TOML and a key is text, as plans and commands want
 them; everything else is one line of JSON that names its schema and its kind, and is read as nothing else.
@@ -19,7 +19,7 @@ from postrand.errors import PostrandError, SpecificationError, UsageError, sente
 
 SCHEMA = "postrand/saved/1"
 MAX_BYTES = 1 << 30
-"""A saved file is no longer: what a reader holds in memory for it stays within a few GiB."""
+"""The longest saved file, in bytes: its reader then needs at most a few GiB of memory."""
 
 
 def save(path: str | Path, kind: str, data: Mapping[str, Any], *, replace: bool = False) -> None:

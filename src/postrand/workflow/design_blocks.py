@@ -1,4 +1,4 @@
-"""Design the blocks of a plan: their shapes, what is thought of their frequencies, their budgets, their laws."""
+"""Design the blocks of a plan: their shapes, their assumed frequencies, their budgets and their matrices."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ from postrand.support.exact import format_upper
 from postrand.workflow.whole_record_counts import beyond_clear
 
 MAX_CELLS = 1 << 13
-"""Of a designed block: its matrix and its table for drawing then take 0.5 GB each, and a run three times their sum."""
+"""Largest designed block: its matrix and its table for drawing take 0.5 GB each, and a run three times their sum."""
 
 MAX_CONSTANT_CELLS = 1 << 16
-"""Of one whose law is constant off the diagonal, two numbers a cell: the design then takes 11 s and 1.7 GB."""
+"""Largest block with a matrix that is constant off the diagonal: the design takes 11 s and 1.7 GB."""
 
 _STARVED = 1e-3
-"""Of a variable's entropy: a share that keeps less is warned of."""
+"""Part of a variable's entropy: a share of the budget that keeps less causes a warning."""
 
-_MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum surely keeps it
+_MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum is certainly within it
 
 
 @dataclass(frozen=True, slots=True)
 class DesignedBlock:
-    """A planned block with its matrix, and the design that made it (None where the plan gives the matrix).
+    """A planned block with its matrix, and the design of the matrix (None if the plan contains the matrix).
 
-    ``frequencies`` (K,) are what the plan's prior says of its cells, those of all classes together, summing to 1.
-    ``budget`` is where its share of a divided budget came from; see :class:`Block`.
+    ``frequencies`` (K,) are the shares of its cells in the plan's prior, of all classes together, with sum 1.
+    ``budget`` is the origin of its share of a divided budget; see :class:`Block`.
     """
 
     plan: BlockPlan
@@ -87,7 +87,7 @@ class DesignedBlock:
         return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent, self.budget)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: internal, since value and bound follow from the prior."""
+        """Return plain data for JSON: internal, because value and bound depend on the prior."""
         diagonal = self.matrix.diagonal
         epsilon = self.block.epsilon
         data = {
@@ -125,7 +125,7 @@ class DesignedBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A block with what is thought of its frequencies; ``simple`` where it has no shape."""
+    """A block with its assumed frequencies; ``simple`` if it has no shape."""
 
     plan: BlockPlan
     shape: Shape | None
@@ -133,9 +133,9 @@ class _Task:
 
 
 def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:
-    """Design the matrix of every block; reads the file only where a prior, or a selection of records, needs it.
+    """Design the matrix of every block; reads the file only if a prior, or a selection of records, needs it.
 
-    Blocks whose privacy is a :class:`postrand.designers.budget.Share` divide what the record's claim leaves.
+    Blocks whose privacy is a :class:`postrand.designers.budget.Share` divide the record's remaining budget.
     """
     engine = engine or LocalEngine()
     if source is None and any(block.reads_file for block in plan.blocks):
@@ -150,7 +150,7 @@ def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | Non
 
 
 def _starved(made: DesignedBlock) -> DesignedBlock:
-    """Warn, in the design's own message, where a block's share leaves it with almost no information."""
+    """Add a warning to the design's message if a block's share keeps almost no information."""
     if made.design is None or made.frequencies is None or spent(made.plan.privacy) is None:
         return made
     everything = entropy(made.frequencies)
@@ -167,10 +167,10 @@ def _starved(made: DesignedBlock) -> DesignedBlock:
 
 
 def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Provenance]:
-    """Return where each block's ε came from: the least public prior of the other blocks that share the budget with it.
+    """Return the origin of each block's ε: the least public prior of the other blocks that share the budget with it.
 
     Blocks divide a budget by the information that each keeps under its prior, so a prior that was tuned on the file
-    steers the ε of all that share. A block with an ε, a matrix or a budget of its own alone is steered by nobody.
+    influences the ε of all blocks that share. A block with its own ε, matrix or budget does not depend on others.
     """
     sharing = {b for b, (plan, _) in enumerate(tasks) if is_share(plan.privacy) and plan.matrix is None}
     order: tuple[Provenance, ...] = ("public", "dp", "unstated", "confidential")
@@ -182,7 +182,7 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
 
 
 def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
-    """Refuse a file with records that contradict the codebook's rules; see ``codebook.rule_files``."""
+    """Refuse a file with records that contradict a rule of the codebook; see ``codebook.rule_files``."""
     names = dict.fromkeys(rule.variables for rule in codebook.rules)
     check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
 
@@ -213,22 +213,22 @@ def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, 
         weights = Weights(frequencies, weights.provenance)
     if shape is not None and block.rarer_than:
         shape = select(shape, held >= block.rarer_than)
-        weights = Weights(weights.counts, "confidential")  # which cells are perturbed follows from exact counts
+        weights = Weights(weights.counts, "confidential")  # exact counts decide which cells are perturbed
     return _Task(block, shape, weights)
 
 
 def _fewer(block: BlockPlan, shape: Shape, plan: Plan) -> str:
-    """Say how a block that reads others gets fewer combinations: all those of variables in clear are cells of it."""
+    """Return advice for fewer combinations: every combination of unperturbed variables is a cell of the block."""
     known = {name for other in plan.blocks for name in (*other.variables, *other.given)}
     clear = [name for name in shape.given if name not in known]
     fixes = ["group categories"]
     if clear:
-        own = f"give {', '.join(clear)} blocks too, one for each: {' × '.join(block.variables)} is then exchanged only "
-        fixes.append(own + "among values that the rules treat alike, and a value unlike all others stays as it is")
+        own = f"add a block for each of {', '.join(clear)}: {' × '.join(block.variables)} is then exchanged only "
+        fixes.append(own + "among values that the rules treat alike, and a value that is treated alone does not change")
     fixes += ["name fewer variables in 'given'"] * bool(block.given)
     if any(plan.codebook[name].missing == "category" for name in shape.variables):
-        what = "complete the records and set missing = 'error' ('keep' will not do in a block that reads others)"
-        fixes.append(what + ", since a missing value that is a category counts as one")
+        what = "complete the records and set missing = 'error' ('keep' is not possible in a block that reads others)"
+        fixes.append(what + ", because missing values count as one more category")
     return "; or ".join(fixes)
 
 
@@ -239,7 +239,7 @@ def _is_constant(block: BlockPlan, shape: Shape | None) -> bool:
 
 
 def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> tuple[BlockPlan, Shape | None]:
-    """Tie the block's privacy to the file; every class then has its own records to protect, and a law of its own."""
+    """Bind the block's privacy to the file; then every class has its own records to protect, and its own matrix."""
     types = KeyTypes.of_table(table) if shape is None else KeyTypes.of_table(table, shape.cells, shape.given)
     assert needs_file(block.privacy)
     with _naming(block):
@@ -252,7 +252,7 @@ def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> 
 
 @contextmanager
 def _naming(block: BlockPlan) -> Iterator[None]:
-    """Name the block in whatever problem arises."""
+    """Add the name of the block to any problem."""
     try:
         yield
     except PostrandError as error:
@@ -295,7 +295,7 @@ def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
 
 
 def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
-    """Return a text for each class: its values of the given variables, else its number."""
+    """Return a text for each class: its values of the given variables, otherwise its number."""
     names = []
     for c in range(len(shape.laws)):
         row = shape.cells[int(np.argmax(shape.labels == c))]
@@ -305,20 +305,20 @@ def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
 
 
 def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
-    """Return the budget of each block that shares what the record's claim leaves to it."""
+    """Return the budget of each block that shares the record's remaining budget."""
     sharing = {b: task.plan.privacy for b, task in enumerate(tasks) if is_share(task.plan.privacy)}
     if not sharing:
         return {}
     if not plan.privacy.traits.budget:
         fix = "set [privacy] model = 'differential' or 'bistochastic', or give each block its own privacy"
-        raise DesignError(sentence("blocks share a budget, and the record's claim has none", fix=fix))
+        raise DesignError(sentence("blocks share a budget, but the record's claim has no budget", fix=fix))
     if plan.privacy.traits.composition == "bits":
         return _bits(level_of(plan.privacy), sharing, tasks, plan.codebook)
     taken = [e for t in tasks for model in models_of(t.plan.privacy) if (e := spent(model)) is not None]
     taken += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
     left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
-        what = "nothing of the record's epsilon is left to share"
+        what = "the record's epsilon is used up: nothing is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
     if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
         return {b: DifferentialPrivacy(min(left * (1 - _MARGIN), LARGEST_SHARE)) for b in sharing}
@@ -332,9 +332,9 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
 def _bits(
     beta: float, sharing: dict[int, Share], tasks: Sequence[_Task], codebook: Codebook
 ) -> dict[int, PrivacyModel]:
-    """Return the β of each block that shares the record's; of other models' blocks no bits are counted."""
+    """Return the β of each block that shares the record's β; bits of other models' blocks are not counted."""
     if any(share.least for share in sharing.values()):
-        raise DesignError(sentence("'least' is an epsilon, and the record's claim is a beta", fix="remove it"))
+        raise DesignError(sentence("'least' is an epsilon, but the record's claim is a beta", fix="remove 'least'"))
     designed = [b for b in sharing if tasks[b].plan.matrix is None]
     others = []
     for b, task in enumerate(tasks):
@@ -352,20 +352,20 @@ def _bits(
 
 
 def _least(asked: Sequence[Share], left: float) -> list[float]:
-    """Return the least share of each; those that ask for all that is left, to the last digit, bear the margin."""
+    """Return the least share of each; the margin is taken from blocks that ask for all of the remaining budget."""
     least = floors(asked, left)
     fits = left * (1 - _MARGIN) < math.fsum(least) <= left
     return [e * (1 - 2 * _MARGIN) for e in least] if fits else least
 
 
 def _criterion(blocks: Sequence[BlockPlan]) -> type[Objective] | None:
-    """Return the objective that all blocks minimise, if it is one that adds up; else None: information is divided."""
+    """Return the objective of all blocks if its values add up; otherwise None: then information is divided."""
     kinds = {type(block.objective) for block in blocks}
     return kinds.pop() if len(kinds) == 1 and all(block.objective.traits.adds_up for block in blocks) else None
 
 
 def _curve(task: _Task, criterion: type[Objective] | None, codebook: Codebook) -> Curve:
-    """Return what a block keeps as a function of its budget, mean over its classes."""
+    """Return the information that a block keeps as a function of its budget, mean over its classes."""
     shape, weights, asked = task.shape, task.weights, task.plan.objective
     if criterion is None and not needs_joint(asked):
         asked = MutualInformation()

@@ -1,4 +1,4 @@
-"""The internal dossier: risk and exact counts beside the release, for entitled staff only."""
+"""The internal dossier: risk and exact counts for a release, for authorised staff only."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
 
 RISK = "Risk before and after"
-CLEAR = "What leaves in clear"
+CLEAR = "Unperturbed variables"
 MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_TOLD = 100
 MAX_SUBSETS = 400
-"""Search combinations of keys only while there are at most so many of them."""
+"""Combinations of keys are searched only up to this number of keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dossier:
-    """Hold what is known before the release is written; ``page`` adds what is known of the released file."""
+    """Hold the facts that are known before the release is written; ``page`` adds those of the released file."""
 
     data: Mapping[str, Any]
     before: risk.RiskReport | None
@@ -70,7 +70,7 @@ class Dossier:
             "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
             "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
-            "What variables in clear settle": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
+            "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
             "Exact counts before protection": list(_counts(self.data["counts"])),
@@ -107,7 +107,7 @@ class Dossier:
         return {"dossier.json": self.text, "dossier.html": self.page(data_path, mechanism, certificate, summary)}
 
     def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
-        """Yield the privacy-utility curve of each small variable that is perturbed alone, at its own frequencies."""
+        """Yield the privacy-utility curve of each small variable that is perturbed alone, for its own frequencies."""
         alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
         for block in alone[:MAX_CURVES]:
             counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
@@ -124,7 +124,7 @@ def collect(
     findings: Findings,
     fraction: float | None = None,
 ) -> Dossier:
-    """Assess the file as it is and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
+    """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
     before, note = assess(source, codebook, fraction=fraction)
     counts = {}
     for variable in codebook.variables:
@@ -149,9 +149,9 @@ def collect(
 def assess(
     source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
 ) -> tuple[risk.RiskReport | None, str]:
-    """Return the risk on the codebook's keys, and why it is not more: counts alone where the rest cannot be had.
+    """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
 
-    The sampling ``fraction`` serves where it is given, else the codebook's weights.
+    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights.
     """
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     if not keys:
@@ -168,7 +168,7 @@ def assess(
 
 
 def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
-    """Return the combinations of up to ``size`` keys by the number of records in cells below 3, the most first."""
+    """Return the combinations of up to ``size`` keys, sorted by the number of records in cells below 3."""
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     while size > 1 and _subsets(len(keys), size) > MAX_SUBSETS:
         size -= 1
@@ -205,8 +205,8 @@ def _singled(found: Singled) -> dict[str, object]:
 def _shared(found: Shared) -> dict[str, object]:
     return {
         "Perturbed": found.name,
-        "Households with one value": _percent(found.constant),
-        "Where the majority of the released values is the true one": _percent(found.majority),
+        "Households with the same value for all members": _percent(found.constant),
+        "The most frequent released value is the true one": _percent(found.majority),
         "A member's own released value is the true one": _percent(found.single),
     }
 
@@ -218,9 +218,9 @@ def _percent(share: float | None) -> str:
 def _told(found: Told) -> dict[str, object]:
     return {
         "Perturbed": found.perturbed,
-        "In clear": found.clear,
-        "Wrong guesses it mends (λ)": found.guessed,
-        "Records it settles": found.settled,
+        "Unperturbed variable": found.clear,
+        "Wrong guesses it corrects (λ)": found.guessed,
+        "Records whose value it reveals": found.settled,
         "Largest correlation of two values": found.same,
     }
 

@@ -19,10 +19,10 @@ MEANING = "What it means"
 Row = dict[str, object]
 
 CAPTION = (
-    "Two attackers. The register attacker has a register of the population and looks for anybody: they do not know who "
-    "is in the file. τ1, τ2 and the risk from weights are about this attacker. The informed attacker knows the true "
-    "keys of persons and that each of them is in the file, the matrices, and the released file. They link each person "
-    "to the released record with the largest posterior probability. This attacker is the stronger one.",
+    "Two attackers. The register attacker has a register of the population and looks for any person, but does not know "
+    "who is in the file. τ1, τ2 and the risk from weights are about this attacker. The informed attacker knows the "
+    "true keys of persons and that each of them is in the file, the matrices, and the released file. They link each "
+    "person to the released record with the largest posterior probability. This attacker is the stronger one.",
     "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
     "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and "
     "attacked. "
@@ -35,7 +35,7 @@ MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
     ("Occupied cells of the keys", "Combinations of key values that occur.", lambda r: r.occupied),
     (
         "Sample uniques",
-        "Records whose combination no other record has. Perturbation makes new ones, which need not be rare persons.",
+        "Records with a combination that no other record has. Perturbation makes new ones, often not rare persons.",
         lambda r: r.sample_uniques,
     ),
     ("k-anonymity: smallest class", "Fewest records with one combination.", lambda r: r.k_anonymity.k),
@@ -53,11 +53,11 @@ MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
     ),
     ("Model", "How τ1 and τ2 were estimated.", lambda r: f"{r.model}; {r.status}" if r.model else r.status),
 )
-"""The measures of a report by their text, with what they mean: exact, and so internal."""
+"""The measures of a report, each with its text and meaning; they are exact, and therefore internal."""
 
 
 def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, str] = ("", "")) -> Iterator[Row]:
-    """Yield the measures of two reports; ``notes`` say what could not be computed before and after, and why."""
+    """Yield the measures of two reports; ``notes`` give the reasons why some could not be computed before or after."""
     for measure, meaning, value in MEASURES:
         row: Row = {"Measure": measure}
         for when, report, note in zip(("Before", "After"), (before, after), notes, strict=True):
@@ -100,7 +100,7 @@ def picture(one: Measured) -> str:
 
 
 def exposure_rows(before: Exposure, after: Exposure | str, truth: TrueFile) -> Iterator[Row]:
-    """Yield the rows of the informed attacker, of persons and of households; ``after`` may be the reason of none."""
+    """Yield the rows of the informed attacker, for persons and households; ``after`` can be a reason for no rows."""
     for measure, value, meaning in _exposures(truth):
         later = f"not computed: {after}" if isinstance(after, str) else value(after)
         yield {"Measure": measure, "Before": value(before), "After": later, MEANING: meaning}
@@ -121,18 +121,18 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     yield (
         "Informed attacker: right links the attacker claims, all persons",
         lambda e: decimal(e.file.anyone.claimed * n),
-        "The sum of the posteriors that the attacker states. Where it is near the line above, the attacker knows how "
-        "good the links are.",
+        "The sum of the attacker's posterior probabilities. If it is near the number in the line above, the attacker "
+        "knows how good the links are.",
     )
     yield (
         "Informed attacker: right links, all sample uniques",
         lambda e: "no sample uniques" if (u := e.file.unique) is None else f"{_matches(u, u.persons)} of {u.persons:,}",
-        "Persons whose true combination nobody else in the file has.",
+        "Persons with a true combination that nobody else in the file has.",
     )
     yield (
         "Risk of a person, informed attacker",
         lambda e: _spread(e.file.individual, "persons"),
-        "The posterior of the best link of each person, as the attacker states it.",
+        "The attacker's posterior probability of the best link of each person.",
     )
     if truth.household is None:
         missing = "not computed: no variable has the role 'household'"
@@ -145,13 +145,13 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     yield (
         "Expected right links, register attacker, all records",
         lambda e: "" if e.register_expected is None else decimal(e.register_expected),
-        "The sum of 1/F over all records, F being the persons of the population with the same keys, expected given the "
-        "weights; after: times the probability that all keys stayed.",
+        "The sum of 1/F over all records. F is the number of persons in the population with the same keys, as expected "
+        "from the weights. After perturbation: 1/F times the probability that all keys stayed the same.",
     )
     yield (
         "Risk of a person, register attacker",
         lambda e: _spread(e.register, "persons"),
-        "The terms of that sum.",
+        "The terms of the sum in the line above.",
     )
     if truth.household is not None:
         yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))

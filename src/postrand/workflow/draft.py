@@ -1,4 +1,4 @@
-"""Starting from a file: infer a codebook, write it and a plan to edit, assess the file as it is."""
+"""The start from a file: infer a codebook, write it and a plan to edit, assess the unperturbed file."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ from postrand.support.inputs import has_controls
 from postrand.workflow.tuning import tune_plan
 
 PLAN_HEAD = """\
-Plan of a release: every decision in one file. Paths are relative to this file.
-Carry it out with: postrand protect --plan plan.toml --out release
+Plan of a release: all decisions in one file. Paths are relative to this file.
+Run it with: postrand protect --plan plan.toml --out release
 """
 PRIVACY_NOTE = """\
-The claim on all perturbed values of one record together: at least the sum of the blocks' epsilons.
-Smaller is safer. At epsilon = 1 no released value makes one true value over another more than 2.72 times as likely."""
+The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
+A smaller epsilon protects more. With epsilon = 1 no released value is more than 2.72 times as likely under one true
+value as under another."""
 DESIGN_NOTE = """\
-How the matrices are chosen, unless a block says otherwise.
-prior = "uniform" tells nothing about the file; "file" tunes the matrices to the file's own frequencies, keeps more
-information, and is named in the certificate as not covered by the guarantee."""
-BLOCKS_NOTE = "One block for each variable that is perturbed; variables named together are perturbed jointly."
+How the matrices are chosen, unless a block has its own choice.
+prior = "uniform" reveals nothing about the file. prior = "file" tunes the matrices to the file's own frequencies and
+keeps more information, but the guarantee does not cover this choice; the certificate says so."""
+BLOCKS_NOTE = "One block for each perturbed variable. Several variables in one block are perturbed jointly."
 RELEASE_NOTE = """\
 format = "same" as the source, or {formats};
-shuffle the order of records; release record ids or not.
-Household numbers are drawn anew; household_numbers = "as they are" keeps them."""
+shuffle: put the records in random order; release_ids: release the record identifiers.
+Households get new numbers; household_numbers = "as they are" keeps the file's numbers."""
 AS_IS_NOTE = """\
-Unperturbed columns that single out more than 1% of the records each, alone. Nothing is released before each is
-decided: name it in as_is to release it as it is, or give it a law in [[numerical]], or role = "drop" in the codebook.
+Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
+for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
+in the codebook.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Say where codebook and plan were written, which roles are empty, and which columns the plan has to decide on."""
+    """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision."""
 
     codebook: Path
     plan: Path
@@ -83,10 +85,10 @@ def start(
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
-    ``roles`` maps a role to names; the name ``*`` stands for all that are not named. Variables without a role keep an
-    empty one, and so does a column that would leave unperturbed and single out more than 1% of the records, unless its
-    own name is given: then the plan asks for a decision. Every categorical key variable gets a block with privacy
-    budget ``epsilon`` in the plan. Labels and codes for "no answer" come from the file itself, or from a DDI-Codebook
+    ``roles`` maps a role to names; the name ``*`` means all variables that are not listed. Other variables keep an
+    empty role. So does an unperturbed column that singles out more than 1% of the records, unless ``roles`` lists its
+    own name: then the plan asks for a decision. Every categorical key variable gets a block with privacy budget
+    ``epsilon`` in the plan. Labels and codes for "no answer" come from the file itself, or from a DDI-Codebook
     document ``ddi``.
 
     Raises
@@ -94,7 +96,7 @@ def start(
     UsageError
         If either file exists or cannot be written, a name is not a column, or a name has two roles.
     DataError
-        If the file cannot be read, or a column's name holds a control character.
+        If the file cannot be read, or the name of a column contains a control character.
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
@@ -103,7 +105,7 @@ def start(
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     source = open_records(file)
     hidden = [
-        sentence("a column's name holds a control character", got=repr(n), fix="rename the column in the file")
+        sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
         if has_controls(n)
     ]
@@ -126,20 +128,20 @@ def start(
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        raise _unwritable("codebook and plan cannot be written", folder, error) from None
+        raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     return Started(book_path, plan_path, tuple(d["name"] for d in drafts if not d["role"]), tuple(open_))
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
-    """Tell whether a draft has values to exchange."""
+    """Return whether a draft has values to exchange."""
     listed = len(draft.get("categories", ()))
     return listed > 1 or (listed == 1 and draft.get("missing") == "category")
 
 
 def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the share of the records that each column which would leave unperturbed singles out alone, if it is much.
+    """Return, for each unperturbed column that singles out many records alone, the share of these records.
 
-    Household and record numbers are left out: they leave renumbered, or not at all.
+    Household and record numbers are left out: they are released with new numbers, or not at all.
     """
     left = [
         d["name"]
@@ -154,9 +156,9 @@ def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> di
 
 
 def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
-    """Return a draft with what the column singles out as a note, and without a role unless its own was named.
+    """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
 
-    A role for all others is not given to lists and records: they are dropped.
+    Lists and records do not get the role for all others: they are dropped.
     """
     if (
         draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
@@ -166,26 +168,26 @@ def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Coll
     share = singling.get(draft["name"])
     if share is None:
         return draft
-    note = f"unperturbed, it singles out {share_text(share)} of the records: role = 'drop', or a law in [[numerical]]"
-    notes = [*draft["notes"], note, "of the plan; or release it so, and name it there in [release] as_is"]
+    note = f"unperturbed, it singles out {share_text(share)} of the records: set role = 'drop', or in the plan protect"
+    notes = [*draft["notes"], note, "it in [[numerical]], or add it to [release] as_is to release it as it is"]
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, unless it is there; raises UsageError where the system refuses."""
+    """Create a folder, and those above it, if it does not exist; raises UsageError if the system refuses."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable("the folder cannot be made", folder, error) from None
+        raise _unwritable("the folder cannot be created", folder, error) from None
 
 
 def _unwritable(what: str, folder: Path, error: OSError) -> UsageError:
-    got, fix = error.strerror or type(error).__name__, "give --out a folder that can be written to"
+    got, fix = error.strerror or type(error).__name__, "use --out with a folder that you can write to"
     return UsageError(sentence(what, where=str(folder), got=got, fix=fix))
 
 
 def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the role of each column, empty where none is given; raises UsageError with every wrong name at once.
+    """Return the role of each column, empty if none is given; raises UsageError with all wrong names together.
 
     >>> assign_roles(["sex", "age", "pay"], {"key": ["sex"], "other": ["*"]})
     {'sex': 'key', 'age': 'other', 'pay': 'other'}
@@ -215,9 +217,9 @@ def plan_text(
     epsilon: float,
     undecided: Mapping[str, float] | None = None,
 ) -> str:
-    """Return a commented plan: one block for each categorical key variable, or for every one while roles are empty.
+    """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 
-    ``undecided`` are columns that leave unperturbed and single out these shares of the records.
+    ``undecided`` maps unperturbed columns to the shares of the records that they single out.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = [d["name"] for d in categorical if d["role"] == "key"] or [
@@ -245,11 +247,11 @@ def plan_text(
     _comment(plan, BLOCKS_NOTE)
     level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
     plan["blocks"] = blocks_of({"variables": [name], "privacy": level} for name in perturbed)
-    return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes stand right above their section
+    return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 
 def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
-    """Assess ``file`` as it is; ``choices`` go to :func:`postrand.risk.assess`."""
+    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
     book = None if codebook is None else infer.load_codebook(codebook)
     return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
 
@@ -270,7 +272,7 @@ def measure(
 
     What is not chosen and has a role in the codebook is taken from there: weight, household, sensitive variables.
     ``records`` is a new file for the risk of each record, with the column ``record_key`` if it is named; ``plot`` a
-    new folder for a picture of each histogram. Either both are there in the end, or neither.
+    new folder for a picture of each histogram. The call creates both or none of them.
 
     Raises
     ------
@@ -325,7 +327,7 @@ def write_histograms(folder: Path, found: risk.Assessment) -> None:
 def tune(
     file: Path | None, keys: Sequence[str], codebook: Path | None, *, plan: Path | None = None, **choices: Any
 ) -> risk.Tuning:
-    """Find the weakest perturbation within a risk limit, of ``file`` and ``keys`` or of a ``plan``.
+    """Find the weakest perturbation within a risk limit, for ``file`` and ``keys`` or for a ``plan``.
 
     A plan names its own file, codebook and keys; its budgets are scaled together. ``choices`` go to
     :func:`postrand.risk.tune`.
@@ -333,23 +335,23 @@ def tune(
     Raises
     ------
     UsageError
-        If neither or both are given.
+        If none or both are given.
     """
     if plan is None:
         if file is None or not keys:
-            fix = "name FILE and --keys, or --plan plan.toml"
+            fix = "use FILE and --keys, or --plan plan.toml"
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
         return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}
     twice = [name for name, value in given.items() if value]
     if twice:
-        raise UsageError(sentence("a plan names its own file, codebook and keys", got=", ".join(twice)))
+        raise UsageError(sentence("the plan already has its own file, codebook and keys", got=", ".join(twice)))
     return tune_plan(load_plan(plan), **choices)
 
 
 def _listed(named: Mapping[str, str]) -> str:
-    """Return what a plan may ask a release to be written as, with the names that people know.
+    """Return the formats that a plan can choose for a release, with their common names.
 
     >>> _listed({"csv": "CSV", "arrow": "Arrow IPC", "sav": "SPSS"})
     '"csv", "arrow" or "sav" (SPSS)'

@@ -1,4 +1,4 @@
-"""The perturbation of a plan's file: what is drawn, from which content, and into which file or folder."""
+"""The perturbation of a plan's file: the draws, their content, and the file or folder that is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from postrand.workflow.planned import facts_of, household_of
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """Hold all that decides the released bytes; made with one pass over the file, which digests its ``content``."""
+    """Hold everything that decides the released bytes; made in one pass over the file that digests its ``content``."""
 
     plan: Plan
     engine: Engine
@@ -48,13 +48,13 @@ class Perturbation:
         key: ReleaseKey,
         progress: bool = False,
     ) -> Perturbation:
-        """Read the file once for its content; raises DataError where its record keys are not unique."""
+        """Read the file once for its content; raises DataError if its record keys are not unique."""
         content = engine.content(source, mechanism, key, record_key=_record_key(plan))
         return cls(plan, engine, source, mechanism, key, content, progress)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are released, in order."""
+        """The released columns, in order."""
         return release.released_codebook(self.plan.codebook, facts_of(self.plan, self.key)).names
 
     @property
@@ -68,7 +68,7 @@ class Perturbation:
         return data_name(self.plan, self.source, self.engine)[1]
 
     def warnings(self) -> Iterator[tuple[str, type[UserWarning]]]:
-        """Yield what the curator is told of the released file, each with its kind."""
+        """Yield each message to the curator about the released file, with its kind."""
         if unsafe := formula_warning(self.source, self.columns, self.suffix):
             yield unsafe, FormulaWarning
 
@@ -81,7 +81,7 @@ class Perturbation:
         dossier: str | Path | None,
         inside: Dossier | None,
     ) -> Release:
-        """Write the release, its data by ``writer``, and the dossier; both appear whole or not at all."""
+        """Write the release, with its data by ``writer``, and the dossier; each is complete or does not exist."""
         return release.write(
             out,
             data_writer=writer,
@@ -122,7 +122,7 @@ def _record_key(plan: Plan) -> str | None:
 def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
     """Return the name of the released data and the suffix of its files, in the plan's format or the source's.
 
-    It is a folder where the source has several files, or a cluster writes.
+    It is a folder if the source has several files, or if a cluster writes.
     """
     if plan.release.target is not None:
         return f"{DATA}.parquet", ".parquet"  # which becomes the table, and is gone
@@ -135,9 +135,9 @@ def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
 
 
 def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:
-    """Return the sink of the released data; a folder has as many files as the source.
+    """Return the destination of the released data; a folder has as many files as the source.
 
-    Files of shuffled records are of one size: the sizes of the source's would tell how many records each had.
+    Files of shuffled records have the same size: different sizes would reveal how many records each source file has.
     """
     if path.suffix:
         return partial(formats.open_writer, path)

@@ -40,26 +40,26 @@ def run(
     sampling_fraction: float | None = None,
     resources: Resources | None = None,
 ) -> Release:
-    """Carry out a plan: design, certify, perturb, write; the release appears whole or not at all.
+    """Run a plan: design, certify, perturb, write. The release is written completely or not at all.
 
-    With ``dossier``, risk and exact counts go to that folder, for entitled staff only, never into the release;
-    ``sampling_fraction``, the share of the population that is in the file, serves it alone, in place of weights. With
-    ``resume``, the same call continues an interrupted one: that folder holds what is complete, is internal, and is
-    removed when the release is there; it needs the release key of the first call. With ``ledger``, another content
-    under the same key is refused unless ``again``, and the release is noted there.
+    With ``dossier``, risk and exact counts go to that folder, for authorised staff only, never into the release.
+    ``sampling_fraction``, the share of the population that is in the file, is used for the dossier only, in place of
+    weights. With ``resume``, the same call continues an interrupted one: that internal folder contains the completed
+    parts until the release is written. It needs the release key of the first call. With ``ledger``, the release is
+    recorded there, and another content under the same key is refused unless ``again`` is set.
 
     The engine is the one named here, else that of the plan; ``resources`` say what it may use, before the plan's.
 
-    What leaves unperturbed is measured, and each finding is a warning (``ClearWarning``), by names and rounded shares;
-    the release that is returned has them all as ``findings``. Nothing is released while a column that singles out more
-    than 1% of the records needs a decision: see :func:`findings`. Warns too where the release of a numerical variable
-    shows most of its values (``RankWarning``), and where text of a CSV release would be run as a formula
+    Unperturbed variables are measured. Each finding is a warning (``ClearWarning``) with names and rounded shares; the
+    returned release has them all as ``findings``. Nothing is released while a column that singles out more than 1% of
+    the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable shows most of
+    its values (``RankWarning``), and if a spreadsheet would run text of a CSV release as a formula
     (``FormulaWarning``).
 
     Raises
     ------
     PostrandError
-        Any of the tree; nothing is left on disk then.
+        Any error of the tree; then no file is left on the disk.
     """
     _check_targets(plan, out, dossier)
     _check_fraction(sampling_fraction, dossier)
@@ -90,8 +90,8 @@ def run(
 
 def _key_of(release_key: ReleaseKey | bytes | str | None, resume: str | Path | None) -> ReleaseKey:
     if resume is not None and release_key is None:
-        what = "an interrupted run continues with its own release key, and none is given"
-        raise UsageError(sentence(what, fix="give the key of the first call: --key-file"))
+        what = "an interrupted run needs its own release key to continue, but no key is given"
+        raise UsageError(sentence(what, fix="use the key of the first call: --key-file"))
     return as_release_key(release_key)
 
 
@@ -108,5 +108,5 @@ def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:
         raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
     if dossier is None:
         raise UsageError(
-            sentence("the sampling fraction serves the dossier alone", fix="ask for a dossier, or leave it out")
+            sentence("the sampling fraction is used for the dossier only", fix="add a dossier, or remove the fraction")
         )

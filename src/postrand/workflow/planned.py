@@ -1,4 +1,4 @@
-"""What a plan stands for: its mechanism, the claims that are certified of it, and the facts of its release."""
+"""From a plan to its mechanism, the claims to certify, and the facts of its release."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from postrand.workflow.design_blocks import DesignedBlock
 
 
 def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], source: Source | None = None) -> Mechanism:
-    """Return the mechanism of designed blocks and numerical columns, bound to the codebook of what is released.
+    """Return the mechanism of designed blocks and numerical columns, bound to the codebook of the release.
 
-    Reads the file only where a law acts on the ranks of its records, whose number and ties it depends on; warns
-    (``RankWarning``) of variables most of whose values would be shown.
+    Reads the file only for a rank law, which depends on the number of records and on equal values. Warns
+    (``RankWarning``) about variables if the release would show most of their values.
     """
     if source is None and plan.numerical:
         source = open_records(plan.source, plan.codebook)
@@ -62,12 +62,12 @@ def claims_of(
 
 
 def facts_of(plan: Plan, key: ReleaseKey | None = None) -> Facts:
-    """Return what the certificate needs to know of the release beside the law; a key not given is a private one."""
+    """Return the facts of the release, apart from the matrices, for the certificate; without a key, a private one."""
     renumbered = plan.release.renumbers and household_of(plan) is not None
     private = key is None or key.is_private
     return Facts(private, plan.release.shuffle, plan.release.release_ids, renumbered)
 
 
 def household_of(plan: Plan) -> str | None:
-    """Return the variable that says who lives together, if there is one."""
+    """Return the variable that shows who lives together, if there is one."""
     return next((v.name for v in plan.codebook.with_role("household")), None)

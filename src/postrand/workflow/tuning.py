@@ -1,4 +1,4 @@
-"""A plan's budgets scaled to a risk limit: the same ratios, structures and blocks at another total ε."""
+"""Scale a plan's budgets to a risk limit: the same ratios, structures and blocks with another total ε."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.planned import mechanism_of
 
 SMALLEST = 0.02
-"""The least level tried, as a part of the plan's."""
+"""The smallest level that is tried, as a fraction of the plan's level."""
 
 
 def scaled(plan: Plan, epsilon: float) -> Plan:
-    """Return the plan with a total ε of ``epsilon``: every budget, a prior's too, times the same factor.
+    """Return the plan with a total ε of ``epsilon``: every budget, also of a prior, times the same factor.
 
-    Structures, objectives, blocks, strata and the rule for missing values stay. A block with a share keeps its weight.
+    Structures, objectives, blocks, strata and the policy for missing values do not change. A block with a share keeps
+    its weight.
 
     Raises
     ------
@@ -44,18 +45,18 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
 def tune_plan(
     plan: Plan, limit: str, *, sampling_fraction: float | None = None, weight: str | None = None, **choices: Any
 ) -> risk.Tuning:
-    """Search for the largest total ε of a plan whose release surely meets ``limit``; the level is that total.
+    """Search for the largest total ε of a plan whose release certainly meets ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
-    ``weight`` its variable with the role ``weight`` serves. ``choices`` go to :func:`postrand.risk.tune`. A prior or a
+    ``weight`` its variable with the role ``weight`` is used. ``choices`` go to :func:`postrand.risk.tune`. A prior or a
     selection of records that needs the file reads it at every level.
 
     Raises
     ------
     UsageError
-        If the plan has no ε to scale, or the limit is not understood.
+        If the plan has no ε to scale, or the limit is invalid.
     DesignError
-        If no level of the range surely meets the limit.
+        If no level of the range certainly meets the limit.
     """
     book = plan.codebook
     keys = [v.name for v in book.with_role("key") if v.is_categorical]
@@ -65,15 +66,15 @@ def tune_plan(
     if sampling_fraction is None and weight is None:
         weight = next((v.name for v in book.with_role("weight")), None)
         if weight is None:
-            fix = "give --sampling-fraction or --weight, or set the role 'weight' in the codebook"
+            fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"
             raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
 
     now = _total(plan)
-    scaled(plan, now)  # what cannot be scaled is refused before the file is read
+    scaled(plan, now)  # refuse what cannot be scaled before reading the file
     choices.setdefault("levels", (SMALLEST * now, LARGEST_SHARE * now / _largest(plan)))
     choices |= {"sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # designs on the way; what is found is designed again by whoever takes it
+        warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
         source = open_records(plan.source, book)
         return risk.tune(source, keys, limit, mechanism=lambda level: _mechanism(plan, level), **choices)
 
@@ -85,14 +86,14 @@ def _mechanism(plan: Plan, level: float) -> Mechanism:
 
 def _total(plan: Plan) -> float:
     if not _divides(plan.privacy):
-        what = "the plan's privacy is no total epsilon that can be scaled"
+        what = "the plan's privacy has no total epsilon that can be scaled"
         wanted = " or ".join(m.name for m in MODELS if _divides(m))  # type: ignore[attr-defined]
         raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=wanted))
     return level_of(plan.privacy)
 
 
 def _largest(plan: Plan) -> float:
-    """Return the largest ε of a block; blocks with a share are taken to have equal ones."""
+    """Return the largest ε of a block; blocks with a share are assumed to have equal shares."""
     equal = _total(plan) / len(plan.blocks)
     return max(equal if is_share(b.privacy) else _level(b.privacy) for b in plan.blocks)
 
@@ -114,7 +115,7 @@ def _level(model: Any) -> float:
 def _problems(block: BlockPlan, number: int) -> list[str]:
     where = f"[[blocks]] {number}"
     if block.matrix is not None:
-        fix = "name a privacy model in place of the matrix"
-        return [sentence("a matrix that is given has no budget to scale", where=where, fix=fix)]
+        fix = "use a privacy model instead of the matrix"
+        return [sentence("a given matrix has no budget to scale", where=where, fix=fix)]
     wrong = [m for m in models_of(block.privacy) if not hasattr(m, "scaled")]
     return [sentence("the block's privacy has no epsilon to scale", where=where, got=m.name) for m in wrong]

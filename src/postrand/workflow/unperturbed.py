@@ -1,4 +1,4 @@
-"""What leaves a release unperturbed: measured on the file, before anything is released."""
+"""Unperturbed variables of a release: measured on the file, before anything is released."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from postrand.workflow.planned import facts_of, household_of, mechanism_of
 
 
 def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | None = None) -> Findings:
-    """Return what leaves the release in clear: which records it singles out, and what it says of perturbed variables.
+    """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    One pass over the file; nothing is released. ``mechanism`` and ``source``, the plan's own, save designing and
-    opening the file again. Sentences hold no counts; ``figures`` are confidential.
+    One pass over the file; nothing is released. With the plan's own ``mechanism`` and ``source`` the file is not
+    designed and opened again. Sentences contain no counts; ``figures`` are confidential.
 
     Raises
     ------

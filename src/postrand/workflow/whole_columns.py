@@ -1,4 +1,4 @@
-"""Whole-column protection from file to folder: numerical columns by a law on ranks, or keys and the rest torn apart."""
+"""Protection of whole columns from file to folder: numerical columns by a rank law, or Anatomy's two tables."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from postrand.support.wordings import in_words
 def permute_columns(
     file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw, release_key: ReleaseKey | None = None
 ) -> dict[str, Any]:
-    """Write FILE with numerical columns permuted among neighbours in rank, and what is guaranteed, to a new folder.
+    """Write FILE with numerical columns permuted among neighbours in rank, and the guarantee, to a new folder.
 
-    Values are carried as they are written, numbers in CSV text included; missing ones stay where they are. All
-    other columns are released unchanged. :func:`postrand.verify` recomputes what is guaranteed.
+    Values are copied as they are written, also numbers in CSV text; missing values stay in their places. All other
+    columns are released unchanged. :func:`postrand.verify` recomputes the guarantee.
 
     Raises
     ------
     UsageError
-        If a column is unknown or named twice, or has fewer values than the law's smallest run.
+        If a column is unknown or repeated, or has fewer values than the rank law's smallest run.
     DataError
-        If a value is not a finite number, a release of a column would protect nothing, or two columns rank the
+        If a value is not a finite number, the release of a column would protect nothing, or two columns rank the
         records alike.
     """
     return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key))
@@ -49,8 +49,9 @@ def permute_columns(
 def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw) -> dict[str, Any]:
     """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
 
-    The mean of each column is kept: microaggregation over blocks (a band is refused, since its averages can be solved
-    for, as are columns whose averages give true values away). Averages are floating-point numbers; nothing is drawn.
+    The mean of each column is kept: microaggregation over blocks. A band is refused, because true values can be
+    computed from its averages; so is a column with averages that reveal true values. Averages are floating-point
+    numbers; nothing is drawn.
     """
     return _by_ranks(Path(file), Path(out), columns, law, "average", None)
 
@@ -58,7 +59,7 @@ def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], l
 def anatomise_file(
     file: str | Path, out: str | Path, key_variables: Sequence[str], k: int, release_key: ReleaseKey | None = None
 ) -> dict[str, Any]:
-    """Write the two tables of FILE's Anatomy release, and what is guaranteed, to a new folder; raises as anatomise."""
+    """Write the two tables of FILE's Anatomy release, and the guarantee, to a new folder; raises as anatomise."""
     file, out, key = Path(file), Path(out), as_release_key(release_key)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
@@ -116,20 +117,21 @@ def column_distances(
 ) -> dict[str, PermutationModel]:
     """Return the permutation model of each column of any method's release, over the records with a value in both files.
 
-    Records are told apart by ``record_key``; without it, both files hold them in one order.
+    Records are identified by ``record_key``; without it, both files must contain them in the same order.
 
     Raises
     ------
     UsageError
-        If a column is in one file only, or is named twice.
+        If a column is in one file only, or is repeated.
     DataError
-        If the files do not hold the same records, a column has no value in common, or a value is no finite number.
+        If the files do not contain the same records, a column has no value in common, or a value is not a finite
+        number.
     """
     pair = [_in_order(Path(path), columns, record_key) for path in (original, released)]
     keys = [None if record_key is None else table[record_key] for table in pair]
     if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
         fix = "" if record_key else "name a record key"
-        raise DataError(sentence("the files do not hold the same records", fix=fix))
+        raise DataError(sentence("the files do not contain the same records", fix=fix))
     found = {}
     for name in columns:
         both = pc.and_(*(pc.is_valid(table[name]) for table in pair))
@@ -138,7 +140,7 @@ def column_distances(
 
 
 def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.Table:
-    """Return a file's columns, sorted by the text of the record key where there is one."""
+    """Return a file's columns, sorted by the text of the record key if there is one."""
     table = proofs.read_table(path)
     if record_key is None:
         raise_all(UsageError, _problems(columns, table.column_names, path.name))
@@ -153,7 +155,7 @@ def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.
 
 def _problems(columns: Sequence[str], known: Sequence[str], where: str) -> list[str]:
     if not columns:
-        return [sentence("no column is named, and nothing would be protected", where=where, wanted=", ".join(known))]
+        return [sentence("no column is given, so nothing would be protected", where=where, wanted=", ".join(known))]
     missing = [
         sentence(f"no column {n!r}{nearest(n, known)}", where=where, wanted=", ".join(known))
         for n in columns

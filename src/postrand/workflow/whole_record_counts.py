@@ -1,4 +1,4 @@
-"""What a file says of a block's cells together with the variables that are released as they are."""
+"""Joint counts of a block's cells and of the unperturbed variables in a file."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from postrand.privacy.histogram import noisy_counts
 
 MAX_CELLS = 1 << 24
 MAX_NOISY = 1 << 20
-"""A private histogram has noise in every cell, occupied or not."""
+"""Largest private histogram: it has noise in every cell, also in empty ones."""
 
 
 def beyond_clear(
     block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source
 ) -> tuple[BlockPlan, NDArray[np.float64]]:
-    """Return the block with its objective on the file's frequencies, and those of its cells, shape (K,).
+    """Return the block with its objective for the file's frequencies, and the frequencies of its cells, shape (K,).
 
-    Records with a missing value that is kept, in any of the variables, are left out.
+    Records with a missing value that is kept in any of the variables are left out.
 
     Raises
     ------
     DesignError
-        If the clear variables have too many combinations.
+        If the unperturbed variables have too many combinations.
     """
     objective = block.objective
     assert needs_joint(objective)
@@ -66,6 +66,6 @@ def beyond_clear(
 
 def _check_size(cells: int, most: int, block: BlockPlan) -> None:
     if cells > most:
-        where, fix = f"block {'*'.join(block.variables)!r}", "name fewer variables: clear = [...]"
-        what = "too many combinations with the clear variables"
+        where, fix = f"block {'*'.join(block.variables)!r}", "list fewer variables: clear = [...]"
+        what = "too many combinations with the unperturbed variables"
         raise DesignError(sentence(what, where=where, got=f"{cells:,}", wanted=f"at most {most:,}", fix=fix))

@@ -1,4 +1,4 @@
-"""What analysts will get of a designed block, said before anything is released."""
+"""The precision that analysts will get from a designed block, computed before anything is released."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.workflow.design_blocks import DesignedBlock
 
 LEAST_SHARE = 0.01
-"""Of a file that is worth less than this share of its records, a curator is warned."""
+"""A curator is warned if a file is worth less than this share of its records."""
 
 
 def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any], str]:
-    """Return what 1,000 released records are worth for each variable of a block, and a warning where it is little.
+    """Return how many unperturbed records 1,000 released ones are worth, for each variable of a block.
 
-    The number of unperturbed records that would answer the variable's table as precisely, at the plan's prior; None
-    where no table can be estimated. As plain data, internal since it follows from the prior, and as indented lines.
+    The number of unperturbed records that would give the variable's table with the same precision, under the plan's
+    prior; None if no table can be estimated. Returns plain data, which are internal because they depend on the prior,
+    with a warning if the worth is small, and indented lines.
     """
     if designed.frequencies is None:
         return {}, ""
@@ -26,14 +27,14 @@ def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any
         if share is None:
             many = designed.matrix.size > MAX_ESTIMATED
             why = f"more than {MAX_ESTIMATED:,} categories" if many else "the matrix cannot be inverted"
-            lines.append(f"  what released records will be worth for the table of {name} is not known: {why}")
+            lines.append(f"  the worth of released records for the table of {name} is not known: {why}")
             continue
         worth = f"{1000 * share:.2g}" if share < 0.0995 else f"{1000 * share:,.0f}"
-        lines.append(f"  1,000 released records will answer the table of {name} like {worth} unperturbed ones")
+        lines.append(f"  1,000 released records are worth {worth} unperturbed records for the table of {name}")
         few += [name] * (share < LEAST_SHARE)
     data: dict[str, Any] = {"effective_per_1000": {n: None if s is None else 1000 * s for n, s in shares.items()}}
     if few:
-        fix = "merge categories, raise epsilon, or leave it out"
+        fix = "merge categories, raise epsilon, or drop the variable"
         data["warning"] = f"few shares of {', '.join(few)} can be estimated: {fix}"
         lines.append(f"  warning: {data['warning']}")
     return data, "\n".join(lines)
