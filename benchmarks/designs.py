@@ -28,7 +28,7 @@ from postrand.designers import (
     UniformOffDiagonal,
     design,
 )
-from postrand.designers.budget import Share, allocate, curve_of, floors
+from postrand.designers.budget import BudgetShare, allocate, curve_of, floors
 from postrand.engines import LocalEngine
 from postrand.plan import infer
 from postrand.privacy import DifferentialPrivacy
@@ -70,7 +70,7 @@ def divided(data: Path, total: float = 6.0) -> list[str]:
         (EstimatorVariance(), 1.0),
     ]
     for objective, floor in cases:
-        least = [e * (1 - 1e-12) for e in floors([Share(floor=floor)] * len(KEYS), total)]
+        least = [e * (1 - 1e-12) for e in floors([BudgetShare(floor=floor)] * len(KEYS), total)]
         found = allocate([curve_of([(1.0, p, objective)], UniformOffDiagonal()) for p in priors], total, None, least)
         kept = sum(design(p, DifferentialPrivacy(e)).value for p, e in zip(priors, found.epsilons, strict=True))
         cost = sum(

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import release
-from postrand.app import charts, documents, forms, release_views, studies, views
-from postrand.app.bench import _ACTIONS, Bench, Opened, act, listed, open_bench
+from postrand.app import charts, computations, documents, forms, release_views, views
+from postrand.app.computations import Cancelled, Watch, cell_variance
+from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, listed, open_decisions
 from postrand.app.launch import HOST, Guard
-from postrand.app.studies import Cancelled, Watch, cell_variance
 from postrand.errors import PostrandError, SpecificationError
 from postrand.plan import load_plan
 
@@ -41,10 +41,10 @@ def table(n: int = 900) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     path = tmp_path_factory.mktemp("app") / "survey.parquet"
     pq.write_table(table(), path)
-    return dataclasses.replace(open_bench(studies.open_file(path), ROLES), as_is=("weight",))
+    return dataclasses.replace(open_decisions(computations.open_file(path), ROLES), as_is=("weight",))
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------
@@ -89,16 +89,16 @@ def test_structures_that_do_not_suit_are_known_beforehand() -> None:
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_with_categories_are_perturbed_unless_asked_otherwise(bench: Bench) -> None:
-    assert [bench.names[j] for j in bench.perturbed] == ["sex", "area"]
-    more = act(bench, "perturb", "2", "true")
+def test_keys_with_categories_are_perturbed_unless_asked_otherwise(decisions: Decisions) -> None:
+    assert [decisions.names[j] for j in decisions.perturbed] == ["sex", "area"]
+    more = act(decisions, "perturb", "2", "true")
     assert [more.names[j] for j in more.perturbed] == ["sex", "area", "job"]
-    assert act(more, "role", "2", "drop").perturbed == bench.perturbed
-    assert not act(bench, "perturb", "3", "true").is_perturbed(3)  # a weight has no categories
+    assert act(more, "role", "2", "drop").perturbed == decisions.perturbed
+    assert not act(decisions, "perturb", "3", "true").is_perturbed(3)  # a weight has no categories
 
 
-def test_a_model_brings_a_structure_that_suits_it(bench: Bench) -> None:
-    changed = act(bench, "model", value="bistochastic")
+def test_a_model_brings_a_structure_that_suits_it(decisions: Decisions) -> None:
+    changed = act(decisions, "model", value="bistochastic")
     assert forms.unsuited(changed.make("privacy"), changed.make("objective"))[changed.structure] == ""
 
 
@@ -119,39 +119,42 @@ def test_a_model_brings_a_structure_that_suits_it(bench: Bench) -> None:
         ("launch", "", "", "unknown action"),
     ],
 )
-def test_an_invalid_action_changes_nothing(bench: Bench, action: str, key: str, value: str, words: str) -> None:
-    after = act(bench, action, key, value)
+def test_an_invalid_action_changes_nothing(decisions: Decisions, action: str, key: str, value: str, words: str) -> None:
+    after = act(decisions, action, key, value)
     assert words in after.problem
-    assert act(after, "fraction", "", "") == act(bench, "fraction", "", "")
+    assert act(after, "fraction", "", "") == act(decisions, "fraction", "", "")
 
 
 @given(st.lists(st.tuples(st.sampled_from([*_ACTIONS, "?"]), st.text(max_size=6), st.text(max_size=12)), max_size=6))
 def test_no_action_breaks_the_bench(actions: list[tuple[str, str, str]]) -> None:
     opened = Opened(Path("x.csv"), "x.csv", 5, ({"name": "a", "categories": ["u", "v"]}, {"name": "b"}), (0, 0))
-    bench = open_bench(opened, {"a": "key"})
+    decisions = open_decisions(opened, {"a": "key"})
     for action in actions:
-        bench = act(bench, *action)
-        assert len(bench.roles) == len(bench.perturb) == 2
-        assert views.status(bench) is not None
+        decisions = act(decisions, *action)
+        assert len(decisions.roles) == len(decisions.perturb) == 2
+        assert views.status(decisions) is not None
 
 
-def test_what_is_undecided_is_named(bench: Bench, tmp_path: Path) -> None:
-    empty = act(act(bench, "role", "2", ""), "role", "3", "")
+def test_what_is_undecided_is_named(decisions: Decisions, tmp_path: Path) -> None:
+    empty = act(act(decisions, "role", "2", ""), "role", "3", "")
     assert "variables without a role: job, weight" in documents.problems(empty)[0]
     with pytest.raises(SpecificationError, match="variables without a role"):
         documents.plan_toml(empty, tmp_path)
     assert (
-        "no variable is perturbed" in documents.problems(act(act(bench, "perturb", "0", "f"), "perturb", "1", "f"))[0]
+        "no variable is perturbed"
+        in documents.problems(act(act(decisions, "perturb", "0", "f"), "perturb", "1", "f"))[0]
     )
-    assert documents.problems(Bench())[0].startswith("no file is open")
+    assert documents.problems(Decisions())[0].startswith("no file is open")
 
 
 # -- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_path: Path) -> None:
+def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(decisions: Decisions, tmp_path: Path) -> None:
     chosen = act(
-        act(act(bench, "option", "privacy.differential.epsilon", "0.7"), "prior", value="file"), "format", value="csv"
+        act(act(decisions, "option", "privacy.differential.epsilon", "0.7"), "prior", value="file"),
+        "format",
+        value="csv",
     )
     (tmp_path / "codebook.toml").write_text(documents.codebook_toml(chosen), "utf-8")
     (tmp_path / "plan.toml").write_text(documents.plan_toml(chosen, tmp_path), "utf-8")
@@ -168,12 +171,12 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(bench: Bench, tmp_pat
     assert beside["source"]["file"] == "survey.parquet"
 
 
-def test_command_lines_name_files_safely(bench: Bench) -> None:
-    assert "--keys sex,area" in documents.commands(bench, "data")
-    assert "--weight weight" in documents.commands(bench, "risk")
-    assert "--sampling-fraction 0.1" in documents.commands(act(bench, "fraction", value="10"), "risk")
+def test_command_lines_name_files_safely(decisions: Decisions) -> None:
+    assert "--keys sex,area" in documents.commands(decisions, "data")
+    assert "--weight weight" in documents.commands(decisions, "risk")
+    assert "--sampling-fraction 0.1" in documents.commands(act(decisions, "fraction", value="10"), "risk")
     odd = Opened(Path("x"), "a b; rm -rf .csv", 1, ({"name": "a"},), (0,))
-    assert documents.commands(open_bench(odd), "data").startswith("postrand init 'a b; rm -rf .csv'")
+    assert documents.commands(open_decisions(odd), "data").startswith("postrand init 'a b; rm -rf .csv'")
 
 
 # -- studies ----------------------------------------------------------------------------------------------------------
@@ -191,9 +194,9 @@ def test_the_variance_of_a_cell_is_that_of_the_full_covariance() -> None:
     assert np.isinf(cell_variance([np.full((2, 2), 0.5)], np.array([0.5, 0.5]), 9)).all()
 
 
-def test_a_point_says_what_its_matrix_does(bench: Bench) -> None:
-    counted = studies.counts(bench, (1,))
-    found = studies.point(bench, counted, 2.0)
+def test_a_point_says_what_its_matrix_does(decisions: Decisions) -> None:
+    counted = computations.counts(decisions, (1,))
+    found = computations.point(decisions, counted, 2.0)
     matrix, share = found.made.matrix.array, counted / counted.sum()
     assert found.level == 2.0
     assert found.unchanged == pytest.approx(sum(share[i] * matrix[i, i] for i in range(4)))
@@ -203,8 +206,8 @@ def test_a_point_says_what_its_matrix_does(bench: Bench) -> None:
     assert found.guess >= found.blind - 1e-12
 
 
-def test_the_map_moves_from_risk_to_noise(bench: Bench) -> None:
-    drawn = studies.curve(bench, studies.counts(bench, (1,)))
+def test_the_map_moves_from_risk_to_noise(decisions: Decisions) -> None:
+    drawn = computations.curve(decisions, computations.counts(decisions, (1,)))
     assert len(drawn) == 13
     assert all(a.guess <= b.guess + 1e-12 and a.error >= b.error for a, b in itertools.pairwise(drawn))
     page = str(charts.tradeoff(drawn, drawn[3], "ε"))
@@ -212,34 +215,34 @@ def test_the_map_moves_from_risk_to_noise(bench: Bench) -> None:
     assert 'class="now"' in page
 
 
-def test_too_many_categories_are_refused_kindly(bench: Bench) -> None:
+def test_too_many_categories_are_refused_kindly(decisions: Decisions) -> None:
     with pytest.raises(PostrandError, match="too many categories to design in the workbench; got 300"):
-        studies.point(bench, np.ones(300))
+        computations.point(decisions, np.ones(300))
 
 
-def test_the_file_is_protected_as_on_the_command_line(bench: Bench, tmp_path: Path) -> None:
+def test_the_file_is_protected_as_on_the_command_line(decisions: Decisions, tmp_path: Path) -> None:
     watch = Watch()
-    made = studies.protect(bench, tmp_path, watch)
+    made = computations.protect(decisions, tmp_path, watch)
     assert release.verify(made.path).ok
     assert (watch.done, watch.total) == (900, 900)
     assert (tmp_path / "dossier" / "dossier.html").exists()
-    assert studies.packed(tmp_path).stat().st_size > 1000
-    single = studies.margin(bench, made, made.frame(), (1,))
+    assert computations.packed(tmp_path).stat().st_size > 1000
+    single = computations.margin(decisions, made, made.frame(), (1,))
     assert single.true.tolist() == [list(table()["area"].to_pylist()).count(c) for c in ("e", "n", "s", "w")]
     assert single.released.sum() == 900
     assert single.corrected is not None
     assert single.corrected.sum() == pytest.approx(900)
-    page = str(charts.margins(single)) + str(charts.margins(studies.margin(bench, made, made.frame(), (0, 1))))
+    page = str(charts.margins(single)) + str(charts.margins(computations.margin(decisions, made, made.frame(), (0, 1))))
     assert page.count("<tr>") == 1 + 4 + 1 + 8
-    before, after = studies.risks(bench, made)
+    before, after = computations.risks(decisions, made)
     assert before is not None
     assert after is not None
     assert "Risk before and after" in str(views.compare_view(single, None, (before, after), False))
 
 
-def test_a_run_that_is_stopped_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_leaves_nothing(decisions: Decisions, tmp_path: Path) -> None:
     with pytest.raises(Cancelled):
-        studies.protect(bench, tmp_path, Watch(stop=True))
+        computations.protect(decisions, tmp_path, Watch(stop=True))
 
     class Stopping(Watch):
         def step(self, records: int) -> None:
@@ -247,47 +250,57 @@ def test_a_run_that_is_stopped_leaves_nothing(bench: Bench, tmp_path: Path) -> N
             super().step(records)
 
     with pytest.raises(Cancelled):
-        studies.protect(bench, tmp_path, Stopping())
+        computations.protect(decisions, tmp_path, Stopping())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["codebook.toml", "plan.toml"]
 
 
-def test_a_plan_that_cannot_be_met_says_why(bench: Bench, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_met_says_why(decisions: Decisions, tmp_path: Path) -> None:
     for value, words in (("1e-300", "epsilon"), ("0", "epsilon")):
         with pytest.raises(PostrandError, match=words):
-            studies.protect(act(bench, "option", "privacy.differential.epsilon", value), tmp_path, Watch())
+            computations.protect(act(decisions, "option", "privacy.differential.epsilon", value), tmp_path, Watch())
     assert not (tmp_path / "release").exists()
 
 
-def test_risk_is_counted_first_and_modelled_then(bench: Bench) -> None:
-    counted, modelled = (studies.assess(bench, with_model=m) for m in (False, True))
+def test_risk_is_counted_first_and_modelled_then(decisions: Decisions) -> None:
+    counted, modelled = (computations.assess(decisions, with_model=m) for m in (False, True))
     assert counted is not None
     assert modelled is not None
     assert (counted.report.tau1, counted.report.sample_uniques) == (None, modelled.report.sample_uniques)
     assert modelled.report.tau1 is not None
     assert "computing …" in str(views.risk_view(counted, None, True))
-    assert studies.assess(act(act(bench, "role", "0", "other"), "role", "1", "other"), with_model=False) is None
+    assert (
+        computations.assess(act(act(decisions, "role", "0", "other"), "role", "1", "other"), with_model=False) is None
+    )
 
 
 # -- views and bad input ----------------------------------------------------------------------------------------------
 
 
-def whole_page(bench: Bench, folder: Path) -> str:
-    points = studies.curve(bench, studies.counts(bench, (bench.shown,)))
-    labels = documents.codebook_of(bench)[bench.names[bench.shown]].code_labels
-    parts = [views.status(bench), views.variables(bench), views.risk_form(bench), views.design_form(bench)]
-    parts += [views.risk_view(studies.assess(bench, with_model=False), None, False), views.level_control(bench)]
-    parts += [
-        views.map_view(bench, points, points[0], False),
-        views.matrix_view(labels, points[0], bench.names[bench.shown]),
+def whole_page(decisions: Decisions, folder: Path) -> str:
+    points = computations.curve(decisions, computations.counts(decisions, (decisions.shown,)))
+    labels = documents.codebook_of(decisions)[decisions.names[decisions.shown]].code_labels
+    parts = [
+        views.status(decisions),
+        views.variables(decisions),
+        views.risk_form(decisions),
+        views.design_form(decisions),
     ]
     parts += [
-        views.readout(bench, points[0], 0.1, bench.names[:2]),
-        release_views.protect_view(bench, None, EVIL, None, True),
+        views.risk_view(computations.assess(decisions, with_model=False), None, False),
+        views.level_control(decisions),
     ]
     parts += [
-        views.take_view(bench, folder),
-        views.chooser(bench, "shown", "", 0, "x"),
-        release_views.protect_form(bench),
+        views.map_view(decisions, points, points[0], False),
+        views.matrix_view(labels, points[0], decisions.names[decisions.shown]),
+    ]
+    parts += [
+        views.readout(decisions, points[0], 0.1, decisions.names[:2]),
+        release_views.protect_view(decisions, None, EVIL, None, True),
+    ]
+    parts += [
+        views.take_view(decisions, folder),
+        views.chooser(decisions, "shown", "", 0, "x"),
+        release_views.protect_form(decisions),
     ]
     return "".join(str(p) for p in parts)
 
@@ -297,13 +310,15 @@ def test_markup_in_names_and_labels_is_text(tmp_path: Path) -> None:
     field = pa.field(f"{EVIL}0", pa.string(), metadata={"label": EVIL, "value_labels": json.dumps({EVIL: EVIL + "L"})})
     data = pa.table([values, values[::-1]], schema=pa.schema([field, pa.field(f"{EVIL}1", pa.string())]))
     pq.write_table(data, tmp_path / "x.parquet")
-    bench = open_bench(studies.open_file(tmp_path / "x.parquet", EVIL), {f"{EVIL}0": "key", f"{EVIL}1": "key"})
-    page = whole_page(bench, tmp_path)
+    decisions = open_decisions(
+        computations.open_file(tmp_path / "x.parquet", EVIL), {f"{EVIL}0": "key", f"{EVIL}1": "key"}
+    )
+    page = whole_page(decisions, tmp_path)
     assert "<img" not in page
     assert "&lt;img" in page
-    made = studies.protect(bench, tmp_path, Watch())
-    double = studies.margin(bench, made, made.frame(), (0, 1))
-    assert "<img" not in str(views.compare_view(double, double, studies.risks(bench, made), False))
+    made = computations.protect(decisions, tmp_path, Watch())
+    double = computations.margin(decisions, made, made.frame(), (0, 1))
+    assert "<img" not in str(views.compare_view(double, double, computations.risks(decisions, made), False))
 
 
 def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
@@ -312,11 +327,11 @@ def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
     path.write_text(
         "\n".join([",".join(names), *(",".join(["ab"[(i + r) % 2] for i in range(10_000)]) for r in range(3))]) + "\n"
     )
-    bench = open_bench(studies.open_file(path))
-    assert len(str(views.variables(bench))) < 150_000
-    assert listed(act(act(bench, "find", value="C99"), "page", value="2"))[1] == 111
-    assert "and 9,995 more" in documents.problems(bench)[0]
-    decided = act(act(bench, "role", "3", "key"), "rest", value="drop")
+    decisions = open_decisions(computations.open_file(path))
+    assert len(str(views.variables(decisions))) < 150_000
+    assert listed(act(act(decisions, "find", value="C99"), "page", value="2"))[1] == 111
+    assert "and 9,995 more" in documents.problems(decisions)[0]
+    decided = act(act(decisions, "role", "3", "key"), "rest", value="drop")
     assert decided.perturbed == (3,)
     assert tomllib.loads(documents.plan_toml(decided, tmp_path))["blocks"][0]["variables"] == ["c3"]
     assert len(str(views.take_view(decided, tmp_path))) < 200_000
@@ -325,10 +340,10 @@ def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
 def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
     path = tmp_path / "many.parquet"
     pq.write_table(pa.table({"id": [f"v{i}" for i in range(100_000)], "sex": ["F", "M"] * 50_000}), path)
-    bench = open_bench(studies.open_file(path), {"id": "key", "sex": "key"})
-    assert [bench.names[j] for j in bench.perturbed] == ["sex"]
-    assert "more than 100 different values" in str(views.variables(bench))
-    assert bench.keys == ("sex",)
+    decisions = open_decisions(computations.open_file(path), {"id": "key", "sex": "key"})
+    assert [decisions.names[j] for j in decisions.perturbed] == ["sex"]
+    assert "more than 100 different values" in str(views.variables(decisions))
+    assert decisions.keys == ("sex",)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +360,7 @@ def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
 def test_unreadable_files_are_explained(tmp_path: Path, name: str, data: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(PostrandError, match=words):
-        studies.open_file(tmp_path / name)
+        computations.open_file(tmp_path / name)
 
 
 # -- the door ---------------------------------------------------------------------------------------------------------
@@ -381,10 +396,10 @@ def test_only_pages_of_this_server_get_in() -> None:
         assert knock(headers, "websocket") == [{"type": "websocket.close", "code": 1008}]
 
 
-def test_numbers_in_the_readout_are_those_of_the_point(bench: Bench) -> None:
-    found = studies.point(bench, studies.counts(bench, (0,)), 1.0)
-    page = str(views.readout(bench, found, None, ()))
+def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> None:
+    found = computations.point(decisions, computations.counts(decisions, (0,)), 1.0)
+    page = str(views.readout(decisions, found, None, ()))
     assert f"{100 * found.unchanged:.1f}%" in page
     assert f"{195.996 * found.error:.2g} points" in page
-    singular = studies.Point(1, found.made, 0.5, 0.5, 0.5, math.inf, 0.1)
-    assert "cannot be corrected" in str(views.readout(bench, singular, None, ()))
+    singular = computations.Point(1, found.made, 0.5, 0.5, 0.5, math.inf, 0.1)
+    assert "cannot be corrected" in str(views.readout(decisions, singular, None, ()))

@@ -8,7 +8,7 @@ import pytest
 
 from postrand import load_plan
 from postrand.designers import DesignWarning, General, UniformOffDiagonal
-from postrand.designers.budget import Share, allocate, curve_of, floors, information_curve
+from postrand.designers.budget import BudgetShare, allocate, curve_of, floors, information_curve
 from postrand.errors import DesignError
 from postrand.mechanism.matrix import randomised_response
 from postrand.objectives import EstimatorVariance, ExpectedChanges
@@ -89,18 +89,18 @@ def test_bad_divisions_are_refused(arguments, message):
 )
 def test_bad_shares_are_refused(arguments):
     with pytest.raises(DesignError, match="share"):
-        Share(**arguments)
+        BudgetShare(**arguments)
 
 
 def test_a_least_share_is_kept_where_the_optimum_would_take_it():
-    shares = [Share(), Share(weight=5.0, least=0.2), Share(least=1.5)]
+    shares = [BudgetShare(), BudgetShare(weight=5.0, least=0.2), BudgetShare(least=1.5)]
     curves, weights = [concave(1.0)] * 3, [share.weight for share in shares]
     free, kept = allocate(curves, 3.0, weights), allocate(curves, 3.0, weights, floors(shares, 3.0))
     assert free.epsilons[2] < 1.0
     assert kept.epsilons[2] == pytest.approx(1.5, rel=1e-9)
     assert kept.epsilons[2] >= 1.5
     assert kept.value < free.value
-    assert floors([Share(least=3.0), Share()], 3.0)[1] == 0.0  # nothing remains, which allocate refuses
+    assert floors([BudgetShare(least=3.0), BudgetShare()], 3.0)[1] == 0.0  # nothing remains, which allocate refuses
 
 
 @pytest.mark.parametrize("total", [50.0, 150.0])
@@ -141,7 +141,7 @@ def test_the_variance_of_randomised_response_is_what_is_divided():
     """By hand: ``Σ_j (1/α² (V - K) ...)`` is the objective's own value at each share; equal shares are worse."""
     cost = EstimatorVariance()
     curves = [curve_of([(1.0, p, cost)], UniformOffDiagonal()) for p in SKEWED]
-    found = allocate(curves, 3.0, None, floors([Share()] * 3, 3.0))
+    found = allocate(curves, 3.0, None, floors([BudgetShare()] * 3, 3.0))
 
     def by_hand(shares):
         laws = [randomised_response(p.size, e).array for p, e in zip(SKEWED, shares, strict=True)]
@@ -153,7 +153,9 @@ def test_the_variance_of_randomised_response_is_what_is_divided():
 
 def test_every_share_gets_half_of_an_equal_one_unless_told_otherwise():
     curves = [information_curve([(1.0, np.full(s, 1 / s), None)], UniformOffDiagonal()) for s in (2, 3, 12)]
-    kept = {floor: allocate(curves, 6.0, None, floors([Share(floor=floor)] * 3, 6.0)) for floor in (0.0, 0.5, 1.0)}
+    kept = {
+        floor: allocate(curves, 6.0, None, floors([BudgetShare(floor=floor)] * 3, 6.0)) for floor in (0.0, 0.5, 1.0)
+    }
     assert min(kept[0.0].epsilons) < 0.2
     assert min(kept[0.5].epsilons) >= 1.0 - 1e-9
     assert kept[1.0].epsilons == pytest.approx((2.0,) * 3)

@@ -71,14 +71,14 @@ def test_the_format_keeps_every_law(put, tmp_path, law):
 
 
 def test_the_format_is_offered_everywhere(put):
-    from postrand.app.bench import Bench
+    from postrand.app.decisions import Decisions
     from postrand.app.release_views import protect_form
     from postrand.plan.plan import ReleaseOptions, _release_problems
 
     assert list(_release_problems(ReleaseOptions(format="arrows"), "plan"))
     assert put("postrand/formats/arrow_stream.py").FORMAT in formats.formats()
     assert list(_release_problems(ReleaseOptions(format="arrows"), "plan")) == []
-    assert ".arrows (Arrow stream)" in str(protect_form(Bench()))
+    assert ".arrows (Arrow stream)" in str(protect_form(Decisions()))
     assert "arrows = switch(package(" in r_script()["postrand.R"]
 
 

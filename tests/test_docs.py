@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from postrand.designers import OBJECTIVES, STRUCTURES
-from postrand.designers.budget import Share
+from postrand.designers.budget import BudgetShare
 from postrand.privacy import MODELS
 from tests.conftest import ROOT
 
@@ -41,7 +41,7 @@ def test_links_lead_to_files():
 
 def test_the_guide_names_models_that_exist():
     guide = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
-    families: tuple[Any, ...] = (*MODELS, *OBJECTIVES, *STRUCTURES, Share)
+    families: tuple[Any, ...] = (*MODELS, *OBJECTIVES, *STRUCTURES, BudgetShare)
     known = {member.name for member in families}
     named = set(re.findall(r"^\|[^|]*\| `([a-z0-9-]+)`", guide, re.MULTILINE)) | set(
         re.findall(r"^\| `([a-z0-9-]+)`", guide, re.MULTILINE)

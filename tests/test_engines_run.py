@@ -89,7 +89,9 @@ privacy = { model = "differential", epsilon = 1.0 }
 """
 
 
-@pytest.mark.filterwarnings("ignore::postrand.risk.clear.ClearWarning")  # three columns single out some together
+@pytest.mark.filterwarnings(
+    "ignore::postrand.risk.reveals.UnperturbedWarning"
+)  # three columns single out some together
 @pytest.mark.parametrize("name", ["local", "duckdb", SPARK])
 @pytest.mark.parametrize("blocks", [BLOCKS, SELECTED], ids=["strata", "selection"])
 def test_strata_and_selected_records_are_the_same_on_every_engine(plan, name, blocks):

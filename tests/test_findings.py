@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import documents, release_views, studies
-from postrand.app.bench import act, open_bench
+from postrand.app import computations, documents, release_views
+from postrand.app.decisions import act, open_decisions
 from postrand.cli.commands import main
 from postrand.codebook import Codebook, Variable
 from postrand.data.frames import TableSource
@@ -24,8 +24,8 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.clear import ClearWarning
 from postrand.risk.findings import find
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value
 from postrand.risk.singled import singled_out
@@ -33,7 +33,7 @@ from tests.conftest import ROOT
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
 
-NOTED = pytest.mark.filterwarnings("always::postrand.risk.clear.ClearWarning")
+NOTED = pytest.mark.filterwarnings("always::postrand.risk.reveals.UnperturbedWarning")
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.none() | st.integers(0, 5)), min_size=1)
 
 
@@ -127,7 +127,7 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
         assert done.exit_code == (3 if command[0] == "protect" else 0)
     assert not (tmp_path / "out").exists()
     plan = decide(tmp_path, '["income", "remark"]')
-    with pytest.warns(ClearWarning):
+    with pytest.warns(UnperturbedWarning):
         made = pr.run(plan, tmp_path / "out")
     assert made.findings.undecided == ()
     decided = [f.variables for f in made.findings.found if f.is_decided]
@@ -203,25 +203,25 @@ def test_every_surface_shows_the_same_findings_and_none_shows_a_count(tmp_path):
 def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
-    bench = open_bench(studies.open_file(tmp_path / "s.parquet"), roles)
-    assert studies.findings(bench, tmp_path) is None
-    bench = act(bench, "rest", value="other")
-    found = studies.findings(bench, tmp_path)
+    decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
+    assert computations.findings(decisions, tmp_path) is None
+    decisions = act(decisions, "rest", value="other")
+    found = computations.findings(decisions, tmp_path)
     assert found.undecided == ("income",)
-    page = str(release_views.protect_view(bench, None, "", None, False, found))
+    page = str(release_views.protect_view(decisions, None, "", None, False, found))
     assert 'disabled="disabled"' in page
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     with pytest.raises(SpecificationError, match="income"):
-        studies.protect(bench, tmp_path, studies.Watch())
-    bench = act(bench, "as_is", str(bench.names.index("income")), "true")
-    assert documents.plan_data(bench, tmp_path)["release"]["as_is"] == ["income"]
-    after = studies.findings(bench, tmp_path)
-    assert 'disabled="disabled"' not in str(release_views.protect_view(bench, None, "", None, False, after))
-    made = studies.protect(bench, tmp_path, studies.Watch())
-    page = str(release_views.protect_view(bench, None, "", made, True))
+        computations.protect(decisions, tmp_path, computations.Watch())
+    decisions = act(decisions, "as_is", str(decisions.names.index("income")), "true")
+    assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income"]
+    after = computations.findings(decisions, tmp_path)
+    assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, False, after))
+    made = computations.protect(decisions, tmp_path, computations.Watch())
+    page = str(release_views.protect_view(decisions, None, "", made, True))
     assert made.findings.sentences == after.sentences
     assert "income leaves unperturbed" in page
-    dropped = act(bench, "role", str(bench.names.index("income")), "drop")
+    dropped = act(decisions, "role", str(decisions.names.index("income")), "drop")
     assert "as_is" not in documents.plan_data(dropped, tmp_path)["release"]
 
 

@@ -13,7 +13,7 @@ from postrand import formats, release
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError
 from postrand.plan import infer, load_plan
-from postrand.risk.clear import ClearWarning
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.workflow import draft
 from postrand.workflow.pipeline import run
 
@@ -89,7 +89,7 @@ def released(source, tmp_path, form="same"):
     draft.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
     plan = tmp_path / "work" / "plan.toml"
     plan.write_text(plan.read_text().replace('format = "same"', f'format = "{form}"'))
-    with pytest.warns(ClearWarning, match="values of area, .* settled by pay"):
+    with pytest.warns(UnperturbedWarning, match="values of area, .* settled by pay"):
         return run(load_plan(plan), tmp_path / "release", release_key=b"k" * 32)
 
 

@@ -14,13 +14,13 @@ from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, l
 from postrand.certification.reachable_rules import reachable
 from postrand.cli.commands import main
 from postrand.designers import MutualInformation, UniformOffDiagonal
-from postrand.designers.budget import Share
+from postrand.designers.budget import BudgetShare
 from postrand.designers.by_class import Weights
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism.matrix import randomised_response
 from postrand.plan.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
-from postrand.risk.clear import ClearWarning
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.randomness import ReleaseKey
 from postrand.support.wordings import in_words, limit
 from postrand.workflow import design_blocks as blocks
@@ -202,7 +202,7 @@ def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
     )
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
     with pytest.warns(
-        ClearWarning, match="values of job, .* settled by age, unperturbed"
+        UnperturbedWarning, match="values of job, .* settled by age, unperturbed"
     ):  # the rule: children have no job
         release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
     account = certificate(release)["account"]
@@ -439,7 +439,7 @@ def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior
 def test_a_block_with_a_matrix_of_its_own_steers_and_is_steered_by_nobody():
     """Its share of the budget is no choice of a law: the plan gives the law."""
     kept = Weights(np.ones(3), "confidential")
-    shared = BlockPlan(("age",), Share(), MutualInformation(), UniformOffDiagonal())
+    shared = BlockPlan(("age",), BudgetShare(), MutualInformation(), UniformOffDiagonal())
     given = replace(shared, matrix=((0.5, 0.5), (0.5, 0.5)))
     assert blocks.budget_origins([(shared, kept), (given, None)]) == ["public", "public"]
     assert blocks.budget_origins([(shared, kept), (given, None), (shared, None)]) == [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.risk.clear import CHANCE, Told, told
+from postrand.risk.reveals import CHANCE, PairReveal, told
 
 PAIRS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
 
@@ -50,4 +50,4 @@ def test_a_dummy_settles_its_category_and_independence_nothing():
 def test_few_records_of_a_common_value_are_chance_and_empty_cells_nothing():
     assert told(np.array([[900, 9], [91, 0]])).settled == 0
     assert told(np.array([[900, 90], [91, 0]])).settled == pytest.approx(90 / 1081)
-    assert told(np.array([[5, 7, 0], [0, 0, 0]])) == Told("perturbed", "clear", 0, 0, 0)
+    assert told(np.array([[5, 7, 0], [0, 0, 0]])) == PairReveal("perturbed", "clear", 0, 0, 0)

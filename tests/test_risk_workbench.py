@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import measure_views, studies
-from postrand.app.bench import open_bench
+from postrand.app import computations, measure_views
+from postrand.app.decisions import open_decisions
 from postrand.risk.measures import Unmeasured, kinds
 
 EVIL = "<script>alert('x')</script>"
 
 
 @pytest.fixture
-def bench(tmp_path: Path):
+def decisions(tmp_path: Path):
     rng = np.random.default_rng(2)
     field = pa.field(EVIL, pa.string(), metadata={"label": EVIL, "value_labels": json.dumps({"a": EVIL})})
     data = [rng.choice(["a", "b", "c"], 300), rng.choice([EVIL, "n", "s"], 300, p=[0.01, 0.5, 0.49])]
@@ -27,11 +27,11 @@ def bench(tmp_path: Path):
     )
     pq.write_table(pa.table(columns, schema=schema), tmp_path / "x.parquet")
     roles = {EVIL: "key", "area": "key", "h": "household", "w": "weight", "ill": "sensitive"}
-    return open_bench(studies.open_file(tmp_path / "x.parquet", "x"), roles)
+    return open_decisions(computations.open_file(tmp_path / "x.parquet", "x"), roles)
 
 
-def test_every_measure_that_does_not_take_long_is_shown(bench):
-    found = studies.measures(bench)
+def test_every_measure_that_does_not_take_long_is_shown(decisions):
+    found = computations.measures(decisions)
     assert found is not None
     assert [r.measure for r in found.results] == [n for n, kind in kinds().items() if kind.cost != "long"]
     assert [r for r in found.results if isinstance(r, Unmeasured)] == []
@@ -42,14 +42,14 @@ def test_every_measure_that_does_not_take_long_is_shown(bench):
     assert "One bar for each range of risk" in page
 
 
-def test_names_and_labels_in_results_are_text(bench):
-    page = str(measure_views.measures_view(studies.measures(bench)))
+def test_names_and_labels_in_results_are_text(decisions):
+    page = str(measure_views.measures_view(computations.measures(decisions)))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
 
 
-def test_what_cannot_be_measured_is_said(bench):
-    other = dataclasses.replace(bench, roles=("key", "key", "drop", "drop", "drop"))
-    page = str(measure_views.measures_view(studies.measures(other)))
+def test_what_cannot_be_measured_is_said(decisions):
+    other = dataclasses.replace(decisions, roles=("key", "key", "drop", "drop", "drop"))
+    page = str(measure_views.measures_view(computations.measures(other)))
     assert "no column of household numbers is named" in page
     assert str(measure_views.measures_view(None)) == ""

@@ -11,7 +11,7 @@ from postrand.certification.reachable_rules import reachable
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rule_files import check_records, read_rules
 from postrand.codebook.rules import Rule, feasible_cells, forbidden, linked
-from postrand.designers.linked_cells import Part, advice, shapes_of
+from postrand.designers.linked_cells import BlockRequest, advice, shapes_of
 from postrand.engines.frame import perturb
 from postrand.errors import DataError, PrivacyError, SpecificationError
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
@@ -48,7 +48,7 @@ def is_forbidden(codebook, row):
 
 def closed(codebook, names, epsilon=1.0):
     blocks = []
-    for shape in shapes_of(codebook, [Part((n,)) for n in names]):
+    for shape in shapes_of(codebook, [BlockRequest((n,)) for n in names]):
         weights = np.zeros((len(shape.cells),) * 2, dtype=np.int64)
         for c in range(len(shape.laws)):
             inside = np.flatnonzero(shape.labels == c)
@@ -194,7 +194,7 @@ def test_closed_blocks_lead_from_feasible_records_to_feasible_records_only(names
 
 
 def test_closed_blocks_exchange_whatever_the_rules_treat_alike():
-    shapes = shapes_of(book(), [Part((n,)) for n in ("age", "job", "degree", "sex")])
+    shapes = shapes_of(book(), [BlockRequest((n,)) for n in ("age", "job", "degree", "sex")])
     age = shapes[0]
     assert [np.flatnonzero(age.labels == c).tolist() for c in range(len(age.laws))] == [[0], [1], [2, 3]]
     assert shapes[1].given == ("age",)
@@ -204,7 +204,7 @@ def test_closed_blocks_exchange_whatever_the_rules_treat_alike():
 @pytest.mark.parametrize("epsilon", [0.2, 4.0])
 def test_the_advice_compares_what_joint_and_separate_blocks_keep(epsilon):
     names = ("age", "job", "degree")
-    (text,) = advice(book(), [Part((n,), epsilon=epsilon) for n in names])
+    (text,) = advice(book(), [BlockRequest((n,), epsilon=epsilon) for n in names])
     sizes = [book()[n].size for n in names]
     cells = len(feasible_cells(book(), names, book().rules))
 
@@ -254,7 +254,7 @@ def test_the_new_york_rules_give_five_groups_of_ages():
     codebook = Codebook([Variable(n, role="key", categories=c) for n, c in categories.items()])
     codebook = Codebook(codebook.variables, read_rules(SHARED, codebook))
     assert len(codebook.rules) == 60
-    shapes = shapes_of(codebook, [Part((n,)) for n in codebook.names])
+    shapes = shapes_of(codebook, [BlockRequest((n,)) for n in codebook.names])
     age = shapes[codebook.names.index("age")]
     adults = {age.labels[codebook["age"].categories.index(a)] for a in ("18-24", "25-35", "36-50", "51-70", "71+")}
     assert len(adults) == 1

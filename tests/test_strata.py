@@ -11,7 +11,7 @@ import pytest
 from postrand import Block, Claim, DifferentialPrivacy, Mechanism, ReleaseKey, TransitionMatrix, certify, estimate
 from postrand.certification.account import record_account
 from postrand.codebook import Codebook, Variable
-from postrand.designers.linked_cells import Part, select, shapes_of
+from postrand.designers.linked_cells import BlockRequest, select, shapes_of
 from postrand.engines.frame import perturb
 from postrand.errors import PrivacyError, SpecificationError
 from postrand.mechanism.matrix import randomised_response
@@ -176,7 +176,7 @@ def test_a_stratum_is_released_as_it_is():
 
 
 def test_selected_records_are_perturbed_and_the_others_are_said_to_be_unprotected():
-    shape = shapes_of(BOOK, [Part(("sex", "work"))])[0]
+    shape = shapes_of(BOOK, [BlockRequest(("sex", "work"))])[0]
     stays = np.array([True, False, False, True, False, False])
     chosen = select(shape, stays)
     weights = np.zeros((6, 6), dtype=np.int64)

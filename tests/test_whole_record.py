@@ -19,7 +19,7 @@ from postrand.designers.differential import whole_record as algorithm
 from postrand.errors import DesignError, SpecificationError
 from postrand.objectives import MutualInformation, WholeRecord
 from postrand.privacy import DifferentialPrivacy
-from postrand.risk.clear import ClearWarning
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.workflow import design_blocks as blocks
 from postrand.workflow import whole_record_counts as whole
 from tests import oracles
@@ -243,7 +243,7 @@ def test_a_plan_designs_for_what_the_clear_variables_do_not_tell(folder, objecti
     assert found.value == pytest.approx(wanted.value, rel=1e-9)
     assert (found.status, found.provenance) == ("optimal", "confidential")
     np.testing.assert_allclose(found.matrix.array, wanted.matrix.array, atol=1e-9)
-    with pytest.warns(ClearWarning, match="values of x, which is perturbed, are settled by c, unperturbed"):
+    with pytest.warns(UnperturbedWarning, match="values of x, which is perturbed, are settled by c, unperturbed"):
         release = run(plan, folder / "out", release_key=ReleaseKey.from_seed(1))
     assert verify(release.path).ok
     assert "0.6" not in (release.path / "certificate.json").read_text()  # no frequency of the file

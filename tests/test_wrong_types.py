@@ -22,7 +22,7 @@ from postrand.codebook.category_distances import coordinates, from_matrix
 from postrand.codebook.coding import category_values
 from postrand.designers import OBJECTIVES, STRUCTURES, Prior, design
 from postrand.designers.bistochastic.rounding import round_bistochastic
-from postrand.designers.budget import Share
+from postrand.designers.budget import BudgetShare
 from postrand.errors import PostrandError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
@@ -93,7 +93,7 @@ VALID: dict[str, dict[str, Any]] = {
     "rank-blocks": {"k": 3},
     "rank-band": {"width": 3},
 }
-MEMBERS = (*MODELS, Together, Share, *OBJECTIVES, *STRUCTURES, *RANK_LAWS)
+MEMBERS = (*MODELS, Together, BudgetShare, *OBJECTIVES, *STRUCTURES, *RANK_LAWS)
 FIELDS = [
     (member, field.name)
     for member in MEMBERS

@@ -103,7 +103,7 @@ def figure_1(points: int = 101, largest: float = 10.0) -> dict[str, FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """A simulated proportion: the mean over samples and the standard error of that mean."""
 
     value: float
@@ -112,7 +112,7 @@ class Share:
 
 def whole_cell_shares(
     population: ArrayLike, size: int, samples: int, rng: np.random.Generator, largest: int = 3
-) -> tuple[Share, ...]:
+) -> tuple[BudgetShare, ...]:
     """Simulate the share of cells with ``F_j = m`` among those with ``f_j = m``, for m = 1 .. ``largest``.
 
     Draws simple random samples of ``size`` units from the population with these counts, as SS §3 does. A sample
@@ -138,8 +138,8 @@ def example_population(rng: np.random.Generator, size: int = 1_000_000, variable
     return np.bincount(cell, minlength=1 << variables).astype(np.float64)
 
 
-def _mean(values: list[float]) -> Share:
+def _mean(values: list[float]) -> BudgetShare:
     if not values:
-        return Share(0.0, 0.0)
+        return BudgetShare(0.0, 0.0)
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
-    return Share(float(np.mean(values)), error)
+    return BudgetShare(float(np.mean(values)), error)

@@ -9,7 +9,7 @@ import numpy as np
 from htmltools import HTML, Tag, tags
 from numpy.typing import NDArray
 
-from postrand.app.studies import Margin, Point
+from postrand.app.computations import Margin, Point
 from postrand.report import svg, text
 
 WIDTH, HEIGHT = 500, 360

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from postrand.app.page import page
 
 if TYPE_CHECKING:
-    from postrand.app.slots import Store
+    from postrand.app.tabs import Store
 
 HOST = "127.0.0.1"
 Scope: TypeAlias = dict[str, Any]
@@ -52,7 +52,7 @@ class Late:
             if self._parts is None:
                 # Not at the top: these imports take a second, and the page is sent before.
                 from postrand.app.server import make_server
-                from postrand.app.slots import Start, Store
+                from postrand.app.tabs import Start, Store
 
                 store = Store(self.folder, Start(self.file))
                 self._parts = store, make_server(store)
@@ -60,8 +60,8 @@ class Late:
 
     def stop(self) -> None:
         """Ask every unfinished run to stop."""
-        for slot in self._parts[0].slots.values() if self._parts else ():
-            slot.stop()
+        for tab in self._parts[0].tabs.values() if self._parts else ():
+            tab.stop()
 
     def serve(self, input: Any, output: Any, session: Any) -> None:
         """Serve one session."""
@@ -73,8 +73,8 @@ def application(late: Late, token: str) -> Starlette:
 
     async def file(request: Request) -> Response:
         store = late.load()[0]
-        slot, name = store.slots.get(request.path_params["slot"]), request.path_params["name"]
-        path = None if slot is None or name not in FILES else slot.folder / FILES[name]
+        tab, name = store.tabs.get(request.path_params["tab"]), request.path_params["name"]
+        path = None if tab is None or name not in FILES else tab.folder / FILES[name]
         if path is None or not path.is_file():
             return PlainTextResponse("This file does not exist yet: protect the data first.", 404)
         kept = "attachment" if path.suffix == ".zip" else "inline"
@@ -88,7 +88,7 @@ def application(late: Late, token: str) -> Starlette:
     return Starlette(
         routes=[
             Route("/favicon.ico", icon),
-            Route(f"/{token}/files/{{slot}}/{{name}}", file),
+            Route(f"/{token}/files/{{tab}}/{{name}}", file),
             Mount(f"/{token}", app=shiny),
         ]
     )

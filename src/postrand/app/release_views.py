@@ -7,22 +7,22 @@ from typing import Any
 from htmltools import TagList, tags
 
 from postrand.app import documents
-from postrand.app.bench import Bench
 from postrand.app.charts import cut
 from postrand.app.clear import clear_view
-from postrand.app.studies import Watch
+from postrand.app.computations import Watch
+from postrand.app.decisions import Decisions
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
 from postrand.formats import written_names
 from postrand.risk import Findings
 
 
-def protect_form(bench: Bench) -> TagList:
+def protect_form(decisions: Decisions) -> TagList:
     """Return the choices about the release itself."""
     formats = [("same", "as the source"), *((n, f".{n} ({called})") for n, called in written_names().items())]
     return TagList(
-        labelled("Format of the released data", select("format", "", bench.format, formats, "")),
+        labelled("Format of the released data", select("format", "", decisions.format, formats, "")),
         tags.label(
-            control("input", "shuffle", type="checkbox", checked="checked" if bench.shuffle else None),
+            control("input", "shuffle", type="checkbox", checked="checked" if decisions.shuffle else None),
             " Put the records in random order",
             class_="field",
         ),
@@ -31,7 +31,7 @@ def protect_form(bench: Bench) -> TagList:
 
 
 def protect_view(
-    bench: Bench,
+    decisions: Decisions,
     watch: Watch | None,
     ended: str,
     made: Any,
@@ -40,7 +40,7 @@ def protect_view(
     waiting: bool = False,
 ) -> TagList:
     """Return the next step, the progress or the result; ``found``: findings on unperturbed variables, or a problem."""
-    missing = documents.problems(bench)
+    missing = documents.problems(decisions)
     if watch is not None:
         share = watch.done / watch.total if watch.total else 0
         return TagList(
@@ -53,14 +53,14 @@ def protect_view(
     if missing:
         parts.append(trouble(missing))
     else:
-        names = ", ".join(cut(bench.names[j]) for j in bench.perturbed[:20])
+        names = ", ".join(cut(decisions.names[j]) for j in decisions.perturbed[:20])
         parts.append(tags.p(tags.strong("To be perturbed: "), names))
     if waiting:
         parts.append(busy("Measuring the unperturbed variables …"))
     if isinstance(found, str):
         parts.append(trouble(found.split("\n")))
     elif found is not None:
-        parts.append(clear_view(bench, found))
+        parts.append(clear_view(decisions, found))
     halted = bool(missing) or waiting or isinstance(found, str) or (found is not None and bool(found.undecided))
     parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if halted else None))
     if ended:
@@ -76,5 +76,5 @@ def protect_view(
             ),
         ]
         if made.findings is not None and not (is_current and found == made.findings):  # they are already shown above
-            parts.append(clear_view(bench, made.findings, decide=False))
+            parts.append(clear_view(decisions, made.findings, decide=False))
     return TagList(*parts)

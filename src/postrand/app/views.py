@@ -1,4 +1,4 @@
-"""The content of each screen: a bench and results in, HTML out; the HTML library escapes every name."""
+"""The content of each screen: decisions and results in, HTML out; the HTML library escapes every name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app import charts, documents, forms
-from postrand.app.bench import PAGE, Bench, listed
 from postrand.app.charts import cut, scroll
-from postrand.app.studies import MAX_SHOWN, Margin, Point, Risk
+from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
+from postrand.app.decisions import PAGE, Decisions, listed
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
@@ -36,39 +36,38 @@ ROLE_TEXT = {
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
 
 
-def status(bench: Bench) -> Tag:
+def status(decisions: Decisions) -> Tag:
     """Return one line about the open file."""
-    if bench.opened is None:
+    if decisions.opened is None:
         return tags.span("No file is open")
-    o = bench.opened
+    o = decisions.opened
     demo = " (demonstration)" if o.is_demo else ""
-    words = (
-        f"{cut(o.name)}{demo} · {o.rows:,} records · {len(o.drafts):,} variables · {len(bench.perturbed):,} perturbed"
-    )
+    sizes = f"{o.rows:,} records · {len(o.drafts):,} variables · {len(decisions.perturbed):,} perturbed"
+    words = f"{cut(o.name)}{demo} · {sizes}"
     return tags.span(words)
 
 
-def variables(bench: Bench) -> TagList:
+def variables(decisions: Decisions) -> TagList:
     """Return the table of variables with their roles."""
-    if bench.opened is None:
+    if decisions.opened is None:
         return TagList(tags.p("Open a file to see its variables.", class_="soft"))
-    shown, matching = listed(bench)
+    shown, matching = listed(decisions)
     head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
     cells = [
         tags.th(h, scope="col", class_="text" if h in ("Variable", "Role", "First categories") else None) for h in head
     ]
     table = tags.table(
-        tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(bench, j) for j in shown)), class_="variables"
+        tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(decisions, j) for j in shown)), class_="variables"
     )
-    return TagList(_filter(bench, matching), scroll(table, "Variables"), _pages(bench, matching))
+    return TagList(_filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
 
 
-def _filter(bench: Bench, matching: int) -> Tag:
-    unset = len(bench.unset)
+def _filter(decisions: Decisions, matching: int) -> Tag:
+    unset = len(decisions.unset)
     parts = []
-    if len(bench.roles) > 12 or bench.find:
-        box = control("input", "find", type="search", value=bench.find, placeholder="name or label")
-        parts.append(labelled(f"Find ({matching:,} of {len(bench.roles):,})", box))
+    if len(decisions.roles) > 12 or decisions.find:
+        box = control("input", "find", type="search", value=decisions.find, placeholder="name or label")
+        parts.append(labelled(f"Find ({matching:,} of {len(decisions.roles):,})", box))
     if unset:
         choices = [
             ("", f"{unset:,} without a role …"),
@@ -78,21 +77,21 @@ def _filter(bench: Bench, matching: int) -> Tag:
     return tags.div(*parts, class_="row")
 
 
-def _variable(bench: Bench, j: int) -> Tag:
-    assert bench.opened is not None
-    draft = bench.opened.drafts[j]
+def _variable(decisions: Decisions, j: int) -> Tag:
+    assert decisions.opened is not None
+    draft = decisions.opened.drafts[j]
     name, categories = str(draft["name"]), draft.get("categories", [])
     texts = draft.get("labels") or [str(c) for c in categories]
     some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
     perturb: Tag | str = "–"
-    if categories and bench.roles[j] in ("key", "sensitive", "other"):
-        checked = "checked" if bench.is_perturbed(j) else None
+    if categories and decisions.roles[j] in ("key", "sensitive", "other"):
+        checked = "checked" if decisions.is_perturbed(j) else None
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
     notes = [tags.span(note, class_="soft note") for note in draft.get("notes", ())[:2]]
-    role = select("role", str(j), bench.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
-    share = bench.opened.missing[j] / max(bench.opened.rows, 1)
+    role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, scope="row"),
         tags.td(role, class_="text"),
@@ -103,11 +102,11 @@ def _variable(bench: Bench, j: int) -> Tag:
     )
 
 
-def _pages(bench: Bench, matching: int) -> Tag | None:
+def _pages(decisions: Decisions, matching: int) -> Tag | None:
     pages = -(-matching // PAGE)
     if pages <= 1:
         return None
-    at = min(bench.page, pages - 1)
+    at = min(decisions.page, pages - 1)
     return tags.div(
         button("Previous", "page", str(at - 1), "small", disabled="disabled" if at == 0 else None),
         tags.span(f"Page {at + 1:,} of {pages:,}", class_="soft"),
@@ -119,11 +118,11 @@ def _pages(bench: Bench, matching: int) -> Tag | None:
 # -- screen 2: risk ---------------------------------------------------------------------------------------------------
 
 
-def risk_form(bench: Bench) -> TagList:
+def risk_form(decisions: Decisions) -> TagList:
     """Return the choices for the risk."""
-    value = "" if bench.fraction is None else f"{100 * bench.fraction:g}"
+    value = "" if decisions.fraction is None else f"{100 * decisions.fraction:g}"
     box = control("input", "fraction", type="number", min="0", max="100", step="any", value=value, inputmode="decimal")
-    keys = ", ".join(cut(k) for k in bench.keys[:20]) or "none yet: choose the role key for identifying variables"
+    keys = ", ".join(cut(k) for k in decisions.keys[:20]) or "none yet: choose the role key for identifying variables"
     needed = "Needed for τ1 and τ2. Without it the sampling weight is used, if a variable has that role."
     meaning = (
         "τ1 is the expected number of sample uniques that are also unique in the population. τ2 is the expected number "
@@ -215,10 +214,10 @@ def _bar(share: float) -> Tag:
 # -- screen 3: design -------------------------------------------------------------------------------------------------
 
 
-def design_form(bench: Bench) -> TagList:
+def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     try:
-        reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
+        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: the output explains the problem
         reasons = {}
     prior = [
@@ -226,21 +225,21 @@ def design_form(bench: Bench) -> TagList:
         ("file", "the file's own shares: keeps more; the certificate says so"),
     ]
     return TagList(
-        _family(bench, "privacy", "model", "Privacy model", {}),
-        _family(bench, "objective", "objective", "What to keep", {}),
-        _family(bench, "structure", "structure", "Shape of the matrices", reasons),
-        labelled("Tune the matrices to these shares", select("prior", "", bench.prior, prior, "")),
+        _family(decisions, "privacy", "model", "Privacy model", {}),
+        _family(decisions, "objective", "objective", "What to keep", {}),
+        _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
+        labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, prior, "")),
     )
 
 
-def _family(bench: Bench, family: str, act: str, words: str, reasons: dict[str, str]) -> Tag:
-    chosen = str(getattr(bench, "model" if family == "privacy" else family))
+def _family(decisions: Decisions, family: str, act: str, words: str, reasons: dict[str, str]) -> Tag:
+    chosen = str(getattr(decisions, "model" if family == "privacy" else family))
     kind = forms.member(family, chosen)
     choices = [
         (n, forms.title(n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
     ]
     level = forms.level_of(kind) if family == "privacy" else None
-    boxes = [_box(bench, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
+    boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
         select(act, "", chosen, choices, words),
@@ -250,8 +249,8 @@ def _family(bench: Bench, family: str, act: str, words: str, reasons: dict[str, 
     )
 
 
-def _box(bench: Bench, family: str, chosen: str, field: forms.Field) -> Tag:
-    value = bench.form(family).get(field.name, field.initial)
+def _box(decisions: Decisions, family: str, chosen: str, field: forms.Field) -> Tag:
+    value = decisions.form(family).get(field.name, field.initial)
     key = f"{family}.{chosen}.{field.name}"
     if field.choices:
         return labelled(field.name, select("option", key, value, [(c, c) for c in field.choices], ""))
@@ -268,15 +267,15 @@ def _box(bench: Bench, family: str, chosen: str, field: forms.Field) -> Tag:
     return labelled(field.name, box, "optional" if field.optional else "")
 
 
-def level_control(bench: Bench) -> TagList:
+def level_control(decisions: Decisions) -> TagList:
     """Return the slider and the number box of the model's level, linked to each other."""
-    level = forms.level_of(forms.member("privacy", bench.model))
+    level = forms.level_of(forms.member("privacy", decisions.model))
     if level is None:
         return TagList()
-    value = bench.form("privacy").get(level.name)
-    kind = forms.member("privacy", bench.model)
+    value = decisions.form("privacy").get(level.name)
+    kind = forms.member("privacy", decisions.model)
     value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
-    symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{bench.model}.{level.name}"
+    symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{decisions.model}.{level.name}"
     grid = ",".join(f"{x:g}" for x in level.grid)
     near = min(range(len(level.grid)), key=lambda k: abs(level.grid[k] - _float(value)))
     slider = tags.input(type="range", min="0", max=str(len(level.grid) - 1), value=str(near), data_grid=grid,
@@ -299,10 +298,10 @@ def _float(value: str) -> float:
         return 1.0
 
 
-def readout(bench: Bench, now: Point, cell_error: float | None, pair: Sequence[str]) -> TagList:
+def readout(decisions: Decisions, now: Point, cell_error: float | None, pair: Sequence[str]) -> TagList:
     """Return the effect of the level: for an attacker, for a share, and for a table."""
     finding = now.made.matrix.epsilon
-    blocks = len(bench.perturbed)
+    blocks = len(decisions.perturbed)
     many = [("ε of a whole record, at most", format_upper(finding * blocks))] if finding * blocks < 1e4 else []
 
     def beside(value: str, words: str) -> TagList:
@@ -325,9 +324,9 @@ def _points(error: float) -> str:
     return f"{195.996 * error:.2g} points" if error < 10 else "cannot be corrected"
 
 
-def map_view(bench: Bench, curve: Sequence[Point], now: Point, waiting: bool) -> TagList:
+def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: bool) -> TagList:
     """Return the risk-utility map with its table."""
-    level = forms.level_of(forms.member("privacy", bench.model))
+    level = forms.level_of(forms.member("privacy", decisions.model))
     symbol = SYMBOLS.get(level.name, level.name) if level else ""
     rows = [
         tags.tr(
@@ -366,9 +365,11 @@ def matrix_view(labels: Sequence[str], now: Point, name: str) -> TagList:
     return TagList(tags.p(words, class_="soft"), charts.heat(matrix, labels, cut(name)))
 
 
-def chooser(bench: Bench, act: str, key: str, at: int, words: str) -> Tag:
+def chooser(decisions: Decisions, act: str, key: str, at: int, words: str) -> Tag:
     """Return a list of the perturbed variables."""
-    return labelled(words, select(act, key, str(at), [(str(j), cut(bench.names[j])) for j in bench.perturbed], ""))
+    return labelled(
+        words, select(act, key, str(at), [(str(j), cut(decisions.names[j])) for j in decisions.perturbed], "")
+    )
 
 
 # -- screen 5: before and after ---------------------------------------------------------------------------------------
@@ -414,16 +415,16 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
 # -- screen 6: download -----------------------------------------------------------------------------------------------
 
 
-def take_view(bench: Bench, folder: Path) -> TagList:
+def take_view(decisions: Decisions, folder: Path) -> TagList:
     """Return the plan, the codebook and the command line with the same result."""
-    missing = documents.problems(bench)
+    missing = documents.problems(decisions)
     parts: list[Any] = [trouble(missing)] if missing else []
     if not missing:
         try:
-            parts.append(copyable(documents.plan_toml(bench, folder), "plan.toml"))
+            parts.append(copyable(documents.plan_toml(decisions, folder), "plan.toml"))
         except PostrandError as error:  # an invalid form has its own message
             parts.append(trouble(error.problems))
-    parts.append(copyable(cut_text(documents.codebook_toml(bench)), "codebook.toml"))
+    parts.append(copyable(cut_text(documents.codebook_toml(decisions)), "codebook.toml"))
     return TagList(*parts)
 
 

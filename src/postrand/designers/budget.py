@@ -46,7 +46,7 @@ LARGEST_SHARE = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """Ask for a share of what the record's claim leaves: a privacy for blocks of a plan, not a guarantee of its own.
 
     ``weight``: how much a nat about this block, or a unit of its variance, is worth beside one of another. ``floor``:
@@ -80,14 +80,14 @@ class Share:
         object.__setattr__(self, "least", least)
         object.__setattr__(self, "floor", floor)
 
-    def scaled(self, factor: float) -> Share:
+    def scaled(self, factor: float) -> BudgetShare:
         """Return the share with ``factor`` times its least ε."""
         return replace(self, least=self.least * factor)
 
 
-def is_share(privacy: object) -> TypeGuard[Share]:
+def is_share(privacy: object) -> TypeGuard[BudgetShare]:
     """Return whether a block asks for a share of the record's budget."""
-    return isinstance(privacy, Share)
+    return isinstance(privacy, BudgetShare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class _Known:
         return self.slopes[epsilon]
 
 
-def floors(shares: Sequence[Share], total: float) -> list[float]:
+def floors(shares: Sequence[BudgetShare], total: float) -> list[float]:
     """Return the least ε of each share: what it asks for, else its floor of an equal share of what then remains.
 
     >>> floors([Share(least=1.0), Share(), Share(floor=1.0)], 2.5)

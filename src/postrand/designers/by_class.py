@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.linked_cells import Shape
+from postrand.designers.linked_cells import LinkedCells
 from postrand.designers.problem import Design, Prior, Status
 from postrand.designers.solve import design
 from postrand.designers.suitability import Structure
@@ -31,13 +31,13 @@ class Weights:
     provenance: Provenance
 
     @classmethod
-    def uniform(cls, shape: Shape) -> Weights:
+    def uniform(cls, shape: LinkedCells) -> Weights:
         """Weigh all cells alike: public, since it says nothing about the data."""
         return cls(np.ones(len(shape.cells)), "public")
 
 
 def design_shape(
-    shape: Shape,
+    shape: LinkedCells,
     weights: Weights,
     privacy: PrivacyModel,
     objective: Objective,
@@ -89,13 +89,13 @@ def on_cells(structure: Any, cells: NDArray[np.int32]) -> Structure:
     return told
 
 
-def _told(structure: Structure, shape: Shape, inside: NDArray[np.intp]) -> Structure:
+def _told(structure: Structure, shape: LinkedCells, inside: NDArray[np.intp]) -> Structure:
     """Tell a structure that asks for them which combinations its categories are."""
     perturbed = [at for at, name in enumerate(shape.variables) if name not in shape.given]
     return on_cells(structure, shape.cells[inside][:, perturbed])
 
 
-def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:
+def _assemble(shape: LinkedCells, designs: list[Design | None]) -> TransitionMatrix:
     total = np.zeros((len(shape.cells), len(shape.cells)), dtype=np.int64)
     for c, found in enumerate(designs):
         inside = np.flatnonzero(shape.labels == c)
@@ -106,7 +106,7 @@ def _assemble(shape: Shape, designs: list[Design | None]) -> TransitionMatrix:
 
 
 def _summary(
-    shape: Shape, weights: Weights, designs: list[Design | None], matrix: TransitionMatrix, objective: Objective
+    shape: LinkedCells, weights: Weights, designs: list[Design | None], matrix: TransitionMatrix, objective: Objective
 ) -> Design:
     p = weights.counts / weights.counts.sum()
     mass = np.bincount(shape.labels, weights=p, minlength=len(designs))

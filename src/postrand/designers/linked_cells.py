@@ -28,7 +28,7 @@ _MAX_HUBS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class LinkedCells:
     """Hold the cells of a block, (K, J), the class of each, (K,), and the law of each class, (C,).
 
     Classes of one law have the same perturbed cells in the same order, and will get the same matrix.
@@ -47,7 +47,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BlockRequest:
     """Name the variables that one block perturbs, those that it is asked to read and leave as they are, and its ε."""
 
     variables: tuple[str, ...]
@@ -55,7 +55,7 @@ class Part:
     epsilon: float = 1.0
 
 
-def shapes_of(codebook: Codebook, parts: Sequence[Part]) -> list[Shape]:
+def shapes_of(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[LinkedCells]:
     """Return the shapes of blocks that together keep every rule of the codebook, and read what they are given.
 
     Raises
@@ -78,7 +78,7 @@ def shapes_of(codebook: Codebook, parts: Sequence[Part]) -> list[Shape]:
     return [made[b] for b in range(len(parts))]
 
 
-def select(shape: Shape, stays: NDArray[np.bool_]) -> Shape:
+def select(shape: LinkedCells, stays: NDArray[np.bool_]) -> LinkedCells:
     """Return the shape in which the cells that ``stays`` (K,) names are released as they are."""
     if not shape.is_simple:
         raise SpecificationError(sentence("records are selected in blocks of one class only", fix="leave out 'given'"))
@@ -86,10 +86,10 @@ def select(shape: Shape, stays: NDArray[np.bool_]) -> Shape:
     labels[stays] = 1 + np.arange(int(stays.sum()))
     if stays.all():
         labels -= 1
-    return Shape(shape.variables, (), shape.cells, labels, np.arange(labels.max() + 1))
+    return LinkedCells(shape.variables, (), shape.cells, labels, np.arange(labels.max() + 1))
 
 
-def advice(codebook: Codebook, parts: Sequence[Part]) -> list[str]:
+def advice(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[str]:
     """Say, for each set of blocks that rules link, how many combinations are feasible and which way to take.
 
     Compared are laws that treat all categories alike: randomised response on the feasible combinations with the sum of
@@ -140,7 +140,7 @@ def _single(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _hubs(
-    codebook: Codebook, parts: Sequence[Part], rules: Sequence[Rule], perturbed: dict[str, int]
+    codebook: Codebook, parts: Sequence[BlockRequest], rules: Sequence[Rule], perturbed: dict[str, int]
 ) -> tuple[int, ...]:
     """Return the fewest blocks that leave at most one other block in each rule; of several choices the loosest."""
     touched = {frozenset(perturbed[n] for n in rule.variables if n in perturbed) for rule in rules}
@@ -157,13 +157,13 @@ def _hubs(
     raise SpecificationError(sentence("no closed blocks are found", fix="perturb the linked variables in one block"))
 
 
-def _lost(shape: Shape) -> float:
+def _lost(shape: LinkedCells) -> float:
     """Return the share of pairs of cells that are not exchanged."""
     sizes = np.bincount(shape.labels)
     return 1 - float((sizes * (sizes - 1)).sum()) / max(1, len(shape.cells) * (len(shape.cells) - 1))
 
 
-def _hub_shape(codebook: Codebook, part: Part, rules: Sequence[Rule]) -> Shape:
+def _hub_shape(codebook: Codebook, part: BlockRequest, rules: Sequence[Rule]) -> LinkedCells:
     """Return the shape whose classes are the cells that the rules (and the given variables) treat alike."""
     names = (*part.given, *part.variables)
     cells = feasible_cells(codebook, names, codebook.rules)
@@ -177,10 +177,10 @@ def _hub_shape(codebook: Codebook, part: Part, rules: Sequence[Rule]) -> Shape:
     given = len(part.given)
     keys = [(tuple(row[:given]), frozenset(rest)) for row, rest in zip(cells.tolist(), rests, strict=True)]
     labels = _number(keys)
-    return Shape(names, part.given, cells, labels, np.arange(labels.max() + 1))
+    return LinkedCells(names, part.given, cells, labels, np.arange(labels.max() + 1))
 
 
-def _code_groups(shape: Shape, name: str) -> NDArray[np.intp]:
+def _code_groups(shape: LinkedCells, name: str) -> NDArray[np.intp]:
     """Return the group of each code of a hub's variable; codes that share a class share a group."""
     codes = shape.cells[:, shape.variables.index(name)]
     groups = np.arange(codes.max() + 1)
@@ -190,7 +190,9 @@ def _code_groups(shape: Shape, name: str) -> NDArray[np.intp]:
     return groups
 
 
-def _read_shape(codebook: Codebook, part: Part, rules: Sequence[Rule], groups: dict[str, NDArray[np.intp]]) -> Shape:
+def _read_shape(
+    codebook: Codebook, part: BlockRequest, rules: Sequence[Rule], groups: dict[str, NDArray[np.intp]]
+) -> LinkedCells:
     """Return the shape of a block that relies on hubs and on variables that stay as they are."""
     met = [n for rule in rules if not set(part.variables).isdisjoint(rule.variables) for n in rule.variables]
     given = tuple(dict.fromkeys(n for n in [*part.given, *met] if n not in part.variables))
@@ -210,7 +212,7 @@ def _read_shape(codebook: Codebook, part: Part, rules: Sequence[Rule], groups: d
         raise SpecificationError(
             sentence(what, where="*".join(part.variables), fix=f"perturb it jointly with {', '.join(given)}")
         )
-    return Shape(names, given, cells, labels, laws)
+    return LinkedCells(names, given, cells, labels, laws)
 
 
 def _number(keys: Sequence[object]) -> NDArray[np.intp]:

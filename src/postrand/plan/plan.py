@@ -15,8 +15,8 @@ from postrand.codebook import Codebook
 from postrand.codebook.category_distances import edges_from, points_from
 from postrand.columns.planned import NumericalPlan, read_entries
 from postrand.designers import OBJECTIVES, STRUCTURES, Objective, Setting, Structure, supports
-from postrand.designers.budget import Share, is_share
-from postrand.designers.linked_cells import Part, Shape, advice, shapes_of
+from postrand.designers.budget import BudgetShare, is_share
+from postrand.designers.linked_cells import BlockRequest, LinkedCells, advice, shapes_of
 from postrand.engines import Resources, resource_problems
 from postrand.engines.database import SOURCE_OPTIONS, TARGET_OPTIONS, Table, Target, source_from, target_from
 from postrand.engines.resources import NOTHING, resources_from
@@ -42,12 +42,12 @@ class BlockPlan:
     ``prior`` is ``uniform`` (public), ``file`` (the file's own frequencies: confidential, and certified as such) or
     ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
     ``given``: variables that stay as they are, with a transition matrix for each of their values. ``rarer_than``: only
-    records are perturbed whose combination of the block's variables occurs in fewer records. A ``Share`` as privacy
-    uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the prior.
+    records are perturbed whose combination of the block's variables occurs in fewer records. A ``BudgetShare`` as
+    privacy uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the prior.
     """
 
     variables: tuple[str, ...]
-    privacy: PrivacyModel | Share
+    privacy: PrivacyModel | BudgetShare
     objective: Objective
     structure: Structure
     prior: PriorSource = "uniform"
@@ -69,7 +69,8 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
-    numbers are replaced by new ones, or released ``as they are``. ``target`` is the table of a database that the data becomes.
+    numbers are replaced by new ones, or released ``as they are``. ``target`` is a table of a
+    database, to which the data are written.
     """
 
     format: str = "same"
@@ -130,7 +131,7 @@ class Plan:
         return tuple(dict.fromkeys([Claim(self.privacy, tuple(n for names in named for n in names)), *each]))
 
     @property
-    def shapes(self) -> tuple[Shape | None, ...]:
+    def shapes(self) -> tuple[LinkedCells | None, ...]:
         """The shape of each block; None if it acts on all combinations of its variables and reads no other variable."""
         return tuple(
             None if shape.is_simple and len(shape.cells) == self.cells_of(block) and not block.rarer_than else shape
@@ -143,11 +144,11 @@ class Plan:
         return tuple(advice(self.codebook, self._parts))
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[BlockRequest]:
         total = _budget(self.privacy)
         share = (1.0 if total is None else total) / max(len(self.blocks), 1)  # of blocks without a budget, about
         budgets = [share if (own := _budget(block.privacy)) is None else own for block in self.blocks]
-        return [Part(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
+        return [BlockRequest(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
 
     def limited(self, resources: Resources) -> Plan:
         """Return the plan whose databases use no more than this."""
@@ -254,7 +255,7 @@ class _Check:
         self.where = where
         self.problems: list[str] = []
         self.design: dict[str, Any] = {}
-        self.unasked: Any = {"model": Share.name}  # the privacy of a block without its own
+        self.unasked: Any = {"model": BudgetShare.name}  # the privacy of a block without its own
         self.record: Any = None  # the claim on the whole record
 
     def add(self, what: str, part: str, **more: Any) -> None:
@@ -316,7 +317,7 @@ class _Check:
     def privacy(self, asked: Any, part: str) -> Any:
         """Return the requested model, or the conjunction of a list of models."""
         if not isinstance(asked, list):
-            return self.attempt(_member, (*MODELS, Share), asked, part)
+            return self.attempt(_member, (*MODELS, BudgetShare), asked, part)
         models = [self.attempt(_member, MODELS, one, part) for one in asked]
         return None if None in models else self.attempt(Together, tuple(models))
 
@@ -390,7 +391,7 @@ def _file_problems(entry: Mapping[str, Any], privacy: Any, where: str) -> Iterab
         yield sentence(what, where=where, fix="remove 'rarer_than'")
 
 
-def _unsuited(plan: Plan, shapes: Sequence[Shape | None], where: str) -> Iterable[str]:
+def _unsuited(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> Iterable[str]:
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
         privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy

@@ -15,7 +15,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.risk.clear import Told, told
+from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
@@ -58,7 +58,7 @@ class Findings:
 
     found: tuple[Finding, ...] = ()
     singled: tuple[Singled, ...] = ()
-    pairs: tuple[Told, ...] = ()
+    pairs: tuple[PairReveal, ...] = ()
     shared: tuple[Shared, ...] = ()
     not_tried: tuple[str, ...] = ()
 
@@ -97,7 +97,7 @@ class Findings:
         return (*(finding.sentence for finding in self.found), *self.not_tried)
 
     @property
-    def worst(self) -> list[Told]:
+    def worst(self) -> list[PairReveal]:
         """The pairs of variables, those that a curator is warned of first."""
         return sorted(self.pairs, key=lambda t: (not t.is_much, -max(t.guessed, t.settled, t.same)))
 
@@ -184,9 +184,9 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Fi
         yield Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
 
 
-def _telling(pairs: Sequence[Told], joint: Sequence[tuple[tuple[str, str], Told]]) -> Iterator[Finding]:
+def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]]) -> Iterator[Finding]:
     """Yield one finding for each perturbed variable that others tell, alone or two together."""
-    much: dict[str, list[Told]] = {}
+    much: dict[str, list[PairReveal]] = {}
     for pair in pairs:
         if pair.is_much:
             much.setdefault(pair.perturbed, []).append(pair)
@@ -217,7 +217,7 @@ def _of_household(one: Shared) -> Finding:
 
 def _told_pairs(
     sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str]
-) -> tuple[tuple[Told, ...], list[tuple[tuple[str, str], Told]], int]:
+) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
     """Return what each unperturbed column tells, what two tell together that none tells alone, and what is left out."""
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
     true = _usable({name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed})

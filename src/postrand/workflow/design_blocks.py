@@ -17,10 +17,10 @@ from postrand.codebook import Codebook
 from postrand.codebook.rule_files import check_records
 from postrand.data.table import ContingencyTable
 from postrand.designers.bistochastic import round_bistochastic, shares
-from postrand.designers.budget import LARGEST_SHARE, Curve, Share, allocate, curve_of, floors, is_share
+from postrand.designers.budget import LARGEST_SHARE, BudgetShare, Curve, allocate, curve_of, floors, is_share
 from postrand.designers.by_class import Weights, design_shape, on_cells
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
-from postrand.designers.linked_cells import Shape, select
+from postrand.designers.linked_cells import LinkedCells, select
 from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.solve import design as solve
 from postrand.engines import Engine, LocalEngine
@@ -72,7 +72,7 @@ class DesignedBlock:
     plan: BlockPlan
     matrix: TransitionMatrix
     design: Design | None
-    shape: Shape | None = None
+    shape: LinkedCells | None = None
     frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     budget: Provenance = "public"
 
@@ -128,14 +128,14 @@ class _Task:
     """A block with its assumed frequencies; ``simple`` if it has no shape."""
 
     plan: BlockPlan
-    shape: Shape | None
+    shape: LinkedCells | None
     weights: Weights | None
 
 
 def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:
     """Design the matrix of every block; reads the file only if a prior, or a selection of records, needs it.
 
-    Blocks whose privacy is a :class:`postrand.designers.budget.Share` divide the record's remaining budget.
+    Blocks whose privacy is a :class:`postrand.designers.budget.BudgetShare` divide the record's remaining budget.
     """
     engine = engine or LocalEngine()
     if source is None and any(block.reads_file for block in plan.blocks):
@@ -187,7 +187,7 @@ def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
     check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
 
 
-def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, source: Source | None) -> _Task:
+def _prepare(block: BlockPlan, shape: LinkedCells | None, plan: Plan, engine: Engine, source: Source | None) -> _Task:
     codebook = plan.codebook
     size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
     most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
@@ -217,7 +217,7 @@ def _prepare(block: BlockPlan, shape: Shape | None, plan: Plan, engine: Engine, 
     return _Task(block, shape, weights)
 
 
-def _fewer(block: BlockPlan, shape: Shape, plan: Plan) -> str:
+def _fewer(block: BlockPlan, shape: LinkedCells, plan: Plan) -> str:
     """Return advice for fewer combinations: every combination of unperturbed variables is a cell of the block."""
     known = {name for other in plan.blocks for name in (*other.variables, *other.given)}
     clear = [name for name in shape.given if name not in known]
@@ -232,13 +232,15 @@ def _fewer(block: BlockPlan, shape: Shape, plan: Plan) -> str:
     return "; or ".join(fixes)
 
 
-def _is_constant(block: BlockPlan, shape: Shape | None) -> bool:
+def _is_constant(block: BlockPlan, shape: LinkedCells | None) -> bool:
     """Whether the block is designed without a dense matrix."""
     whole = (shape is None or shape.is_simple) and block.matrix is None and not block.rarer_than
     return whole and block.structure == UniformOffDiagonal() and block.objective == MutualInformation()
 
 
-def _on_file(block: BlockPlan, shape: Shape | None, table: ContingencyTable) -> tuple[BlockPlan, Shape | None]:
+def _on_file(
+    block: BlockPlan, shape: LinkedCells | None, table: ContingencyTable
+) -> tuple[BlockPlan, LinkedCells | None]:
     """Bind the block's privacy to the file; then every class has its own records to protect, and its own matrix."""
     types = KeyTypes.of_table(table) if shape is None else KeyTypes.of_table(table, shape.cells, shape.given)
     assert needs_file(block.privacy)
@@ -294,7 +296,7 @@ def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     return DesignedBlock(block, made.matrix, made, task.shape, _prior(task, codebook).p)
 
 
-def _class_names(shape: Shape, codebook: Codebook) -> list[str]:
+def _class_names(shape: LinkedCells, codebook: Codebook) -> list[str]:
     """Return a text for each class: its values of the given variables, otherwise its number."""
     names = []
     for c in range(len(shape.laws)):
@@ -330,7 +332,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
 
 
 def _bits(
-    beta: float, sharing: dict[int, Share], tasks: Sequence[_Task], codebook: Codebook
+    beta: float, sharing: dict[int, BudgetShare], tasks: Sequence[_Task], codebook: Codebook
 ) -> dict[int, PrivacyModel]:
     """Return the β of each block that shares the record's β; bits of other models' blocks are not counted."""
     if any(share.least for share in sharing.values()):
@@ -351,7 +353,7 @@ def _bits(
     return {b: Bistochastic(betas.get(b, 0.0)) for b in sharing}
 
 
-def _least(asked: Sequence[Share], left: float) -> list[float]:
+def _least(asked: Sequence[BudgetShare], left: float) -> list[float]:
     """Return the least share of each; the margin is taken from blocks that ask for all of the remaining budget."""
     least = floors(asked, left)
     fits = left * (1 - _MARGIN) < math.fsum(least) <= left

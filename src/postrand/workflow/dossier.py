@@ -20,11 +20,11 @@ from postrand.engines.summary import Summary
 from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.risk.clear import Told
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
 from postrand.risk.findings import Findings
+from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.workflow.design_blocks import DesignedBlock
@@ -215,7 +215,7 @@ def _percent(share: float | None) -> str:
     return "not tried" if share is None else f"{100 * share:.3g}%"
 
 
-def _told(found: Told) -> dict[str, object]:
+def _told(found: PairReveal) -> dict[str, object]:
     return {
         "Perturbed": found.perturbed,
         "Unperturbed variable": found.clear,

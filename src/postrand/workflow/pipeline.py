@@ -16,7 +16,7 @@ from postrand.errors import UsageError, sentence
 from postrand.plan import Plan
 from postrand.release import Release
 from postrand.release.ledger import Entry, Ledger
-from postrand.risk.clear import ClearWarning
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.workflow.design_blocks import check_rules, design_blocks
@@ -50,8 +50,8 @@ def run(
 
     The engine is the one named here, else that of the plan; ``resources`` say what it may use, before the plan's.
 
-    Unperturbed variables are measured. Each finding is a warning (``ClearWarning``) with names and rounded shares; the
-    returned release has them all as ``findings``. Nothing is released while a column that singles out more than 1% of
+    Unperturbed variables are measured. Each finding is a warning (``UnperturbedWarning``) with names and rounded shares;
+    the returned release has them all as ``findings``. Nothing is released while a column that singles out more than 1% of
     the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable shows most of
     its values (``RankWarning``), and if a spreadsheet would run text of a CSV release as a formula
     (``FormulaWarning``).
@@ -75,7 +75,7 @@ def run(
     found = findings(plan, mechanism, source)
     found.require_decisions()
     job = Perturbation.of(plan, engine, source, mechanism, key, progress)
-    for text, kind in (*((text, ClearWarning) for text in found.warnings), *job.warnings()):
+    for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
         warnings.warn(text, kind, stacklevel=2)
     entry = Entry.of(job.content, mechanism.digest(), certificate.account.total, Path(out).name)
     writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)

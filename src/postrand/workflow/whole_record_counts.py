@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.designers.linked_cells import Shape
+from postrand.designers.linked_cells import LinkedCells
 from postrand.engines import Engine
 from postrand.errors import DesignError, sentence
 from postrand.formats import Source
@@ -23,7 +23,7 @@ MAX_NOISY = 1 << 20
 
 
 def beyond_clear(
-    block: BlockPlan, shape: Shape | None, codebook: Codebook, engine: Engine, source: Source
+    block: BlockPlan, shape: LinkedCells | None, codebook: Codebook, engine: Engine, source: Source
 ) -> tuple[BlockPlan, NDArray[np.float64]]:
     """Return the block with its objective for the file's frequencies, and the frequencies of its cells, shape (K,).
 

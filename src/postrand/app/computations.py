@@ -1,4 +1,4 @@
-"""The computations of the workbench: plain functions of a bench, called outside the user interface's loop."""
+"""The computations of the workbench: plain functions of decisions, called outside the user interface's loop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
-from postrand.app.bench import Bench, Opened
+from postrand.app.decisions import Decisions, Opened
 from postrand.codebook import Codebook
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
-from postrand.risk.clear import ClearWarning
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.findings import Findings
 from postrand.risk.measures import kinds, measure_file
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Progress
 from postrand.workflow import demo, dossier
 from postrand.workflow.pipeline import run
@@ -72,39 +72,43 @@ class Risk:
     combinations: tuple[RiskyCombination, ...]
 
 
-def assess(bench: Bench, with_model: bool) -> Risk | None:
+def assess(decisions: Decisions, with_model: bool) -> Risk | None:
     """Return the risk of the unperturbed file; τ1 and τ2 only ``with_model``, which is slower. None without keys."""
-    if bench.opened is None or not bench.keys:
+    if decisions.opened is None or not decisions.keys:
         return None
-    book = documents.codebook_of(bench)
-    source = formats.read(bench.opened.path, book)
+    book = documents.codebook_of(decisions)
+    source = formats.read(decisions.opened.path, book)
     weight = next((v.name for v in book.with_role("weight")), None)
     asked: dict[str, Any] = {}
     if with_model:
-        asked = {"sampling_fraction": bench.fraction} if bench.fraction else {"weight": weight}
-    report = risk.assess(source, bench.keys, codebook=book, **asked)
+        asked = {"sampling_fraction": decisions.fraction} if decisions.fraction else {"weight": weight}
+    report = risk.assess(source, decisions.keys, codebook=book, **asked)
     return Risk(report, dossier.combinations(source, book, 2))
 
 
-def measures(bench: Bench) -> risk.Assessment | None:
+def measures(decisions: Decisions) -> risk.Assessment | None:
     """Return every risk measure that does not take long, of the file as it is; None without keys."""
-    if bench.opened is None or not bench.keys:
+    if decisions.opened is None or not decisions.keys:
         return None
-    book = documents.codebook_of(bench)
-    source = formats.read(bench.opened.path, book)
+    book = documents.codebook_of(decisions)
+    source = formats.read(decisions.opened.path, book)
     role = {name: next((v.name for v in book.with_role(name)), None) for name in ("weight", "household")}
-    share: dict[str, Any] = {"sampling_fraction": bench.fraction} if bench.fraction else {"weight": role["weight"]}
+    share: dict[str, Any] = (
+        {"sampling_fraction": decisions.fraction} if decisions.fraction else {"weight": role["weight"]}
+    )
     sensitive = [v.name for v in book.with_role("sensitive") if v.is_categorical]
-    file = RiskFile.read(source, bench.keys, household=role["household"], sensitive=sensitive, codebook=book, **share)
+    file = RiskFile.read(
+        source, decisions.keys, household=role["household"], sensitive=sensitive, codebook=book, **share
+    )
     return measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
 
 
-def counts(bench: Bench, columns: Sequence[int]) -> Array:
+def counts(decisions: Decisions, columns: Sequence[int]) -> Array:
     """Return the exact counts of the columns' combinations, one axis each."""
-    assert bench.opened is not None
-    book = documents.codebook_of(bench)
-    source = formats.read(bench.opened.path, book)
-    table = LocalEngine().count(source, book, [bench.names[j] for j in columns])
+    assert decisions.opened is not None
+    book = documents.codebook_of(decisions)
+    source = formats.read(decisions.opened.path, book)
+    table = LocalEngine().count(source, book, [decisions.names[j] for j in columns])
     return table.dense().astype(np.float64)
 
 
@@ -126,8 +130,8 @@ class Point:
     plain: float
 
 
-def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
-    """Design one variable with the bench's choices, or at another level if one is given.
+def point(decisions: Decisions, counted: Array, level: float | None = None) -> Point:
+    """Design one variable with the curator's choices, or at another level if one is given.
 
     Raises
     ------
@@ -137,15 +141,15 @@ def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
     if counted.size > MAX_DESIGNED:
         fix = "group its categories, or design it on the command line"
         raise UsageError(sentence("too many categories to design in the workbench", got=counted.size, fix=fix))
-    privacy = bench.make("privacy")
-    chosen = forms.level_of(forms.member("privacy", bench.model))
+    privacy = decisions.make("privacy")
+    chosen = forms.level_of(forms.member("privacy", decisions.model))
     if level is not None and chosen is not None:
         privacy = dataclasses.replace(privacy, **{chosen.name: level})
     share = np.maximum(counted, 0) / max(counted.sum(), 1)
-    prior = Prior.uniform(share.size) if bench.prior == "uniform" else Prior(share, provenance="confidential")
+    prior = Prior.uniform(share.size) if decisions.prior == "uniform" else Prior(share, provenance="confidential")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the design's message contains its warnings
-        made = design(prior, privacy, bench.make("objective"), bench.make("structure"))
+        made = design(prior, privacy, decisions.make("objective"), decisions.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
         level=float(getattr(privacy, chosen.name)) if chosen else math.nan,
@@ -158,12 +162,12 @@ def point(bench: Bench, counted: Array, level: float | None = None) -> Point:
     )
 
 
-def curve(bench: Bench, counted: Array) -> tuple[Point, ...]:
+def curve(decisions: Decisions, counted: Array) -> tuple[Point, ...]:
     """Return designs over the whole range of the level: the risk-utility map of one variable."""
-    level = forms.level_of(forms.member("privacy", bench.model))
+    level = forms.level_of(forms.member("privacy", decisions.model))
     if level is None:
         return ()
-    return tuple(point(bench, counted, value) for value in level.grid[::CURVE_STEP])
+    return tuple(point(decisions, counted, value) for value in level.grid[::CURVE_STEP])
 
 
 def cell_variance(matrices: Sequence[Array], share: Array, records: float) -> Array:
@@ -249,7 +253,7 @@ class Watched:
         return made
 
 
-def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
+def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
 
     Raises
@@ -259,30 +263,30 @@ def protect(bench: Bench, folder: Path, watch: Watch) -> release.Release:
     PostrandError
         If the plan cannot be met.
     """
-    assert bench.opened is not None
-    plan = documents.plan_toml(bench, folder)
+    assert decisions.opened is not None
+    plan = documents.plan_toml(decisions, folder)
     for name in ("release", "dossier"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / "codebook.toml").write_text(documents.codebook_toml(bench), encoding="utf-8")
+    (folder / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
-    watch.total = bench.opened.rows
+    watch.total = decisions.opened.rows
     watch.enter("Designing the matrices and counting the risk")
     engine = Watched(watch, LocalEngine(scratch=folder))
     written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ClearWarning)  # the screen shows all of them, from the release's findings
+        warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
         inside = folder / "dossier"
-        return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=bench.fraction)
+        return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=decisions.fraction)
 
 
-def findings(bench: Bench, folder: Path) -> Findings | None:
+def findings(decisions: Decisions, folder: Path) -> Findings | None:
     """Return the findings about unperturbed variables before the release; None while choices are missing."""
-    if documents.problems(bench):
+    if documents.problems(decisions):
         return None
     with tempfile.TemporaryDirectory(prefix=".clear-", dir=folder) as made:
         place = Path(made)
-        (place / "codebook.toml").write_text(documents.codebook_toml(bench), encoding="utf-8")
-        (place / "plan.toml").write_text(documents.plan_toml(bench, place), encoding="utf-8")
+        (place / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
+        (place / "plan.toml").write_text(documents.plan_toml(decisions, place), encoding="utf-8")
         return measured(load_plan(place / "plan.toml"))
 
 
@@ -306,10 +310,10 @@ class Margin:
     warnings: tuple[str, ...] = ()
 
 
-def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
+def margin(decisions: Decisions, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
     """Return the table of the columns: true, released and corrected."""
-    names = tuple(bench.names[j] for j in dict.fromkeys(columns))
-    true = counts(bench, [bench.names.index(n) for n in names])
+    names = tuple(decisions.names[j] for j in dict.fromkeys(columns))
+    true = counts(decisions, [decisions.names.index(n) for n in names])
     book: Codebook = made.codebook
     source = formats.read(made.data_path, book)
     released = LocalEngine().count(source, book, list(names)).dense().astype(np.float64)
@@ -322,11 +326,11 @@ def margin(bench: Bench, made: release.Release, frame: Any, columns: Sequence[in
         return Margin(names, labels, true, released, None, None, None, str(error))
 
 
-def risks(bench: Bench, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
+def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
     """Return the risk before and after, each measured in its own file."""
-    assert bench.opened is not None
-    book = documents.codebook_of(bench)
-    before, _ = dossier.assess(formats.read(bench.opened.path, book), book, None, bench.fraction)
+    assert decisions.opened is not None
+    book = documents.codebook_of(decisions)
+    before, _ = dossier.assess(formats.read(decisions.opened.path, book), book, None, decisions.fraction)
     released = formats.read(made.data_path, made.codebook)
-    after, _ = dossier.assess(released, made.codebook, made.mechanism, bench.fraction)
+    after, _ = dossier.assess(released, made.codebook, made.mechanism, decisions.fraction)
     return before, after

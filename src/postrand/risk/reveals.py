@@ -15,12 +15,12 @@ CHANCE = 1e-3
 """A value in clear settles another where the same would come about by chance with at most this probability."""
 
 
-class ClearWarning(UserWarning):
+class UnperturbedWarning(UserWarning):
     """What leaves in clear singles out records, or settles true values of perturbed variables."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PairReveal:
     """Hold how far the variable ``clear`` settles the true value of ``perturbed``: confidential, from exact counts.
 
     With counts n_ic of true value i and clear value c, of n records:
@@ -49,7 +49,7 @@ class Told:
         return self.guessed >= GUESSED or self.settled >= SETTLED or self.same >= SAME
 
 
-def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear") -> Told:
+def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear") -> PairReveal:
     """Return what the columns of a table of counts, (I, C), settle about its rows.
 
     >>> found = told(np.array([[50, 0, 0], [0, 30, 20]]), "sex", "title")
@@ -59,13 +59,13 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     counts = np.asarray(table, dtype=np.float64)
     counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
     if min(counts.shape) < 2:
-        return Told(perturbed, clear, 0.0, 0.0, 0.0)
+        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     by_chance = columns * np.log(rows[top] / n) > math.log(CHANCE / columns.size)
     covariance = n * counts - np.outer(rows, columns)
     spread = np.sqrt(np.outer(rows * (n - rows), columns * (n - columns)))
-    return Told(
+    return PairReveal(
         perturbed,
         clear,
         guessed=float((most.sum() - rows.max()) / (n - rows.max())),

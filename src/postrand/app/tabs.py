@@ -1,4 +1,4 @@
-"""One slot for each browser tab: its bench, its results and its background work; a reload keeps it."""
+"""One tab for each browser tab: its decisions, its results and its background work; a reload keeps it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 
 from shiny import reactive
 
-from postrand.app import studies
-from postrand.app.bench import Bench, open_bench
-from postrand.app.studies import Watch
+from postrand.app import computations
+from postrand.app.computations import Watch
+from postrand.app.decisions import Decisions, open_decisions
 from postrand.errors import PostrandError
 
-MAX_SLOTS = 20
+MAX_TABS = 20
 MAX_KEPT = 200
 
 
@@ -37,17 +37,17 @@ class Start:
     file: Path | None = None
 
 
-class Slot:
+class Tab:
     """Hold the state of one tab. Values that the page shows are reactive; work runs in threads, one of each kind."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.bench: reactive.Value[Bench] = reactive.Value(Bench())
+        self.decisions: reactive.Value[Decisions] = reactive.Value(Decisions())
         self.opening: reactive.Value[str | Problem] = reactive.Value("")
         self.watch: reactive.Value[Watch | None] = reactive.Value(None)
         self.ended: reactive.Value[str] = reactive.Value("")
-        self.made: reactive.Value[tuple[Any, Bench] | None] = reactive.Value(None)
+        self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
         self.counted: dict[Any, Any] = {}
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
@@ -87,22 +87,22 @@ class Slot:
                 await reactive.flush()
 
     async def open(self, path: Path | None, name: str = "") -> None:
-        """Open a file, or the demonstration survey if there is no path; on failure the bench does not change.
+        """Open a file, or the demonstration survey if there is no path; on failure the decisions does not change.
 
-        ``name`` is the name of an uploaded file: after it is read, it is moved to the slot's folder and replaces an
+        ``name`` is the name of an uploaded file: after it is read, it is moved to the tab's folder and replaces an
         earlier file of that name.
         """
 
-        def work() -> Bench:
-            before = self.bench_now if self.bench_now.opened else None
+        def work() -> Decisions:
+            before = self.now if self.now.opened else None
             if path is None:
-                source, roles = studies.demo_file(self.folder)
-                return open_bench(studies.open_file(source, "gss.parquet", is_demo=True), roles, before)
-            opened = studies.open_file(path, name)
+                source, roles = computations.demo_file(self.folder)
+                return open_decisions(computations.open_file(source, "gss.parquet", is_demo=True), roles, before)
+            opened = computations.open_file(path, name)
             if name:
                 kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).stem)[:100] + path.suffix)
                 opened = dataclasses.replace(opened, path=path.replace(kept))
-            return open_bench(opened, None, before)
+            return open_decisions(opened, None, before)
 
         self._opens += 1
         turn = self._opens
@@ -117,30 +117,30 @@ class Slot:
                 self.opening.set(found)
             else:
                 self.counted.clear()
-                self.bench.set(found)
+                self.decisions.set(found)
                 self.opening.set("")
                 self.made.set(None)
                 self.ended.set("")
             await reactive.flush()
 
     async def protect(self) -> None:
-        """Run the plan of the bench, with progress and cancel."""
-        bench, watch = self.bench_now, Watch()
+        """Run the plan of the decisions, with progress and cancel."""
+        decisions, watch = self.now, Watch()
         async with reactive.lock():
             self.ended.set("")
             self.made.set(None)
             self.watch.set(watch)
             await reactive.flush()
-        found = await guarded(lambda: studies.protect(bench, self.folder, watch))
+        found = await guarded(lambda: computations.protect(decisions, self.folder, watch))
         if not isinstance(found, Problem):
-            packed = await guarded(lambda: studies.packed(self.folder))
+            packed = await guarded(lambda: computations.packed(self.folder))
             found = packed if isinstance(packed, Problem) else found
         async with reactive.lock():
             self.watch.set(None)
             if isinstance(found, Problem):
                 self.ended.set(found.text)
             else:
-                self.made.set((found, bench))
+                self.made.set((found, decisions))
             await reactive.flush()
 
     def stop(self) -> None:
@@ -151,10 +151,10 @@ class Slot:
             watch.stop = True
 
     @property
-    def bench_now(self) -> Bench:
-        """The bench, read without a reactive dependency."""
+    def now(self) -> Decisions:
+        """The decisions, read without a reactive dependency."""
         with reactive.isolate():
-            return self.bench()
+            return self.decisions()
 
     async def _set(self, value: reactive.Value[Any], new: Any) -> None:
         async with reactive.lock():
@@ -171,7 +171,7 @@ def attempt(function: Callable[[], Any]) -> Any:
     """Return the result of a function, or a Problem if it raises."""
     try:
         return function()
-    except studies.Cancelled:
+    except computations.Cancelled:
         return Problem("Cancelled: nothing was released.")
     except PostrandError as error:
         return Problem("\n".join(error.problems))
@@ -183,20 +183,20 @@ def attempt(function: Callable[[], Any]) -> Any:
 
 
 class Store:
-    """Hold the slots of all tabs."""
+    """Hold the tabs."""
 
     def __init__(self, folder: Path, start: Start) -> None:
-        self.folder, self.start, self.slots = folder, start, dict[str, Slot]()
+        self.folder, self.start, self.tabs = folder, start, dict[str, Tab]()
 
-    def slot(self, name: str) -> Slot:
-        """Return the slot of this name; a new one begins with the file of the command line."""
+    def tab(self, name: str) -> Tab:
+        """Return the tab of this name; a new one begins with the file of the command line."""
         name = name if re.fullmatch(r"[0-9a-f]{16}", name) else "0" * 16
-        if name not in self.slots:
-            if len(self.slots) >= MAX_SLOTS:
-                self.slots.pop(next(iter(self.slots)))
-            slot = self.slots[name] = Slot(name, self.folder / name)
-            slot.start(slot.open(self.start.file))
-        return self.slots[name]
+        if name not in self.tabs:
+            if len(self.tabs) >= MAX_TABS:
+                self.tabs.pop(next(iter(self.tabs)))
+            tab = self.tabs[name] = Tab(name, self.folder / name)
+            tab.start(tab.open(self.start.file))
+        return self.tabs[name]
 
 
 def changed(value: reactive.Value[Any], new: Any) -> None:

@@ -1,4 +1,4 @@
-"""The bench: all decisions of a curator in one tab, as a value; an action returns the next bench."""
+"""The decisions: all decisions of a curator in one tab, as a value; an action returns the next decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Decisions:
     """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: the role decides."""
 
     opened: Opened | None = None
@@ -107,11 +107,13 @@ class Bench:
         return forms.make(family, self.model if family == "privacy" else getattr(self, family), self.form(family))
 
 
-def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: Bench | None = None) -> Bench:
-    """Return a bench with a new file; choices that do not depend on the file stay the same."""
+def open_decisions(
+    opened: Opened, roles: Mapping[str, str] | None = None, before: Decisions | None = None
+) -> Decisions:
+    """Return decisions with a new file; choices that do not depend on the file stay the same."""
     given = tuple((roles or {}).get(name, "") for name in opened.names)
-    start = Bench() if before is None else before
-    bench = dataclasses.replace(
+    start = Decisions() if before is None else before
+    decisions = dataclasses.replace(
         start,
         opened=opened,
         roles=given,
@@ -122,31 +124,31 @@ def open_bench(opened: Opened, roles: Mapping[str, str] | None = None, before: B
         page=0,
         problem="",
     )
-    return _show_perturbed(bench)
+    return _show_perturbed(decisions)
 
 
-def act(bench: Bench, action: str, key: str = "", value: str = "") -> Bench:
-    """Return the bench after one action of a person; an invalid action sets ``problem`` and changes nothing else.
+def act(decisions: Decisions, action: str, key: str = "", value: str = "") -> Decisions:
+    """Return the decisions after one action of a person; an invalid action sets ``problem`` and changes nothing else.
 
-    >>> act(Bench(), "prior", value="file").prior
+    >>> act(Decisions(), "prior", value="file").prior
     'file'
-    >>> act(Bench(), "prior", value="guess").problem
+    >>> act(Decisions(), "prior", value="guess").problem
     "'guess' is not a choice for prior"
     """
     if action not in _ACTIONS:
-        return dataclasses.replace(bench, problem=f"unknown action {action!r}")
+        return dataclasses.replace(decisions, problem=f"unknown action {action!r}")
     try:
-        return _ACTIONS[action](dataclasses.replace(bench, problem=""), key, value)
+        return _ACTIONS[action](dataclasses.replace(decisions, problem=""), key, value)
     except _Refused as refused:
-        return dataclasses.replace(bench, problem=str(refused))
+        return dataclasses.replace(decisions, problem=str(refused))
 
 
 class _Refused(Exception):
     """An action is not possible."""
 
 
-def _column(bench: Bench, text: str) -> int:
-    if _number(text) >= len(bench.roles):
+def _column(decisions: Decisions, text: str) -> int:
+    if _number(text) >= len(decisions.roles):
         raise _Refused("there is no such column")
     return _number(text)
 
@@ -160,106 +162,106 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
-def _role(bench: Bench, key: str, value: str) -> Bench:
+def _role(decisions: Decisions, key: str, value: str) -> Decisions:
     if value and value not in ROLES:
         raise _Refused(f"{value!r} is not a role")
-    roles = _put(bench.roles, _column(bench, key), value)
+    roles = _put(decisions.roles, _column(decisions, key), value)
     single = ("record_key", "weight", "household")
     if value in single and roles.count(value) > 1:
         raise _Refused(f"only one variable can have the role {value}")
-    return _show_perturbed(dataclasses.replace(bench, roles=roles))
+    return _show_perturbed(dataclasses.replace(decisions, roles=roles))
 
 
-def _rest(bench: Bench, key: str, value: str) -> Bench:
+def _rest(decisions: Decisions, key: str, value: str) -> Decisions:
     if value not in ("key", "sensitive", "other", "drop"):
         raise _Refused(f"{value!r} cannot be the role of all other variables")
-    return _show_perturbed(dataclasses.replace(bench, roles=tuple(role or value for role in bench.roles)))
+    return _show_perturbed(dataclasses.replace(decisions, roles=tuple(role or value for role in decisions.roles)))
 
 
-def _perturb(bench: Bench, key: str, value: str) -> Bench:
-    asked = _put(bench.perturb, _column(bench, key), value == "true")
-    return _show_perturbed(dataclasses.replace(bench, perturb=asked))
+def _perturb(decisions: Decisions, key: str, value: str) -> Decisions:
+    asked = _put(decisions.perturb, _column(decisions, key), value == "true")
+    return _show_perturbed(dataclasses.replace(decisions, perturb=asked))
 
 
-def _show_perturbed(bench: Bench) -> Bench:
+def _show_perturbed(decisions: Decisions) -> Decisions:
     """Show a perturbed variable, if there is one."""
-    chosen = bench.perturbed
+    chosen = decisions.perturbed
     if not chosen:
-        return bench
-    shown = bench.shown if bench.shown in chosen else chosen[0]
-    pair = bench.pair if set(bench.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
-    return dataclasses.replace(bench, shown=shown, pair=pair)
+        return decisions
+    shown = decisions.shown if decisions.shown in chosen else chosen[0]
+    pair = decisions.pair if set(decisions.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    return dataclasses.replace(decisions, shown=shown, pair=pair)
 
 
-def _member(family: str) -> Callable[[Bench, str, str], Bench]:
-    def choose(bench: Bench, key: str, value: str) -> Bench:
+def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
+    def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
         changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
-        return _suit(dataclasses.replace(bench, **changes))
+        return _suit(dataclasses.replace(decisions, **changes))
 
     return choose
 
 
-def _suit(bench: Bench) -> Bench:
+def _suit(decisions: Decisions) -> Decisions:
     """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
-    if _suited(bench) == bench.structure:
-        return bench
-    for objective in dict.fromkeys((bench.objective, *forms.names("objective"))):
-        tried = dataclasses.replace(bench, objective=objective)
+    if _suited(decisions) == decisions.structure:
+        return decisions
+    for objective in dict.fromkeys((decisions.objective, *forms.names("objective"))):
+        tried = dataclasses.replace(decisions, objective=objective)
         if found := _suited(tried):
             return dataclasses.replace(tried, structure=found)
-    return bench
+    return decisions
 
 
-def _suited(bench: Bench) -> str:
-    """Return the bench's structure if it is possible, otherwise the first possible one, or an empty text."""
+def _suited(decisions: Decisions) -> str:
+    """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
     try:
-        reasons = forms.unsuited(bench.make("privacy"), bench.make("objective"))
+        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: its own message explains the problem
         return ""
-    order = dict.fromkeys((bench.structure, *reasons))
+    order = dict.fromkeys((decisions.structure, *reasons))
     return next((name for name in order if not reasons.get(name, "unknown")), "")
 
 
-def _option(bench: Bench, key: str, value: str) -> Bench:
-    return dataclasses.replace(bench, values={**bench.values, key: value[:2000]})
+def _option(decisions: Decisions, key: str, value: str) -> Decisions:
+    return dataclasses.replace(decisions, values={**decisions.values, key: value[:2000]})
 
 
-def _choice(name: str, known: tuple[str, ...]) -> Callable[[Bench, str, str], Bench]:
-    def choose(bench: Bench, key: str, value: str) -> Bench:
+def _choice(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str], Decisions]:
+    def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in known:
             raise _Refused(f"{value!r} is not a choice for {name}")
         changes: dict[str, Any] = {name: value}
-        return dataclasses.replace(bench, **changes)
+        return dataclasses.replace(decisions, **changes)
 
     return choose
 
 
-def _as_is(bench: Bench, key: str, value: str) -> Bench:
-    name = bench.names[_column(bench, key)]
-    kept = tuple(other for other in bench.as_is if other != name)
-    return dataclasses.replace(bench, as_is=(*kept, name) if value == "true" else kept)
+def _as_is(decisions: Decisions, key: str, value: str) -> Decisions:
+    name = decisions.names[_column(decisions, key)]
+    kept = tuple(other for other in decisions.as_is if other != name)
+    return dataclasses.replace(decisions, as_is=(*kept, name) if value == "true" else kept)
 
 
-def _fraction(bench: Bench, key: str, value: str) -> Bench:
+def _fraction(decisions: Decisions, key: str, value: str) -> Decisions:
     if not value.strip():
-        return dataclasses.replace(bench, fraction=None)
+        return dataclasses.replace(decisions, fraction=None)
     try:
         share = float(value) / 100
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
         raise _Refused("the sampling fraction must be a percentage above 0 and at most 100")
-    return dataclasses.replace(bench, fraction=share)
+    return dataclasses.replace(decisions, fraction=share)
 
 
-def _pair(bench: Bench, key: str, value: str) -> Bench:
+def _pair(decisions: Decisions, key: str, value: str) -> Decisions:
     at = 0 if key == "first" else 1
-    return dataclasses.replace(bench, pair=_put(bench.pair, at, _column(bench, value)))
+    return dataclasses.replace(decisions, pair=_put(decisions.pair, at, _column(decisions, value)))
 
 
-_ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
+_ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "role": _role,
     "rest": _rest,
     "perturb": _perturb,
@@ -269,20 +271,20 @@ _ACTIONS: dict[str, Callable[[Bench, str, str], Bench]] = {
     "option": _option,
     "prior": _choice("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
     "format": _choice("format", ("same", *written_names())),
-    "shuffle": lambda bench, key, value: dataclasses.replace(bench, shuffle=value == "true"),
+    "shuffle": lambda decisions, key, value: dataclasses.replace(decisions, shuffle=value == "true"),
     "as_is": _as_is,
     "fraction": _fraction,
-    "shown": lambda bench, key, value: dataclasses.replace(bench, shown=_column(bench, value)),
+    "shown": lambda decisions, key, value: dataclasses.replace(decisions, shown=_column(decisions, value)),
     "pair": _pair,
-    "find": lambda bench, key, value: dataclasses.replace(bench, find=value[:100], page=0),
-    "page": lambda bench, key, value: dataclasses.replace(bench, page=_number(value)),
+    "find": lambda decisions, key, value: dataclasses.replace(decisions, find=value[:100], page=0),
+    "page": lambda decisions, key, value: dataclasses.replace(decisions, page=_number(value)),
 }
 
 
-def listed(bench: Bench) -> tuple[tuple[int, ...], int]:
+def listed(decisions: Decisions) -> tuple[tuple[int, ...], int]:
     """Return the columns on the current page, and the number of columns that match the search."""
-    wanted = bench.find.casefold()
-    drafts = () if bench.opened is None else bench.opened.drafts
+    wanted = decisions.find.casefold()
+    drafts = () if decisions.opened is None else decisions.opened.drafts
     found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]
-    start = min(bench.page, max(0, (len(found) - 1) // PAGE)) * PAGE
+    start = min(decisions.page, max(0, (len(found) - 1) // PAGE)) * PAGE
     return tuple(found[start : start + PAGE]), len(found)
