@@ -69,7 +69,8 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
-    numbers are replaced by new ones, or released ``as they are``. ``target`` is the table of a database that the data becomes.
+    numbers are replaced by new ones, or released ``as they are``. ``target`` is the database table for the
+    released data.
     """
 
     format: str = "same"
