@@ -89,8 +89,8 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
         held = None
     # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
     if held != levels:
-        what = "the column's dtype cannot hold what is released"
-        fix = "convert it to a dtype that has every category of the codebook, and missing if that is one"
+        what = "the column's dtype cannot represent the released values"
+        fix = "convert it to a dtype with every category of the codebook, and missing values if they are a category"
         raise DataError(sentence(what, where=f"column {old.name!r}", got=native.dtype, fix=fix))
     if old.implementation.is_pandas() and hasattr(native, "cat"):
         return _categorical(native, made.to_native(), indices, missing).alias(old.name)
@@ -102,7 +102,7 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
 def _texts(series: nw.Series[Any], wanted: list[Any]) -> list[Any]:
     """Return ``series.to_arrow().to_pylist()`` of what was made of these texts and None."""
     native = series.to_native()
-    if series.implementation.is_pandas() and hasattr(native, "cat"):  # what is no category of it is missing in it
+    if series.implementation.is_pandas() and hasattr(native, "cat"):  # a value outside its categories becomes missing
         return [v if code >= 0 else None for v, code in zip(wanted, native.array.codes.tolist(), strict=True)]
     return list(series.to_arrow().to_pylist())
 

@@ -43,7 +43,8 @@ class BlockPlan:
     ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
     ``given``: variables that stay as they are, with a transition matrix for each of their values. ``rarer_than``: only
     records are perturbed whose combination of the block's variables occurs in fewer records. A ``BudgetShare`` as
-    privacy uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the prior.
+    privacy uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the
+    prior.
     """
 
     variables: tuple[str, ...]
@@ -69,8 +70,8 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
-    numbers are replaced by new ones, or released ``as they are``. ``target`` is a table of a
-    database, to which the data are written.
+    numbers are replaced by new ones, or released ``as they are``. ``target`` is the database table for the
+    released data.
     """
 
     format: str = "same"

@@ -48,11 +48,11 @@ def run(
     parts until the release is written. It needs the release key of the first call. With ``ledger``, the release is
     recorded there, and another content under the same key is refused unless ``again`` is set.
 
-    The engine is the one named here, else that of the plan; ``resources`` say what it may use, before the plan's.
+    ``engine`` and ``resources`` (threads, memory, folder for temporary files) replace those of the plan.
 
-    Unperturbed variables are measured. Each finding is a warning (``UnperturbedWarning``) with names and rounded shares;
-    the returned release has them all as ``findings``. Nothing is released while a column that singles out more than 1% of
-    the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable shows most of
+    Unperturbed variables are measured. Each finding is a warning (``UnperturbedWarning``) with names and rounded
+    shares; the returned release has them all as ``findings``. Nothing is released while a column that singles out more
+    than 1% of the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable shows most of
     its values (``RankWarning``), and if a spreadsheet would run text of a CSV release as a formula
     (``FormulaWarning``).
 
