@@ -153,7 +153,7 @@ def test_parts_release_what_the_whole_releases(case, data):
 
 
 class TestMoreRecordsThanOnePiece:
-    records = 150_001
+    records = 300_001
     codes = np.random.default_rng(2).integers(0, 3, records).astype(np.int8)
     mechanism = Mechanism(
         [Block(("a",), randomised_response(3, 1.0))], Codebook((Variable("a", role="key", categories=A),))
@@ -225,8 +225,10 @@ def test_numbers_and_nulls_of_a_slice(values, data):
 
 @pytest.mark.parametrize("table", [[0, 1, 2, 7], [2, 1, 0, 7], [0, 1, 2, 3]])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
-def test_gather_is_indexing(table, dtype):
-    indices = np.random.default_rng(1).integers(0, 3, 40_000).astype(dtype)
-    out = np.empty(indices.size, dtype=np.int16)
-    gather(np.array(table, dtype=np.int16), indices, out)
-    assert (out == np.array(table)[indices.astype(np.int64)]).all()
+@pytest.mark.parametrize("to", [np.int8, np.int16])
+@pytest.mark.parametrize("size", [0, 1, 40_000, 1 << 19, (1 << 19) + 1])
+def test_gather_is_indexing(table, dtype, to, size):
+    indices = np.random.default_rng(1).integers(0, 3, size + 1).astype(dtype)[1:]  # not aligned
+    out = np.empty(size, dtype=to)
+    gather(np.array(table, dtype=to), indices, out)
+    assert np.array_equal(out, np.array(table)[indices.astype(np.int64)])
