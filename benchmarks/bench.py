@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+import frames
 import job
 import kernel
 import large
@@ -31,6 +32,7 @@ def ratios(results):
     ten = next(r for r in results["kernel"] if r["S"] == 10)
     found["job: per value / kernel limit"] = results["job"]["ns_per_value"] / ten["limit_ns"]
     found["job: peak memory / 300 MB"] = results["job"]["peak_bytes"] / 300e6
+    found |= frames.ratios(results["frames"])
     by = {(r["grows"], r["to"]): r for r in results["scaling"]}
     seconds = {key: row["seconds"] for key, row in by.items()}
     found["records x 4: wall / 4"] = seconds["records", 16_000_000] / seconds["records", 4_000_000] / 4
@@ -82,8 +84,10 @@ def plot(results):
 def main(arguments):
     RESULTS.mkdir(exist_ok=True)
     quick = "--quick" in arguments
-    results = {"kernel": kernel.measure_all(), "job": job.measure_all(), "scaling": scaling.measure()}
+    results = {"kernel": kernel.measure_all(), "job": job.measure_all(), "frames": frames.measure_all()}
+    results["scaling"] = scaling.measure()
     text = ["## Kernel", *kernel.markdown(results["kernel"]), "", "## Job", *job.markdown(results["job"])]
+    text += ["", "## Frames in memory", *frames.markdown(results["frames"])]
     text += ["", "## Scaling", *scaling.markdown(results["scaling"])]
     if not quick:
         results["peers"] = peers.measure()

@@ -25,7 +25,16 @@ def test_ratios_are_of_times_within_one_run(monkeypatch):
         rows = [
             {"grows": w, "to": n, "seconds": slow * (i + 1.0), "peak_bytes": 5e8} for i, (w, n) in enumerate(shapes)
         ]
-        return {"kernel": [kernel], "job": {"ns_per_value": 100.0 * slow, "peak_bytes": 3e8}, "scaling": rows}
+        frame = {"kind": "pandas text", "ours_ns": 6.0 * slow, "kernel_ns": 2.0 * slow}
+        frame |= {"frame_bytes": 10_000_000, "added_bytes": 20_000_000}
+        return {
+            "kernel": [kernel],
+            "frames": [frame],
+            "job": {"ns_per_value": 100.0 * slow, "peak_bytes": 3e8},
+            "scaling": rows,
+        }
 
     assert bench.ratios(results(1)) == bench.ratios(results(2))
     assert bench.ratios(results(1))["threads 2 / 1: wall"] == 4 / 3
+    assert bench.ratios(results(1))["frame, pandas text: ours / kernel"] == 3
+    assert bench.ratios(results(1))["frame, pandas text: memory / frame"] == 2

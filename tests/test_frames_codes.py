@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import gather, index_values, is_null
+from postrand.columns.source import released as numbers_of
 from postrand.data import frames
 from postrand.engines import LocalEngine
 from postrand.engines.frame import content_of, perturb
 from postrand.errors import DataError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.ranks import RankBlocks
+from postrand.ranks.column import RankedColumn
 from postrand.support.randomness import ReleaseKey
 
 KEY = ReleaseKey.from_seed(5)
@@ -97,26 +100,29 @@ def cases(draw):
     return make(held), data | {"id": list(keys)}, mechanism, draw(st.sampled_from([None, "id"]))
 
 
-def by_values(data, mechanism, record_key):
-    """Return what the engine of files releases of plain texts, as lists."""
+def by_values(data, mechanism, record_key, ranked=()):
+    """Return what the engine of files releases of plain texts and numbers, as lists."""
     found = []
 
     class Writer:
         def write(self, batch):
             found.append(batch)
 
-    types = {"a": pa.string(), "b": pa.string(), "id": pa.int64()}
+    types = {"a": pa.string(), "b": pa.string(), "id": pa.int64(), "pay": pa.float64()}
     source = frames.TableSource(pa.table({n: pa.array(v, types[n]) for n, v in data.items()}))
-    LocalEngine(threads=1, batch_rows=7).perturb(
-        source,
+    content = LocalEngine(threads=1).content(source, mechanism, KEY, record_key=record_key)
+    names = (*mechanism.variables, *ranked)
+    LocalEngine(threads=1, batch_rows=7 if len(data["a"]) < 1000 else 1 << 16).perturb(
+        numbers_of(source, mechanism, KEY, record_key, content=content.tag()),
         mechanism,
         KEY,
         lambda schema: contextlib.nullcontext(Writer()),
-        columns=mechanism.variables,
+        columns=names,
         record_key=record_key,
         shuffle=False,
+        content=content,
     )
-    return {name: [v for batch in found for v in batch.column(name).to_pylist()] for name in mechanism.variables}
+    return {name: [v for batch in found for v in batch.column(name).to_pylist()] for name in names}
 
 
 def listed(frame, names):
@@ -152,8 +158,27 @@ def test_parts_release_what_the_whole_releases(case, data):
     assert {name: found[0][name] + found[1][name] for name in whole} == whole
 
 
+@pytest.mark.parametrize("record_key", [None, "id"])
+@pytest.mark.parametrize("form", ["permute", "average"])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_that_are_released_by_ranks(make, form, record_key):
+    rng = np.random.default_rng(4)
+    data = {"a": [A[i] for i in rng.integers(0, 3, 200)], "id": list(range(1000, 1200))}
+    data["pay"] = [None if i == 7 else float(v) for i, v in enumerate(rng.normal(size=200))]
+    book = (
+        Variable("a", role="key", categories=A),
+        Variable("pay", role="sensitive", type="double", missing="keep"),
+    )
+    column = RankedColumn("pay", RankBlocks(5 if form == "average" else 8), form, 199)
+    mechanism = Mechanism([Block(("a",), randomised_response(3, 1.0))], Codebook(book), numerical=[column])
+    frame = make(data)
+    wanted = by_values(data, mechanism, record_key, ["pay"])
+    assert listed(perturb(frame, mechanism, KEY, record_key), ["a", "pay"]) == wanted
+    assert wanted["pay"] != data["pay"]
+
+
 class TestMoreRecordsThanOnePiece:
-    records = 150_001
+    records = 300_001
     codes = np.random.default_rng(2).integers(0, 3, records).astype(np.int8)
     mechanism = Mechanism(
         [Block(("a",), randomised_response(3, 1.0))], Codebook((Variable("a", role="key", categories=A),))
@@ -225,8 +250,10 @@ def test_numbers_and_nulls_of_a_slice(values, data):
 
 @pytest.mark.parametrize("table", [[0, 1, 2, 7], [2, 1, 0, 7], [0, 1, 2, 3]])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
-def test_gather_is_indexing(table, dtype):
-    indices = np.random.default_rng(1).integers(0, 3, 40_000).astype(dtype)
-    out = np.empty(indices.size, dtype=np.int16)
-    gather(np.array(table, dtype=np.int16), indices, out)
-    assert (out == np.array(table)[indices.astype(np.int64)]).all()
+@pytest.mark.parametrize("to", [np.int8, np.int16])
+@pytest.mark.parametrize("size", [0, 1, 40_000, 1 << 19, (1 << 19) + 1])
+def test_gather_is_indexing(table, dtype, to, size):
+    indices = np.random.default_rng(1).integers(0, 3, size + 1).astype(dtype)[1:]  # not aligned
+    out = np.empty(size, dtype=to)
+    gather(np.array(table, dtype=to), indices, out)
+    assert np.array_equal(out, np.array(table)[indices.astype(np.int64)])

@@ -20,6 +20,8 @@ KEPT_MISSING = -1
 _UNKNOWN = -2
 _PIECE = 1 << 14
 """Indices that are widened at a time: 128 KiB."""
+_MANY = 1 << 18
+"""Bytes that are worth a table of 2^16 pairs of them."""
 _NUMBERS = ("integer", "float")
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=([01])>")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
@@ -161,23 +163,31 @@ def is_null(array: pa.Array) -> NDArray[np.bool_]:
         return np.zeros(len(array), dtype=bool)
     first, skipped = divmod(array.offset, 8)
     bits = np.frombuffer(valid, np.uint8)[first : first + (skipped + len(array) + 7) // 8]
-    null: NDArray[np.bool_] = np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:] == 0
-    return null
+    return ~np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:].view(np.bool_)
 
 
 def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write ``table[indices]``, shape (n,), into ``out``; an index outside the table takes what is at its end.
+    """Write ``table[indices]``, shape (n,), into ``out``, both contiguous; the table's last entry stands for null.
 
+    What is written for an index of the last entry or outside the table is anything: the caller knows which are null.
     A table that gives each index itself is a copy. Others are read in pieces, whose indices numpy widens in the cache.
 
     >>> out = np.zeros(3, dtype=np.int8)
-    >>> gather(np.array([5, 6], dtype=np.int8), np.array([1, 0, 1], dtype=np.uint32), out)
+    >>> gather(np.array([5, 6, -1], dtype=np.int8), np.array([1, 0, 1], dtype=np.uint32), out)
     >>> out
     array([6, 5, 6], dtype=int8)
     """
     if is_identity(table):
         np.copyto(out, indices, casting="unsafe")
         return
+    if indices.size >= _MANY and indices.itemsize == table.itemsize == 1:
+        every = np.empty(256, dtype=table.dtype)
+        gather(table, np.arange(256, dtype=np.uint8).view(indices.dtype), every)
+        # Two at a time: half the look-ups.
+        table = every[np.arange(1 << 16, dtype=np.uint16).view(np.uint8)].view(np.uint16)
+        even = indices.size // 2 * 2
+        out[even:] = every[indices[even:].view(np.uint8)]
+        indices, out = indices[:even].view(np.uint16), out[:even].view(np.uint16)
     for start in range(0, indices.size, _PIECE):
         piece = indices[start : start + _PIECE].astype(np.intp, copy=False)
         np.take(table, piece, out=out[start : start + _PIECE], mode="clip")  # any other mode makes a copy of out

@@ -17,11 +17,8 @@ from postrand.codebook.coding import from_numpy, gather, index_values, is_identi
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
 
-_MOST_PHYSICAL = 1 << 16
+_MOST_PHYSICAL = 1 << 14
 """Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
-
-_PIECE = 1 << 16
-"""Numbers that are widened at a time: in the cache."""
 
 
 def arrow_of(series: nw.Series[Any]) -> pa.Table:
@@ -52,22 +49,17 @@ def _of_physical(series: nw.Series[Any]) -> pa.Table | None:
     """
     native = series.to_native()
     physical = native.to_physical()
-    held = physical.drop_nulls().to_numpy()
-    top = int(held.max()) if held.size else _MOST_PHYSICAL
-    if not hasattr(native.cat, "to") or top >= _MOST_PHYSICAL:
+    top = physical.max()
+    if not hasattr(native.cat, "to") or top is None or top >= _MOST_PHYSICAL:
         return None
-    used = np.zeros(top + 1, dtype=bool)
-    for start in range(0, held.size, _PIECE):
-        used[held[start : start + _PIECE]] = True
-    texts: list[str | None] = [None] * used.size
-    places = np.flatnonzero(used)
-    names = type(native)(places.astype(held.dtype)).cat.to(native.dtype).to_list()
-    for place, name in zip(places.tolist(), names, strict=True):
-        texts[place] = name
     empty = series[:0].to_frame().to_arrow()
-    dictionary = pa.array(texts, value_type(empty.schema.field(0).type))
-    array = pa.DictionaryArray.from_arrays(physical.to_arrow(), dictionary, safe=False)
-    return pa.Table.from_arrays([array], schema=empty.schema) if array.type == empty.schema.field(0).type else None
+    try:  # the numbers are given out one after the other, so those below the highest are categories too
+        texts = type(native)(np.arange(top + 1, dtype=np.uint32)).cast(physical.dtype).cat.to(native.dtype)
+        dictionary = pa.array(texts.to_list(), value_type(empty.schema.field(0).type))
+        array = pa.DictionaryArray.from_arrays(physical.to_arrow(), dictionary, safe=False)
+        return pa.Table.from_arrays([array], schema=empty.schema)
+    except Exception:  # polars has its own kinds; then it converts the column itself
+        return None
 
 
 def dictionary_of(column: pa.ChunkedArray) -> pa.Array:
