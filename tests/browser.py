@@ -81,7 +81,7 @@ def workbench(*arguments: str | Path) -> Iterator[str]:
     command = [
         sys.executable,
         "-c",
-        "from postrand.cli.commands import main; main()",
+        "from postrand.cli import main; main()",
         "app",
         "--no-browser",
         *map(str, arguments),

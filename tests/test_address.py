@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from postrand import formats
 from postrand.address import HIDDEN, database_at, hidden
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.engines.duckdb import DuckDBSource
 from postrand.engines.postgres import _KINDS, PostgresSource, _complaint, into_postgres
 from postrand.errors import PostrandError, sentence

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.designers.bistochastic import allocate
 from postrand.release import read
 

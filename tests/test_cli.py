@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import formats, read_release
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import edit, rebuild
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import estimate, formats, risk
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.ranks import RankBand
 from postrand.release import read
@@ -87,6 +87,8 @@ WHOLE = {
         "{key}",
         "--resume",
         "{other}",
+        "--scratch",
+        "{work}",
     ],
     "permute": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}", "--key-file", "{key}"],
     "average": ["{survey}", "--columns", "pay", "--blocks", "5", "--out", "{new}"],
@@ -126,7 +128,7 @@ def state(folder):
 def test_the_table_of_commands_is_whole():
     assert set(WHOLE) == set(main.commands) - {"demo", "app"}
     paths = {n: sum(isinstance(p.type, click.Path) for p in main.commands[n].params) for n in WHOLE}
-    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 5
+    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 6
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -258,7 +260,7 @@ def heard():
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
 def test_a_signal_in_the_middle_leaves_nothing(long_work, tmp_path, number):
-    script = "from postrand.cli.commands import main; main()"
+    script = "from postrand.cli import main; main()"
     plan = ["protect", "--plan", long_work / "plan.toml", "--out", tmp_path / "out", "--dossier", tmp_path / "inside"]
     command = [sys.executable, "-c", script, *map(str, plan)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -335,7 +337,7 @@ def test_a_swallowed_signal_can_be_sent_again(monkeypatch):
 
 
 def test_a_full_disk_behind_standard_output_is_one_sentence(work):
-    script = "from postrand.cli.commands import main; main()"
+    script = "from postrand.cli import main; main()"
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-c", script, "assess", str(work / "survey.parquet"), "--keys", "sex"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -346,7 +348,7 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(work):
 
 
 def test_ctrl_c_ends_the_workbench_as_it_is_meant_to():
-    command = [sys.executable, "-c", "from postrand.cli.commands import main; main()", "app", "--no-browser"]
+    command = [sys.executable, "-c", "from postrand.cli import main; main()", "app", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout.readline().startswith("Workbench: http://127.0.0.1:")
         time.sleep(2)  # the address is said before the server takes signals over

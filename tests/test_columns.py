@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import formats
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.columns.audit import check_against
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.ranks import RankBand, RankBlocks, average, permutation_model

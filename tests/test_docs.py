@@ -25,7 +25,7 @@ def test_the_readme_example_prints_what_it_says():
 
 
 def test_every_command_of_the_readme_exists():
-    from postrand.cli.commands import main
+    from postrand.cli import main
 
     commands = set(re.findall(r"^postrand ([a-z]+) .* #", README, re.MULTILINE))
     assert commands

@@ -13,7 +13,7 @@ from adbc_driver_postgresql import dbapi
 from click.testing import CliRunner, Result
 
 import postrand as pr
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.engines import placing
 from postrand.engines.database import ADDRESS, Database
 from postrand.engines.postgres import into_postgres

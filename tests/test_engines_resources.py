@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import postrand as pr
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.engines import LocalEngine, chosen, engine
 from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
 from postrand.engines.order import KeyedOrder

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import release
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.engines import LocalEngine, engine
 from postrand.errors import ReleaseError, UsageError
 from postrand.release import canonical_json

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.engines.summary import Summary
 from postrand.mechanism import Block, Mechanism

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import formats
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.formats.csv import FormulaWarning, formula_columns, formula_warning
 from postrand.ranks import RankBand, RankBlocks, permutation_model

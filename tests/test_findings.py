@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import postrand as pr
 from postrand.app import computations, documents, release_views
 from postrand.app.decisions import act, open_decisions
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import formats
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.columns.source import check_released
 from postrand.engines import LocalEngine
 from postrand.errors import DataError, EstimationError, ReleaseError, SpecificationError

@@ -23,7 +23,7 @@ def test_a_release_that_exists_does_not_end_in_an_error(started, encoding):  # n
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     for name, more in (("plain é ж", ()), ("json é ж", ("--json",))):
         words = ["protect", "--plan", "plan.toml", "--out", name, *more]
-        script = "from postrand.cli.commands import main; main()"
+        script = "from postrand.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", script, *words], cwd=started, env=environment, capture_output=True, check=False
         )
@@ -48,7 +48,7 @@ def test_a_key_file_that_others_can_read_is_named(started, mode):  # noqa: F811
         held = pr.ReleaseKey.from_file(key)
     assert held.is_private
     command = [sys.executable, "-m", "postrand", "protect", "--plan", "plan.toml", "--out", "out", "--key-file", key]
-    script = ["-c", "from postrand.cli.commands import main; main()"]
+    script = ["-c", "from postrand.cli import main; main()"]
     done = subprocess.run(
         [*command[:1], *script, *command[3:]], cwd=started, capture_output=True, text=True, check=False
     )

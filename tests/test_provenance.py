@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from postrand import Block, DifferentialPrivacy, Mechanism, certify, estimate, load_plan, read_release, run, verify
 from postrand.certification.reachable_rules import reachable
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.designers import MutualInformation, UniformOffDiagonal
 from postrand.designers.budget import BudgetShare
 from postrand.designers.by_class import Weights

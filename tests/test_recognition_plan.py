@@ -13,7 +13,7 @@ import postrand as pr
 from postrand import formats, release
 from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_claims import tie
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.engines import LocalEngine
 from postrand.engines.summary import summarise
 from postrand.metadata import Description

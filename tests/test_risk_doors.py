@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.risk import measures
 from postrand.risk.measures import kinds
 from postrand.testing import risk as suite

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from postrand import estimate, release
 from postrand.certification.certificate import Claim, certify
-from postrand.cli.commands import main
+from postrand.cli import main
 from postrand.codebook import Codebook
 from postrand.errors import ReleaseError, SpecificationError
 from postrand.mechanism import Mechanism

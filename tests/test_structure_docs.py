@@ -6,7 +6,7 @@ import re
 from click.testing import CliRunner
 
 from postrand import load_plan, verify
-from postrand.cli.commands import main
+from postrand.cli import main
 from tests.conftest import ROOT
 
 GUIDE = (ROOT / "docs" / "structure.md").read_text(encoding="utf-8")

@@ -185,3 +185,9 @@ def confidential(file: Path | None, plan: Path | None, record_key: str | None) -
 
     loaded = load_plan(plan)
     return loaded.source, next((v.name for v in loaded.codebook.with_role("record_key")), None)
+
+
+def unperturbed_lines(found: Any) -> list[str]:
+    """Return the findings as lines; the decisions that are still wanted come last."""
+    lines = [f"- {text}" for text in found.sentences]
+    return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]

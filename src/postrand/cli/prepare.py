@@ -1,33 +1,30 @@
-"""The command line: one sub-command a step; each parses, makes one library call, and prints.
+"""The commands before a release: draft a plan, assess the file, design, compare, tune.
 
 Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
 """
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.estimate import Questions, answer
 from postrand.cli.frame import (
     FILE,
     FOLDER,
     SOURCE,
     Result,
     command,
-    confidential,
     keys_option,
     names,
     records_of,
-    release_key,
+    unperturbed_lines,
 )
 from postrand.cli.frame import main as main
-from postrand.cli.machine import CLUSTER, LOCAL, may_use
-from postrand.errors import ReleaseError, UsageError, raise_all, sentence
+from postrand.cli.machine import may_use
+from postrand.errors import UsageError, raise_all, sentence
 
 
 @command
@@ -175,7 +172,7 @@ def design(plan: Path) -> Result:
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     found = findings(loaded, mechanism)
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *_in_clear(found)])
+    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *unperturbed_lines(found)])
 
 
 @command
@@ -241,141 +238,3 @@ def _write_new(path: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise UsageError(sentence("the file cannot be written", where=str(path), got=error.strerror)) from None
-
-
-@command
-@click.option("--plan", type=FILE, required=True, help="plan.toml")
-@click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-@click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
-@click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
-)
-@click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
-@click.option("--engine", help="local, duckdb or spark; if left out, the plan's, else local. The values are the same.")
-@may_use(*CLUSTER, passed=True)
-@click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
-@click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
-@click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
-def protect(
-    plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
-) -> Result:
-    """Write the release of a plan, whole or not at all.
-
-    What a --key-file releases is noted beside it, in KEY.ledger. Another content, or another mechanism, under the same
-    key is refused without --again: a record that is in both releases is protected at the sum of their epsilons.
-    """
-    from postrand.plan import load_plan
-    from postrand.release.ledger import Ledger
-    from postrand.workflow.pipeline import run
-
-    key = release_key(key_file, seed)
-    ledger = None if key_file is None else Ledger.beside(key_file)
-    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
-    claims = list(release.certificate_sentences)
-    found = release.findings
-    data = {"release": str(release.path), "claims": claims, "findings": found.to_dict()}
-    return data, "\n".join([f"release: {release.path}", *claims, *_in_clear(found)])
-
-
-def _in_clear(found: Any) -> list[str]:
-    """Return the findings as lines; the decisions that are still wanted come last."""
-    lines = [f"- {text}" for text in found.sentences]
-    return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
-
-
-@command
-@click.argument("directory", type=FOLDER)
-@click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
-@click.option("--plan", type=FILE, help="plan.toml, in place of --file: its source, a file or table, and record key.")
-@click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
-@click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
-@may_use(*LOCAL, passed=True)
-def verify(
-    directory: Path,
-    file: Path | None,
-    plan: Path | None,
-    key_file: Path | None,
-    record_key: str | None,
-    resources: Any,
-) -> Result:
-    """Re-check a release from its bytes alone.
-
-    Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
-    tested against the law. Claims that rest on the confidential frequencies are said, unless --file recomputes them.
-
-    \b
-    Exit codes:
-      0  every check that this release admits ran and passed; what is only said changes nothing
-      7  a check failed: this is not the release that it claims to be
-      9  consistent, but a check could not run here, since another version wrote these bytes
-    """  # noqa: D301 -- as above
-    from postrand.release import verify as check
-
-    key = release_key(key_file, None)
-    records, record_key = confidential(file, plan, record_key)
-    options: Any = {"record_key": record_key, "resources": resources, "raise_if_failed": False}
-    verification = check(directory, file=records, release_key=key, **options)
-    if verification.verdict == "failed":
-        raise ReleaseError(verification.problems)
-    return verification.to_dict(), str(verification), verification.exit_code
-
-
-@command
-@click.argument("directory", type=FOLDER)
-@click.option("--out", type=FOLDER, help="Write the page to this new file, and leave the release as it is.")
-def report(directory: Path, out: Path | None) -> Result:
-    """Make the report of a release anew.
-
-    The page is a function of the release's other files; without --out it takes its place there again.
-    """
-    from postrand.release import check_digests, rebuild_report
-    from postrand.release.bundle import REPORT
-
-    check_digests(directory, leave_out=[REPORT])
-    path = rebuild_report(directory, out)
-    return {"report": str(path)}, f"report: {path}"
-
-
-@functools.partial(command, kind=Questions)
-@click.argument("directory", type=FOLDER)
-@may_use("threads", "scratch")
-@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
-def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
-    """Answer one question about the true records from a release.
-
-    Name one question: a table, a mean, a regression, a test, and so on. Everything is corrected for the perturbation,
-    and standard errors include it.
-    """
-    return answer(directory, excel, choices)
-
-
-@command
-@click.argument("file", type=FILE, required=False)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one."
-)
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
-def app(file: Path | None, port: int, browser: bool) -> Result:
-    """Open the workbench in a browser, on this machine only.
-
-    See risk and utility, decide, release; without FILE it begins with a demonstration survey.
-    """
-    try:
-        from postrand.app.launch import serve
-    except ImportError:
-        fix = "pip install 'postrand[app]'"
-        raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
-    serve(file, port, browser=browser, say=functools.partial(print, flush=True))
-    return {"served": True}, "The workbench has ended; its working files are removed."
-
-
-@command
-@click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
-def demo(out: Path) -> Result:
-    """Protect and analyse real survey microdata.
-
-    17,137 respondents of the General Social Survey; ends with a corrected table beside the true one.
-    """
-    from postrand.workflow.demo import run_demo
-
-    return run_demo(out)

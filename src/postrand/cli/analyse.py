@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from postrand.cli.frame import Renamed
+from postrand.cli.frame import FOLDER, Renamed, Result, command
+from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
 
 
@@ -84,3 +86,16 @@ def _question(given: Iterable[str], known: Iterable[str]) -> str:
         got, wanted = (", ".join(f"--{name}" for name in names) for names in (asked, known))
         raise UsageError(sentence(what, got=got or None, wanted=f"one of {wanted}", fix=fix))
     return asked[0]
+
+
+@functools.partial(command, kind=Questions)
+@click.argument("directory", type=FOLDER)
+@may_use("threads", "scratch")
+@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
+def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
+    """Answer one question about the true records from a release.
+
+    Name one question: a table, a mean, a regression, a test, and so on. Everything is corrected for the perturbation,
+    and standard errors include it.
+    """
+    return answer(directory, excel, choices)

@@ -1,0 +1,53 @@
+"""The commands to try postrand: the workbench in a browser, and the demonstration.
+
+Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import click
+
+from postrand.cli import columns as columns
+from postrand.cli.frame import (
+    FILE,
+    FOLDER,
+    Result,
+    command,
+)
+from postrand.cli.frame import main as main
+from postrand.errors import UsageError, sentence
+
+
+@command
+@click.argument("file", type=FILE, required=False)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one."
+)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
+def app(file: Path | None, port: int, browser: bool) -> Result:
+    """Open the workbench in a browser, on this machine only.
+
+    See risk and utility, decide, release; without FILE it begins with a demonstration survey.
+    """
+    try:
+        from postrand.app.launch import serve
+    except ImportError:
+        fix = "pip install 'postrand[app]'"
+        raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
+    serve(file, port, browser=browser, say=functools.partial(print, flush=True))
+    return {"served": True}, "The workbench has ended; its working files are removed."
+
+
+@command
+@click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
+def demo(out: Path) -> Result:
+    """Protect and analyse real survey microdata.
+
+    17,137 respondents of the General Social Survey; ends with a corrected table beside the true one.
+    """
+    from postrand.workflow.demo import run_demo
+
+    return run_demo(out)
