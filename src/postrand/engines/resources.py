@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +147,7 @@ def _problems(found: Resources) -> Iterator[str]:
             yield sentence(f"{option!r} is not a positive number", got=shown(value, repr), wanted=">= 1")
     if found.scratch is not None and not isinstance(found.scratch, Path):
         yield sentence("'scratch' is not the name of a folder")
-    elif found.scratch is not None and not found.scratch.is_dir():
+    elif found.scratch is not None and not os.path.isdir(found.scratch):  # unlike is_dir, for names too long
         yield sentence("the folder of temporary files does not exist", where=str(found.scratch), fix="create it")
     if not isinstance(found.master, str):
         yield sentence("'master' is not text", wanted="local[4], spark://host:7077, yarn, ...")
