@@ -25,7 +25,7 @@ def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
     def server(input: Inputs, output: Outputs, session: Session) -> None:
         @reactive.calc
         def tab() -> Tab:
-            return store.tab(str(input.decisions()))
+            return store.tab(str(input.tab()))
 
         _listen(input, tab)
         part = _parts(tab)

@@ -4,11 +4,11 @@
   const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
   let timer = null, last = null;
 
-  function benchId() {
-    let id = sessionStorage.getItem("bench");
+  function tabId() {
+    let id = sessionStorage.getItem("tab");
     if (!id) {
       id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
-      sessionStorage.setItem("bench", id);
+      sessionStorage.setItem("tab", id);
     }
     return id;
   }
@@ -96,7 +96,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     const $ = window.jQuery;
     $(document).on("shiny:connected", () => {
-      window.Shiny.setInputValue("bench", benchId());
+      window.Shiny.setInputValue("tab", tabId());
       show(location.hash.slice(1) || "data", false);
     });
     $(document).on("shiny:disconnected", () => { document.getElementById("lost").hidden = false; });
