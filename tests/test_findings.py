@@ -274,7 +274,7 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert one.about == ("tenure",)
     assert set(one.figures) == {"constant", "majority", "single"}
     assert one.figures["majority"] > one.figures["single"]
-    assert "the most common released value of the members is the true one in about" in one.sentence
+    assert "the most common released value of the members is the true value in about" in one.sentence
 
 
 README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income "

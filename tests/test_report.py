@@ -221,7 +221,7 @@ def test_limits_that_have_no_room_are_counted() -> None:
     )
     lines = Page(page_of(law, summary_of(law), certificate)).text
     assert lines.count("Record ids are released.") == 50
-    assert "Records stand in their original order." not in lines
+    assert "Records are in their original order." not in lines
     assert "3 further limits stand in" in lines
 
 

@@ -72,7 +72,10 @@ def test_every_measure_has_a_door(folder, name):
 
 MORE = {
     "attackers": [([], "share of the population"), (["--sampling-fraction", "0"], "outside its range")],
-    "groups": [([], "no variable to group by"), (["--set", "groups.by=arae"], "did you mean 'area'")],
+    "groups": [
+        ([], "neither a variable to group by nor a sensitive variable"),
+        (["--set", "groups.by=arae"], "did you mean 'area'"),
+    ],
     "households": [(["--weight", "w"], "household numbers"), (["--household", "h"], "share of the population")],
     "individual": [([], "share of the population"), (["--weight", "low"], "below 1")],
     "k-anonymity": [(["--weight", "wt"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],

@@ -27,7 +27,7 @@ def countable(codebook: Codebook, variables: Sequence[str]) -> list[Variable]:
     """Return the variables of a table; raises UsageError unless there is one and each is named once."""
     held = [codebook[name] for name in variables]
     if len(set(variables)) != len(variables) or not held:
-        raise UsageError(sentence("a table needs variables, each named once", got=", ".join(variables)))
+        raise UsageError(sentence("a table needs at least one variable, and each only once", got=", ".join(variables)))
     return held
 
 

@@ -172,8 +172,8 @@ def household_numbers(column: Any) -> IntArray:
 def no_inclusion(what: str) -> str:
     """Return the sentence of a measure that needs to know how much of the population is in the file."""
     return sentence(
-        f"{what} needs the share of the population that is in the file, and none is given",
-        fix="give a sampling fraction (--sampling-fraction 0.05), or a column of sampling weights (--weight W)",
+        f"{what} needs the share of the population that is in the file, but none is given",
+        fix="give a sampling fraction (--sampling-fraction 0.05) or a column of sampling weights (--weight W)",
     )
 
 

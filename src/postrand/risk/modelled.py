@@ -1,4 +1,4 @@
-"""The population uniques and right links of a file by a log-linear model, before and after perturbation."""
+"""The population uniques and correct matches of a file by a log-linear model, before and after perturbation."""
 
 from __future__ import annotations
 

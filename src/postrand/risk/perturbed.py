@@ -58,7 +58,7 @@ def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: floa
     np.float64(0.0)
     """
     if population.shape != (matrix.size,) or not 0 < pi <= 1:
-        raise UsageError(sentence("the population and the matrix differ in size, or pi is not in (0, 1]"))
+        raise UsageError(sentence("the population and the matrix have different sizes, or pi is not in (0, 1]"))
     M = matrix.array
     odds = M / np.maximum(1 - pi * M, 1e-15)  # π = 1 and a row that surely moves to j: the limit
     total = population @ odds

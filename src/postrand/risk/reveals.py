@@ -1,4 +1,4 @@
-"""What a variable released in clear settles about one that is perturbed: a fact of the file that no law can hide."""
+"""What an unperturbed variable reveals about a perturbed one: a fact of the file that no matrix can hide."""
 
 from __future__ import annotations
 
