@@ -397,10 +397,10 @@ def test_estimate_fits_regressions(released):
         (["--mean", "pay", "--table", "sex"], "several questions are asked at once"),
         (["--table", "sex", "--by", "area"], "--by cannot be used with --table"),
         (["--mean", "pay", "--q", "0.5"], "--q cannot be used with --mean"),
-        (["--table", "sex", "--method", "magic"], "--method does not know 'magic'"),
+        (["--table", "sex", "--method", "magic"], "--method does not have a choice 'magic'"),
         (["--ratio", "pay"], "--ratio does not name two variables"),
-        (["--quantile", "pay", "--q", "half"], "not a list of numbers"),
-        (["--quantile", "pay", "--q", "2"], "not the chances of quantiles"),
+        (["--quantile", "pay", "--q", "half"], "the value is not a list of numbers"),
+        (["--quantile", "pay", "--q", "2"], "the probabilities of the quantiles are invalid"),
         (["--mean", ","], "nothing is named"),
     ],
 )

@@ -301,7 +301,7 @@ def test_what_cannot_be_meant_is_refused():
     typed = frame.set_column(0, "sex", frame["sex"].dictionary_encode())
     assert float(estimate.mean(typed, "y", ranked).value) == pytest.approx(frame["y"].to_numpy().mean())
     for arguments in ({"by": "sex"}, {"weights": "w"}):
-        with pytest.raises(EstimationError, match="law on ranks"):
+        with pytest.raises(EstimationError, match="rank law"):
             estimate.mean(typed, "y", ranked, **arguments)
 
 
@@ -321,7 +321,7 @@ def test_a_group_that_the_perturbation_hides_is_flagged_and_prints():
     quantile = estimate.quantile(frame, "y", hidden, [0.1, 0.5], by="region")
     assert "Too few records of region" in str(quantile)
     extreme = estimate.quantile(frame, "y", hidden, 0.001)
-    text = "The quantile 0.001 is too far out for so few records: its interval is open on one side."
+    text = "The quantile 0.001 is too extreme for so few records: its interval is open on one side."
     assert extreme.warnings == (text,)
     few = frame.set_column(frame.column_names.index("y"), "y", pa.array([1.0] + [0.0] * 79))
     assert "A few values decide the estimate" in str(estimate.mean(few, "y", hidden))

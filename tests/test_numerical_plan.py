@@ -204,7 +204,7 @@ def test_types_of_a_parquet_file_survive_and_averages_are_floating_point(folder)
     release = pr.read_release(folder / "out")
     assert release.codebook["hours"].type == "double"
     assert release.frame().num_rows == RECORDS
-    with pytest.raises(EstimationError, match="'pay' was released by a law on ranks"):
+    with pytest.raises(EstimationError, match="'pay' was released by a rank law"):
         pr.estimate.regression("pay ~ sex", release.frame(), release.mechanism, family="linear")
 
 

@@ -348,8 +348,8 @@ def _check_running(problem: Problem, state: State) -> None:
         if not state.theta[-1] > np.log(problem.response.std()) + COLLAPSED:
             raise EstimationError(
                 sentence(
-                    "the likelihood is unbounded: the residual deviation runs to zero",
-                    fix="use method='equations': a response with few values does not follow a normal law",
+                    "the likelihood is unbounded: the residual deviation converges to zero",
+                    fix="use method='equations': a response with few values is not normally distributed",
                 )
             )
         return
@@ -357,7 +357,7 @@ def _check_running(problem: Problem, state: State) -> None:
     if not np.abs(eta).max() <= MAX_PREDICTOR:
         raise EstimationError(
             sentence(
-                "the response is separated: covariates predict it perfectly, and coefficients run off",
+                "the response is separated: covariates predict it perfectly, and coefficients diverge",
                 got=f"a linear predictor beyond {MAX_PREDICTOR:g}",
                 fix="drop or merge the categories of the covariate with the largest coefficient",
             )

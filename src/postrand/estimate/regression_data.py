@@ -93,13 +93,13 @@ def read(
     asked = list(dict.fromkeys([response, *names, *(groups or ())]))
     for column in mechanism.numerical:
         if column.variable in asked:
-            what = f"variable {column.variable!r} was released by a law on ranks, which no model is corrected for"
-            raise EstimationError(sentence(what, fix="leave it out; its own unweighted mean is right as released"))
+            what = f"variable {column.variable!r} was released by a rank law, and no model can be corrected for it"
+            raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
-        raise UsageError(sentence("groups must be columns that the mechanism leaves as they are", got=list(groups)))
+        raise UsageError(sentence("groups must be unperturbed columns", got=list(groups)))
     described = [n for n in asked if n in mechanism.variables or _has_categories(table, mechanism, n)]
     latent = [n for n in described if n in mechanism.variables]
     axes = layout_of(table, latent, mechanism).axes if latent else ()
@@ -118,7 +118,7 @@ def read(
     cells = tuple(code[both[complete]].astype(np.intp) for code in codes)
     kept = table.filter(pa.array(both))
     if not kept.num_rows:
-        raise DataError(sentence("no record has all variables of the formula"))
+        raise DataError(sentence("no record has values of all variables of the formula"))
     weight = np.ones(kept.num_rows) if weights is None else weight_column(kept, weights)
     if not LIGHTEST < weight.max() < 1 / LIGHTEST:
         raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
@@ -200,7 +200,11 @@ def _variables(formula: str) -> tuple[str, tuple[str, ...]]:
     needed = sorted(str(n) for n in right.required_variables)
     if len(left) != 1 or set(parsed.lhs.required_variables) != {response} or response in needed:
         raise UsageError(
-            sentence("the left side must be one variable as it is", got=repr(formula), wanted="response ~ covariates")
+            sentence(
+                "the left side must be one variable, without a transformation",
+                got=repr(formula),
+                wanted="response ~ covariates",
+            )
         )
     return response, tuple(needed)
 

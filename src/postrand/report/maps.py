@@ -36,7 +36,7 @@ def picture(weights: Ints, metric: MetricPrivacy, labels: Sequence[str]) -> tupl
         return fan(
             weights, labels
         ), "By true value: half of the releases (dark), 95% of them (light), the median (line)."
-    words = "Share of releases at most so far away: the median category (line), and between the lowest and the highest."
+    words = "Share of releases up to each distance: the median category (line), and from the lowest to the highest."
     return reach(weights / UNIT, shortest_paths(metric.edges, len(weights))), words
 
 
@@ -58,7 +58,7 @@ def map_of(matrix: Floats, metric: MetricPrivacy, labels: Sequence[str]) -> tupl
     order = np.argsort(np.round(moved / (float(moved.max()) or 1.0), 9), kind="stable")
     chosen = list(dict.fromkeys(int(order[k]) for k in (0, len(order) // 2, -1)))
     panels = Markup("").join(_panel(matrix[i], i, place, radius, tall, lines, labels[i]) for i in chosen)
-    words = "Where values of the ringed category go: the stronger the colour, the more probable. Shown are "
+    words = "Where values of the ringed category are released: a stronger colour is more probable. The maps show "
     words += "the categories that are moved least, in the middle, and most."
     return Markup('<div class="maps">{}</div>').format(panels), words
 

@@ -13,7 +13,7 @@ from postrand.risk.measures.base import Cost, Count, Fact, Measured, require
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Split sample uniques and expected correct matches by the categories of ``by``, or the first sensitive variable."""
+    """Split sample uniques and expected correct matches by the categories of ``by`` or the first sensitive variable."""
 
     by: str = ""
 
