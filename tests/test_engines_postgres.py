@@ -115,7 +115,7 @@ def test_an_order_without_ties_outlives_an_update(uri):
 )
 def test_a_record_key_that_changes_between_two_readings_is_refused(uri, made):
     source = PostgresSource(uri, f"SELECT {made} AS id, sex, age, area, ill, weight, note FROM persons")
-    with pytest.raises(DataError, match="two readings of the records differ"):
+    with pytest.raises(DataError, match="the records are not the same at two readings"):
         LocalEngine().perturb(source, mechanism(), KEY, Collector(), record_key="id")
 
 

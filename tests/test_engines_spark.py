@@ -143,7 +143,7 @@ def test_a_frame_that_hides_what_changes_is_refused_when_it_does(session):
 
     changing = _quietly(lambda: F.udf(lambda key: key * 1_000 + int.from_bytes(os.urandom(1), "little"), "long"))
     source = SparkSource(_quietly(lambda: plain(session).withColumn("id", changing("id"))))
-    with pytest.raises(DataError, match="two readings of the records differ"):
+    with pytest.raises(DataError, match="the records are not the same at two readings"):
         SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id")
 
 

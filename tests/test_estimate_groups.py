@@ -289,13 +289,13 @@ def test_what_cannot_be_meant_is_refused():
     with pytest.raises(UsageError, match="the same variable"):
         estimate.ratio_of_totals(frame, "y", "y", mechanism)
     for q in (0, 1, 1.5, [0.5, 0.5], [], "half"):
-        with pytest.raises(UsageError, match="chances of quantiles"):
+        with pytest.raises(UsageError, match="probabilities of the quantiles"):
             estimate.quantile(frame, "y", mechanism, q)
-    with pytest.raises(UsageError, match="no margin"):
+    with pytest.raises(UsageError, match="does not have a margin"):
         estimate.mean(frame, "y", mechanism, ["sex", "region"]).margin(["sex"])
     with pytest.raises(UsageError, match="only shares have counts"):
         estimate.mean(frame, "y", mechanism, "sex").counts()
-    with pytest.raises(EstimationError, match="no covariance"):
+    with pytest.raises(EstimationError, match="do not have a covariance"):
         estimate.quantile(frame, "y", mechanism).covariance  # noqa: B018
     ranked = Mechanism({"sex": M2}, None, [RankedColumn("y", RankBlocks(5), "permute", 50)])
     typed = frame.set_column(0, "sex", frame["sex"].dictionary_encode())

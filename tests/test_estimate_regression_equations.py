@@ -356,7 +356,7 @@ def test_a_singular_matrix_serves_what_it_identifies():
     np.testing.assert_allclose(found.value, np.linalg.lstsq(line, np.where(seen == 0, -2 / 3, 8 / 3), rcond=None)[0])
     with pytest.raises(EstimationError, match="does not") as refused:
         regression("x ~ C(s)", held, mechanism, "linear")
-    assert "merge the categories" in str(refused.value)
+    assert "merge these categories" in str(refused.value)
     with pytest.raises(EstimationError, match="not identified"):
         regression("b ~ s", held, mechanism, "logistic")
     alike = TransitionMatrix.from_array([[0.8, 0.1, 0.1], [0.2, 0.4, 0.4], [0.2, 0.4, 0.4]])

@@ -220,7 +220,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     made = computations.protect(decisions, tmp_path, computations.Watch())
     page = str(release_views.protect_view(decisions, None, "", made, True))
     assert made.findings.sentences == after.sentences
-    assert "income leaves unperturbed" in page
+    assert "income is released unperturbed" in page
     dropped = act(decisions, "role", str(decisions.names.index("income")), "drop")
     assert "as_is" not in documents.plan_data(dropped, tmp_path)["release"]
 

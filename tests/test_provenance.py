@@ -202,7 +202,7 @@ def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
     )
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
     with pytest.warns(
-        UnperturbedWarning, match="values of job, .* settled by age, unperturbed"
+        UnperturbedWarning, match="unperturbed variables reveal true values of job, .*: age"
     ):  # the rule: children have no job
         release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
     account = certificate(release)["account"]

@@ -322,9 +322,9 @@ def test_certainty_is_not_called_doubt() -> None:
     """The identity settles every true value: the page must not say that none is settled."""
     law = one(TransitionMatrix.identity(3))
     certificate = Certificate("0" * 64, (), (), (), ())
-    assert "never settles" not in page_of(law, summary_of(law), certificate)
+    assert "never reveals" not in page_of(law, summary_of(law), certificate)
     doubtful = one(randomised_response(3, 1.0))
-    assert "never settles" in page_of(doubtful, summary_of(doubtful))
+    assert "never reveals" in page_of(doubtful, summary_of(doubtful))
 
 
 def test_matrices_are_drawn_up_to_25_categories_and_summarised_beyond() -> None:

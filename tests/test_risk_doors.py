@@ -81,7 +81,10 @@ MORE = {
     "k-anonymity": [(["--weight", "wt"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
     "l-diversity": [([], "no sensitive variable|none is named"), (["--sensitive", "il"], "did you mean 'ill'")],
     "latent-classes": [([], "share of the population"), (["--set", "latent-classes.chains=0"], "chains is outside")],
-    "rare-combinations": [(["--set", "rare-combinations.size=0"], "outside"), (["--set", "suda.size=2"], "not asked")],
+    "rare-combinations": [
+        (["--set", "rare-combinations.size=0"], "outside"),
+        (["--set", "suda.size=2"], "not requested"),
+    ],
     "sub-sample": [
         (["--set", "sub-sample.share=2"], r"\(0, 1\]"),
         (["--set", "sub-sample.share=x"], "share is outside"),

@@ -316,7 +316,12 @@ def test_wrong_names_and_options_are_errors_all_at_once():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("suda", "not understood"), ("suda.max_size", "not understood"), ("suda.=3", "not understood"), (".x=3", "NAME")],
+    [
+        ("suda", "not of the form that is wanted"),
+        ("suda.max_size", "not of the form that is wanted"),
+        ("suda.=3", "not of the form that is wanted"),
+        (".x=3", "NAME"),
+    ],
 )
 def test_an_option_that_cannot_be_meant_is_refused(text, words):
     with pytest.raises(UsageError, match=words):

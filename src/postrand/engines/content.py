@@ -72,7 +72,7 @@ class Content:
     def check_same_cells(self, other: Content) -> None:
         """Raise DataError unless the perturbed values of the other content are the same."""
         if (self.records, self.cells) != (other.records, other.cells):
-            what = "two readings of the records differ"
+            what = "the records are not the same at two readings"
             fix = "release a file or table that does not change, by a record key that it contains (not random(), ...)"
             raise DataError(sentence(what, fix=fix))
 
