@@ -51,7 +51,7 @@ PUBLIC_METADATA = frozenset(
 
 
 class Engine(Protocol):
-    """The verbs that touch records. Equal inputs give equal outputs on every engine, bit for bit."""
+    """The methods that process records. Equal inputs produce equal outputs on every engine, bit for bit."""
 
     @property
     def name(self) -> str:

@@ -82,7 +82,7 @@ def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
 
 
 def _groups(bases: Sequence[int]) -> list[list[int]]:
-    """Return the places of blocks, in order, as many together as a number below 2^64 tells apart.
+    """Return the places of blocks, in order, as many together as a number below 2^64 can distinguish.
 
     >>> _groups([2**33, 2**31, 2, 2**40])
     [[0, 1], [2, 3]]
@@ -100,7 +100,7 @@ def _groups(bases: Sequence[int]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentReader:
-    """Hold what a mechanism and a release key need to digest any batch; threads may share it."""
+    """Hold what a mechanism and a release key need to digest any batch; threads can share it."""
 
     cells: tuple[Cells, ...]
     bases: tuple[int, ...]
@@ -159,7 +159,7 @@ class ContentReader:
         return Content(record_keys.size, (int(total[0]), int(total[1])))
 
     def of_ranked(self, batch: pa.RecordBatch | pa.Table, record_keys: NDArray[np.uint64]) -> tuple[int, int]:
-        """Return what a content says of the values that are released by ranks; (0, 0) where there are none."""
+        """Return the part of a content for values that are released by ranks; (0, 0) if there are none."""
         if not self.ranked:
             return 0, 0
         mixed = np.zeros((record_keys.size, 2), dtype=np.uint64)

@@ -95,7 +95,7 @@ class Database:
         return f"{self.uri}{'&' if '?' in self.uri else '?'}password={quote(password, safe='')}"
 
     def public(self, folder: Path) -> str:
-        """Return the address as a release may tell it: without user and settings; a file relative to the release."""
+        """Return the address as a release can contain it: without user and settings; a file relative to the release."""
         if self.path is not None:
             return f"duckdb:///{Path(os.path.relpath(self.path, folder.resolve())).as_posix()}"
         found = _POSTGRES.fullmatch(self.uri)

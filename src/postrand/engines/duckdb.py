@@ -416,7 +416,7 @@ def _connection(database: Path | None, writable: bool = False, sealed: bool = Fa
 
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError] = DataError) -> Iterator[None]:
-    """Turn DuckDB's complaints, which may quote records, into an error that names their kind only."""
+    """Turn DuckDB's complaints, which can quote records, into an error that names their kind only."""
     import duckdb
 
     try:

@@ -144,7 +144,7 @@ def order_sql(order: dict[str, str]) -> str:
 
 
 def ties_sql(relation: str, order: dict[str, str]) -> str:
-    """Return the query that tells whether two records are equal in all these columns (missing values are equal)."""
+    """Return the query that shows whether two records are equal in all these columns (missing values are equal)."""
     columns = ", ".join(map(quoted, order))
     return f"SELECT EXISTS (SELECT 1 FROM ({relation}) AS records GROUP BY {columns} HAVING count(*) > 1)"
 

@@ -37,7 +37,7 @@ class Transaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Records that are in the transaction: ``read`` yields them as the database holds them."""
+    """Records that are in the transaction: ``read`` yields them as they are in the database."""
 
     transaction: Transaction
     table: str
@@ -51,7 +51,7 @@ class Placed:
 
 @contextmanager
 def placed(target: Target, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Placed]:
-    """Write batches under a hidden name, yield them as the database holds them, and give them the name at the end.
+    """Write batches under a hidden name, yield them as they are in the database, and give them the name at the end.
 
     After an error in the block, or a lost connection, the database is as it was.
 
@@ -121,7 +121,7 @@ def _transaction(target: Target) -> AbstractContextManager[Transaction]:
 
 
 def _columns(transaction: Transaction, table: str) -> list[str]:
-    """Return the columns of a table in order; none where there is no such table."""
+    """Return the columns of a table in order; none if the table does not exist."""
     *schema, name = table.split(".", 1)
     within = literal(schema[0]) if schema else "current_schema()"
     query = (

@@ -49,7 +49,7 @@ class PostgresSource:
 
     @classmethod
     def table(cls, uri: str, name: str, codebook: Codebook | None = None) -> PostgresSource:
-        """Return the source of a table, which may be named with its schema: ``census.persons``."""
+        """Return the source of a table, whose name can include the schema: ``census.persons``."""
         source = cls(uri, f"TABLE {dotted(name)}")
         check_schema(source.schema, Path(name), codebook)
         return source
@@ -210,7 +210,7 @@ _KINDS = (
 
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[None]:
-    """Turn the driver's complaints, which may quote records or the password, into an error with their kind only."""
+    """Turn the driver's complaints, which can quote records or the password, into an error with their kind only."""
     from adbc_driver_manager import Error  # needs the extra "postgres"
 
     try:

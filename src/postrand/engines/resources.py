@@ -25,7 +25,7 @@ _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Say which engine runs, and what it may use; what is left out is the engine's own choice.
+    """Hold which engine runs and what it can use; the engine chooses what is left out.
 
     Parameters
     ----------

@@ -268,7 +268,7 @@ class SparkEngine:
 
 
 def _check_fixed(source: Source, record_key: str | None) -> None:
-    """Raise UsageError where Spark's own plan says that a second evaluation may give other records.
+    """Raise UsageError if Spark's own plan shows that a second evaluation can return other records.
 
     The analysed plan is asked: the optimiser may have evaluated ``rand()`` once already, and does it anew each time.
     """
@@ -322,7 +322,7 @@ def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Conten
 
 
 def _frame_of(session: Any, files: Sequence[tuple[Path, Held]]) -> Any:
-    """Return a frame of Parquet files; columns that only the names of folders hold are text in it."""
+    """Return a frame of Parquet files; columns that are only in the names of folders are text in it."""
     from pyspark.sql import functions as F  # needs the extra "spark"
 
     together: dict[Held, list[str]] = {}
@@ -350,7 +350,7 @@ def _written(source: Source, columns: list[str], folder: Path) -> Path:
 
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
-    """Turn Spark's complaints, which may quote records, into an error that names their kind only."""
+    """Turn Spark's complaints, which can quote records, into an error that names their kind only."""
     from py4j.protocol import Py4JError  # needs the extra "spark"
     from pyspark.errors import PySparkException
 

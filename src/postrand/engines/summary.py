@@ -46,7 +46,7 @@ class Summary:
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
-    """Read the data once, a file or an opened source; check every value against codebook and law, and count.
+    """Read the data once, a file or an opened source; check every value against codebook and matrices, and count.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
 
 
 def check_margins(summary: Summary, mechanism: Mechanism) -> int:
-    """Check that the law could have given these counts, whatever the true records; return how many tables were tested.
+    """Check that the matrices could produce these counts from any true records; return the number of tables tested.
 
     A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`.
 
@@ -85,7 +85,7 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
 
 
 def check_bytes(path: Path, mechanism: Mechanism) -> None:
-    """Check that the data files are, byte for byte, those that a release of their records gives.
+    """Check that the data files are, byte for byte, those of a release of their records.
 
     Nothing can then be in them beside the records: the values of a codebook's categories, and columns as they are.
 

@@ -128,7 +128,7 @@ def check_untangled(axes: Sequence[Axis]) -> None:
 
 
 def changes(axis: Axis, name: str) -> bool:
-    """Tell whether the axis' law changes the variable: it moves mass between cells that differ in it."""
+    """Return whether the matrix of the axis changes the variable: it moves mass between cells that differ in it."""
     if axis.matrix is None:
         return False
     codes = axis.cells[:, axis.names.index(name)]
@@ -255,7 +255,7 @@ def _extrapolate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikelihoodLaw:
-    """The law of the maximum likelihood estimate: observed information off the boundary.
+    """The sampling law of the maximum likelihood estimate: observed information off the boundary.
 
     With ``H = M diag(n/λ²) Mᵀ`` on the free cells and P its inverse on the plane Σπ = 1, the covariance is ``P J P``, J
     the sum of squared scores; without weights J = H and this is P.

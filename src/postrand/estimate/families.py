@@ -16,7 +16,7 @@ MAX_EXPONENT = 300.0
 
 
 class Family(Protocol):
-    """A response law ``f(y | η, extra)``; arrays broadcast over their leading axes.
+    """A distribution of the response ``f(y | η, extra)``; arrays broadcast over their leading axes.
 
     ``predictors`` linear predictors η (last axis) share the design; ``extras`` parameters have none (a log scale).
     """

@@ -335,7 +335,7 @@ def inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
 
 
 def _alike(axis: Axis) -> list[list[int]]:
-    """Return the categories of the variable shown, grouped where the release cannot tell them apart."""
+    """Return the categories of the variable shown, grouped if the release cannot distinguish them."""
     if axis.matrix is None or len(axis.names) > 1:
         return [[i] for i in range(math.prod(axis.kept_shape))]
     groups: dict[bytes, list[int]] = {}

@@ -245,7 +245,7 @@ def _sandwich(slope: Array, covariance: Array) -> Array:
 
 
 def _summed_out(counted: Tally) -> bool:
-    """Whether a block of the table holds variables that it does not show: its counts then mix two laws."""
+    """Whether a block contains variables that the table does not show: its counts then mix two distributions."""
     return any(len(axis.kept) < len(axis.names) for axis in counted.layout.axes)
 
 

@@ -144,7 +144,7 @@ def expected_precision(
 
 
 def _spread(axis: Axis) -> Operator:
-    """Return the map that shares what a cell of the table holds equally among the block's cells that show it."""
+    """Return the map that divides the content of a cell of the table equally among the block's cells that show it."""
     project = axis.projection
     return None if project is None else project.T / np.maximum(project.sum(axis=1), 1.0)
 

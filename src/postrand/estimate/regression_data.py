@@ -239,7 +239,7 @@ def _latent_cells(data: Data) -> Index:
 
 
 def _latent_law(axes: Sequence[Axis]) -> Array:
-    """Return the law over all latent cells, shape (K, K), from products along each axis."""
+    """Return the distribution over all latent cells, shape (K, K), from products along each axis."""
     size = math.prod(axis.size for axis in axes)
     unit = np.eye(size).reshape([size, *(axis.size for axis in axes)])
     operators = [None, *(None if axis.matrix is None else axis.matrix.array.T for axis in axes)]
@@ -306,7 +306,7 @@ def _floats(table: pa.Table, name: str) -> Array:
 
 
 def codes_of(data: Data, name: str) -> Index:
-    """Return the distinct values of a clear column as 0..: codebook codes, or ranks of numbers."""
+    """Return the distinct values of an unperturbed column as 0..: codebook codes, or ranks of numbers."""
     if data.is_categorical(name):
         assert data.book is not None
         return encode(data.table.column(name), data.book[name]).astype(np.intp)
@@ -314,7 +314,7 @@ def codes_of(data: Data, name: str) -> Index:
 
 
 def _groups(data: Data, bins: int) -> Index:
-    """Return the group of each record within which the law of the true covariates is free."""
+    """Return the group of each record within which the distribution of the true covariates is free."""
     parts = []
     for name in data.groups:
         if data.is_categorical(name):
@@ -337,7 +337,7 @@ def distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
 
 
 def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ...]]:
-    """Return the design over clear rows and latent cells, shape (V, K, p), and the names of its columns."""
+    """Return the design over unperturbed rows and latent cells, shape (V, K, p), and the names of its columns."""
     spec = model_of(data)
     codes = {name: cells[:, i] for i, name in enumerate(_latent_names(data))}
     return design_on(data, spec, rows, codes, len(cells)), tuple(str(n) for n in spec.column_names)
@@ -403,7 +403,7 @@ def _evaluated(data: Data) -> Iterator[None]:
 
 
 def _model_values(data: Data, name: str) -> pa.Array:
-    """Return what a formula sees: for a latent variable one value per code, for a clear one its column."""
+    """Return what a formula sees: for a latent variable one value per code, for an unperturbed one its column."""
     if not data.is_categorical(name):
         return pa.array(_floats(data.table, name))
     assert data.book is not None

@@ -113,7 +113,7 @@ class Regression:
 
     @property
     def includes(self) -> str:
-        """One sentence: what was fitted and what the standard errors hold."""
+        """One sentence: what was fitted and what the standard errors include."""
         text = f"{self.method}; {self.records:,} records"
         if self.dropped:
             text += f", {self.dropped:,} left out (a variable of the formula is missing)"

@@ -201,7 +201,7 @@ class Estimate:
 
     @property
     def includes(self) -> str:
-        """One sentence: what was counted and what the standard errors hold."""
+        """One sentence: what was counted and what the standard errors include."""
         text = f"{self.method}; {self.records:,} records"
         if self.dropped:
             text += f", {self.dropped:,} left out (a variable of the table is missing)"

@@ -135,12 +135,12 @@ def tally(
 
 
 def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
-    """Return the variables and whatever else their blocks hold, each once, in the order first needed."""
+    """Return the variables and all other variables of their blocks, each once, in the order first needed."""
     return list(dict.fromkeys(name for held in _blocks(variables, mechanism) for name in held))
 
 
 def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
-    """Return the variables grouped by the axis that shows them: a block's, or their own where they are clear.
+    """Return the variables grouped by the axis that shows them: a block's, or their own if they are unperturbed.
 
     A clear variable that a block of the table reads is shown on that block's axis.
     """

@@ -255,7 +255,7 @@ def _packages(mechanism: Mechanism, data_name: str) -> str:
 
 
 def _r_packages(data_name: str) -> str:
-    """Return what R needs to read the data, empty where nothing; ``postrand.R`` says the same."""
+    """Return what R needs to read the data, empty if it needs nothing; ``postrand.R`` states the same."""
     if not PurePath(data_name).suffix:
         return "the package that reads the data files"  # a folder of them
     if data_name.endswith(".json"):
@@ -264,7 +264,7 @@ def _r_packages(data_name: str) -> str:
 
 
 def _r(mechanism: Mechanism, data_name: str) -> str:
-    """Return R code that makes corrected tables with the release's own script, or reads the law where it is large."""
+    """Return R code that makes corrected tables with the release's own script, or reads the matrix if it is large."""
     lines = [
         'folder <- "path/to/release"',
         'source(file.path(folder, "postrand.R"), encoding = "UTF-8")',
@@ -292,7 +292,7 @@ def _quoted(name: str) -> str:
 
 
 def _r_large(mechanism: Mechanism) -> Iterable[str]:
-    """Yield R code that corrects the first block of one variable, or reads the first law where there is none."""
+    """Yield R code that corrects the first block of one variable, or reads the first matrix if there is none."""
     number, block = next(
         ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
         (1, mechanism.blocks[0]),
@@ -305,7 +305,7 @@ def _r_large(mechanism: Mechanism) -> Iterable[str]:
 
 
 def _r_matrix(block: Block) -> Iterable[str]:
-    """Yield R code for M, in the form that the block's law is written in."""
+    """Yield R code for M, in the form of the block's matrix."""
     said = "  # rows true, columns released"
     kind = weights_form(block)
     if kind == "rows":

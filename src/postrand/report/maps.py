@@ -29,7 +29,7 @@ QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 
 
 def picture(weights: Ints, metric: MetricPrivacy, labels: Sequence[str]) -> tuple[Markup, str]:
-    """Return the drawing of a law (S, S), in units of 2^-53, and what it shows."""
+    """Return the drawing of a matrix (S, S), in units of 2^-53, and what it shows."""
     if metric.points:
         return map_of(weights / UNIT, metric, labels)
     if metric.edges == ranks(len(weights)):
@@ -79,7 +79,7 @@ def _panel(row: Floats, true: int, place: Floats, radius: float, tall: float, li
 
 
 def fan(weights: Ints, labels: Sequence[str]) -> Markup:
-    """Return the quantiles of the released rank by the true one, as bands; exact, since the law is in integers."""
+    """Return the quantiles of the released rank by the true one, as bands; exact, because the matrix is in integers."""
     size = len(weights)
     shown = np.unique(np.linspace(0, size - 1, min(size, _COLUMNS)).round().astype(int))
     sums = np.cumsum(weights[shown], axis=1)

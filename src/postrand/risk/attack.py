@@ -77,7 +77,7 @@ def _prior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linkage:
-    """The outcome of an attack on m targets who are in the released file.
+    """The outcome of an attack on m targets that are in the released file.
 
     ``correct`` (m,) is the probability that the attacker's link of each target is right, a tie being broken at random;
     ``claimed`` (m,) what the attacker expects of it, 0 where no record is a candidate. ``rate`` and ``claimed_rate``

@@ -111,7 +111,7 @@ class CellTable:
 
     @property
     def uniques(self) -> NDArray[np.bool_]:
-        """Which cells hold exactly one record, shape (C,)."""
+        """Which cells contain exactly one record, shape (C,)."""
         unique: NDArray[np.bool_] = self.counts == 1
         return unique
 

@@ -56,7 +56,7 @@ def _check_names(wanted: Sequence[str], known: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """Hold the codes of one column: ``size`` of them, ``missing`` standing for no value (it may equal ``size``)."""
+    """Hold the codes of one column: ``size`` of them, ``missing`` standing for no value (it can equal ``size``)."""
 
     codes: IntArray
     size: int

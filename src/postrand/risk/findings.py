@@ -48,7 +48,7 @@ class Finding:
     is_decided: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that may be shown: no figure."""
+        """Return plain data that can be published: no figure."""
         names = ("code", "sentence", "is_open", "is_decided")
         return {n: getattr(self, n) for n in names} | {"variables": list(self.variables), "about": list(self.about)}
 
@@ -65,7 +65,7 @@ class Findings:
 
     @property
     def undecided(self) -> tuple[str, ...]:
-        """The columns of which the plan has to say whether they leave as they are."""
+        """The columns for which the plan must state whether they are released as they are."""
         return tuple(name for finding in self.found if finding.is_open for name in finding.variables)
 
     @property
@@ -103,7 +103,7 @@ class Findings:
         return sorted(self.pairs, key=lambda t: (not t.is_much, -max(t.guessed, t.settled, t.same)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that may be shown."""
+        """Return plain data that can be published."""
         return {"found": [f.to_dict() for f in self.found], "not_tried": list(self.not_tried)}
 
     def internal(self) -> dict[str, Any]:

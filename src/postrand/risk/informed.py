@@ -74,7 +74,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """What an attacker finds who knows the keys of persons in the file, the matrices, and the released file.
+    """What an attacker can find with knowledge of the keys of persons in the file, the matrices, and the released file.
 
     ``anyone``: targets drawn at random from the file. ``unique``: targets whose true keys nobody else in the file has;
     None where there are none. ``individual``: the posterior of the best link of each person, as the attacker states it
@@ -162,7 +162,7 @@ def _after(
 
 
 def law_cells(law: KeyLaw) -> int:
-    """Return the number of cells that the law can release: no release has more occupied ones."""
+    """Return the number of cells that the matrices can release: no release has more occupied cells."""
     return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
 
 

@@ -36,7 +36,7 @@ class KeyLaw:
 
     @classmethod
     def of(cls, mechanism: Mechanism | None, names: Sequence[str], shape: Sequence[int]) -> KeyLaw:
-        """Return the law on keys of these names and numbers of codes.
+        """Return the matrices on keys of these names and numbers of codes.
 
         Raises
         ------

@@ -69,7 +69,7 @@ def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """What a released file says of its own matches.
+    """What a released file reveals about its own matches.
 
     ``fit`` is the model of the *true* cells, in expected records of the sample. ``own`` and ``others`` belong to the
     released uniques (m,), in the order of their cells: the probability that the keys stayed, and the expected number
@@ -136,7 +136,7 @@ def estimate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Links:
-    """Released uniques with what the model says of them; ``shares`` and ``mixed`` are p and q over all cells."""
+    """Released uniques with their estimates from the model; ``shares`` and ``mixed`` are p and q over all cells."""
 
     fit: LogLinearFit
     law: KeyLaw

@@ -16,12 +16,12 @@ CHANCE = 1e-3
 
 
 class UnperturbedWarning(UserWarning):
-    """What leaves in clear singles out records, or settles true values of perturbed variables."""
+    """Unperturbed variables single out records, or reveal true values of perturbed variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairReveal:
-    """Hold how far the variable ``clear`` settles the true value of ``perturbed``: confidential, from exact counts.
+    """Hold how far the variable ``clear`` reveals the true value of ``perturbed``: confidential, from exact counts.
 
     With counts n_ic of true value i and clear value c, of n records:
 

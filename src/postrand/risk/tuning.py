@@ -231,7 +231,7 @@ class _Search:
         return Tuning(self.measure, self.bound, level, mechanism, points, "; ".join(parts))
 
     def _undecided(self, level: float) -> list[str]:
-        """Say which weaker levels the draws cannot tell from the limit."""
+        """Return the weaker levels that the draws cannot distinguish from the limit."""
         near = [
             p.level
             for p in self.points.values()

@@ -46,7 +46,7 @@ def kinds() -> Mapping[str, type[RiskMeasure]]:
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """A measure that the file does not support, and the sentence that says why."""
+    """A measure that the file does not support, and the reason."""
 
     measure: str
     title: str
