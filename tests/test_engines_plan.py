@@ -290,7 +290,7 @@ def test_every_wrong_source_is_explained(place, plan):
         ('table = "persons"\nquery = "SELECT 1"', (3,), "both a table and a query are named"),
         ("", (3,), "neither a table nor a query is named"),
         ('table = "persons"\nfile = "survey.parquet"', (3,), "both a file and a database are named"),
-        ('table = ".persons"', (3,), "not the name of a table"),
+        ('table = ".persons"', (3,), "not a valid name of a table"),
         ('table = 5', (3,), "'table' is not text"),
         ('table = "persons"\norder = "id"', (3,), "'order' is not a list of names"),
         ('table = "persons"\norder = ["id", "id"]', (3,), "'order' names a column twice"),
