@@ -97,11 +97,11 @@ class Complaint(Exception):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('FATAL:  password authentication failed for user "curator"', "refuses this user or password"),
-        ('FATAL:  database "x" does not exist', "no such database"),
+        ('FATAL:  password authentication failed for user "curator"', "does not accept this user or password"),
+        ('FATAL:  database "x" does not exist', "the database does not exist"),
         ("server does not support SSL, but SSL was required", "SSL failed"),
-        ("connection to server at \"h\" failed: Connection refused", "no server answers"),
-        ('could not translate host name "h" to address', "cannot be reached"),
+        ("connection to server at \"h\" failed: Connection refused", "the server does not answer"),
+        ('could not translate host name "h" to address', "is not reachable"),
         ('missing "=" after "s3cretPW" in connection info string', "the address is wrong"),
         ("something else about s3cretPW", "got Complaint"),
     ],

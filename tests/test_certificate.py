@@ -75,7 +75,7 @@ def test_limits_are_spelled_out():
     for expected in (
         "NOT PRIVATE",
         "no guarantee: b",
-        "missing value is disclosed for: a",
+        "have a missing value: a",
         "original order",
         "ids are",
     ):
@@ -90,11 +90,13 @@ def test_what_is_covered_is_what_is_claimed(claimed):
     law = randomised_response(2, 1.0)
     mechanism = Mechanism({name: law for name in "abc"})
     limits = certify(mechanism, [Claim(DP(1.0), (name,)) for name in claimed]).not_covered
-    said = {name: text for text in limits for name in ("covers only", "no claim covers") if name in text}
+    said = {name: text for text in limits for name in ("covers only", "not covered by any claim") if name in text}
     covered = claimed or ("a", "b", "c")
     assert said["covers only"].endswith(": " + ", ".join(sorted(covered)) + ".")
     rest = sorted({"a", "b", "c"} - set(covered))
-    assert said.get("no claim covers") == (f"Perturbed, but no claim covers: {', '.join(rest)}." if rest else None)
+    assert said.get("not covered by any claim") == (
+        f"Perturbed, but not covered by any claim: {', '.join(rest)}." if rest else None
+    )
 
 
 def test_claims_round_trip_and_recompute_the_same_certificate():
@@ -140,7 +142,9 @@ def test_epsilons_that_mean_nothing_are_refused(epsilon):
 # -- what is not covered: whole sentences, so that none can be cut, doubled or lost ---------------------------------
 
 COVERED = "The guarantee is per record and covers only the values of: {}."
-PERSONS = "Not covered: that a person is in the file, and what several records of one person or household say together."
+PERSONS = (
+    "Not covered: that a person is in the file, and what several records of one person or household reveal together."
+)
 RR2 = randomised_response(2, 1.0)
 
 
@@ -161,7 +165,7 @@ def test_a_public_prior_and_budget_leave_nothing_to_say():
 
 def test_what_a_private_prior_did_not_say_it_spent_is_said():
     spent, silent = (Block((n,), RR2, None, "dp", (), e) for n, e in (("a", 0.5), ("b", 0.0)))
-    text = "What a differentially private prior spent was not stated, and is not counted: {}."
+    text = "The ε that a differentially private prior spent was not stated, and is not counted: {}."
     assert origins(spent) == []
     assert origins(silent) == [text.format("b")]
     assert origins(spent, silent) == [text.format("b")]
@@ -169,7 +173,7 @@ def test_what_a_private_prior_did_not_say_it_spent_is_said():
 
 
 def test_each_origin_of_a_matrix_is_said():
-    tuned = "The guarantee does not cover the choice of the matrix, tuned on confidential frequencies: {}."
+    tuned = "The guarantee does not cover the choice of the matrix, which was tuned on confidential frequencies: {}."
     unknown = "The guarantee does not cover the choice of the matrix, whose origin was not stated: {}."
     blocks = [
         Block((n,), RR2, provenance=p) for n, p in (("a", "confidential"), ("b", "unstated"), ("c", "confidential"))
@@ -183,8 +187,8 @@ def test_each_origin_of_a_matrix_is_said():
 def test_a_budget_that_another_block_steered_is_said(budget, said):
     steered = Block(("a",), RR2, provenance="public", budget=budget)
     assert origins(steered, Block(("b",), RR2, provenance="public")) == [
-        f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted when the "
-        "budget was divided: a."
+        f"The guarantee does not cover the choice of ε, because {said} frequencies of other blocks were used to "
+        "divide the budget: a."
     ]
     assert certify(Mechanism([steered])).blocks[0]["budget"] == budget
 
@@ -198,10 +202,10 @@ def test_the_classes_of_a_variable_are_listed_whole():
     told = limits(Block(("x",), law, provenance="public"), book=book, claims=[bistochastic()])
     assert told == (
         COVERED.format("x"),
-        "Block x: values are exchanged within 3 classes only; which one a record is in is disclosed: "
+        "Block x: values are exchanged within 3 classes only; the release shows the class of each record: "
         "{p, r}; {q}; {s, t}.",
-        "Block x: 1 of 5 values are released unchanged, and only by records that have them; these records are not "
-        "protected by this block, and who sees such a value knows it is true.",
+        "Block x: 1 of 5 values are released unchanged, and only by records that have them; this block does "
+        "not protect these records: anyone who sees such a value knows that it is true.",
         PERSONS,
     )
 
@@ -213,7 +217,7 @@ def test_classes_are_listed_up_to_twelve(classes, listed):
     told = limits(Block(("x",), law, provenance="public"), book=book, claims=[bistochastic()])[1]
     pairs = "; ".join(f"{{{2 * c}, {2 * c + 1}}}" for c in range(classes))
     assert told == (
-        f"Block x: values are exchanged within {classes} classes only; which one a record is in is disclosed"
+        f"Block x: values are exchanged within {classes} classes only; the release shows the class of each record"
         + (f": {pairs}" if listed else "")
         + "."
     )
@@ -235,16 +239,16 @@ def test_every_limit_has_its_place():
     blocks = [Block(("a",), RR2, provenance="dp", budget="confidential"), Block(("c",), RR2)]
     told = limits(*blocks, book=book, facts=Facts(False, False, True), claims=[Claim(DP(1.0), ("a",))])
     assert told == (
-        "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed.",
+        "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to anyone who knows the seed.",
         COVERED.format("a"),
-        "Perturbed, but no claim covers: c.",
+        "Perturbed, but not covered by any claim: c.",
         "Released unchanged, with no guarantee: b, h, w.",
-        "Which records have a missing value is disclosed for: a.",
+        "The release shows which records have a missing value: a.",
         "The guarantee does not cover the choice of the matrix, whose origin was not stated: c.",
-        "The guarantee does not cover the choice of ε, for which confidential frequencies of other blocks counted when "
-        "the budget was divided: a.",
-        "What a differentially private prior spent was not stated, and is not counted: a.",
-        "Records stand in their original order.",
+        "The guarantee does not cover the choice of ε, because confidential frequencies of other blocks were used to "
+        "divide the budget: a.",
+        "The ε that a differentially private prior spent was not stated, and is not counted: a.",
+        "Records are in their original order.",
         "Record ids are released.",
         PERSONS,
     )

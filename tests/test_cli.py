@@ -395,12 +395,12 @@ def test_estimate_fits_regressions(released):
     [
         ([], "no question is asked"),
         (["--mean", "pay", "--table", "sex"], "several questions are asked at once"),
-        (["--table", "sex", "--by", "area"], "--by does not go with --table"),
-        (["--mean", "pay", "--q", "0.5"], "--q does not go with --mean"),
-        (["--table", "sex", "--method", "magic"], "--method does not know 'magic'"),
+        (["--table", "sex", "--by", "area"], "--by cannot be used with --table"),
+        (["--mean", "pay", "--q", "0.5"], "--q cannot be used with --mean"),
+        (["--table", "sex", "--method", "magic"], "--method does not have a choice 'magic'"),
         (["--ratio", "pay"], "--ratio does not name two variables"),
-        (["--quantile", "pay", "--q", "half"], "not a list of numbers"),
-        (["--quantile", "pay", "--q", "2"], "not the chances of quantiles"),
+        (["--quantile", "pay", "--q", "half"], "the value is not a list of numbers"),
+        (["--quantile", "pay", "--q", "2"], "the probabilities of the quantiles are invalid"),
         (["--mean", ","], "nothing is named"),
     ],
 )
@@ -426,4 +426,4 @@ def test_the_sampling_weight_has_one_name_and_the_former_one_is_understood(start
     assert "--weights" not in call("estimate", "--help").output
     for option in ("--weight", "--weights"):
         wrong = call("estimate", started, "--regression", "pay ~ sex", option, "pay", "--by", "sex")
-        assert "--by does not go with --regression; wanted --family, --method, --weight, --strata" in wrong.output
+        assert "--by cannot be used with --regression; wanted --family, --method, --weight, --strata" in wrong.output

@@ -81,7 +81,7 @@ def test_the_content_is_the_same_on_every_engine_and_in_every_order(engine):
 def test_records_that_change_between_two_readings_are_refused(engine, shuffle):
     source = Memory(survey())
     before = engine.content(Memory(survey(ROWS - 1)), mechanism(), KEY)
-    with pytest.raises(DataError, match="not the same at two readings"):
+    with pytest.raises(DataError, match="the records are not the same at two readings"):
         engine.perturb(source, mechanism(), KEY, Collector(), shuffle=shuffle, content=before)
     engine.perturb(source, mechanism(), KEY, Collector(), shuffle=shuffle, content=before, whole=False)
 

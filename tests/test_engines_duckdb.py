@@ -102,7 +102,7 @@ def test_unfit_sources_are_refused(database, tmp_path):
         (lambda: DuckDBSource.table(database, "none"), DataError, "no records"),
         (lambda: DuckDBSource.table(tmp_path / "no.duckdb"), UsageError, "no such file"),
         (lambda: DuckDBSource("FROM x", tmp_path / "no.duckdb"), UsageError, "no such file"),
-        (lambda: DuckDBSource("FROM x", tmp_path / "text.duckdb"), DataError, "not a DuckDB file"),
+        (lambda: DuckDBSource("FROM x", tmp_path / "text.duckdb"), DataError, "cannot be opened as a DuckDB file"),
         (lambda: DuckDBSource("FROM nothing"), DataError, "CatalogException"),
         (
             lambda: DuckDBSource.table(database, "persons", BOOK.__class__(BOOK.variables[:2])),
@@ -141,7 +141,7 @@ def test_an_order_that_may_change_needs_a_record_key(database, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     source = DuckDBSource(query, database)
     assert not source.ordered
-    with pytest.raises(UsageError, match=r"no order of their own.*record key"):
+    with pytest.raises(UsageError, match=r"neither a fixed order nor.*record key"):
         ENGINE.content(source, mechanism(), KEY)
     ENGINE.content(DuckDBSource("FROM persons", database), mechanism(), KEY, record_key="id")
 
@@ -167,7 +167,7 @@ def test_an_order_without_ties_serves(database, tmp_path, monkeypatch, query):
 )
 def test_a_record_key_that_changes_between_two_readings_is_refused(database, made):
     source = DuckDBSource(f"SELECT * REPLACE ({made} AS id) FROM persons", database)
-    with pytest.raises(DataError, match=r"not the same at two readings.*not random\(\)"):
+    with pytest.raises(DataError, match=r"the records are not the same at two readings.*not random\(\)"):
         ENGINE.perturb(source, mechanism(), KEY, Collector(), record_key="id")
 
 
@@ -175,7 +175,7 @@ def test_records_that_change_while_they_are_read_are_refused(database):
     content = ENGINE.content(DuckDBSource("FROM persons", database), mechanism(), KEY)
     with duckdb.connect(str(database)) as connection:
         connection.execute("UPDATE persons SET sex = CASE sex WHEN 'F' THEN 'M' ELSE 'F' END WHERE id = 2")
-    with pytest.raises(DataError, match="not the same at two readings"):
+    with pytest.raises(DataError, match="the records are not the same at two readings"):
         ENGINE.perturb(DuckDBSource("FROM persons", database), mechanism(), KEY, Collector(), content=content)
 
 
@@ -213,7 +213,7 @@ def test_a_locked_file_is_said_to_be_locked(database):
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(DataError, match=r"the file is locked.*close it"):
+        with pytest.raises(DataError, match=r"the file is locked.*close the file"):
             DuckDBSource("FROM persons", database)
         with pytest.raises(ReleaseError, match="the file is locked"), into_duckdb(database, "x")(survey().schema):
             pass

@@ -73,7 +73,7 @@ def test_after_an_error_there_is_no_folder(parts, tmp_path):
         LocalEngine().perturb(formats.read(parts), mechanism(), KEY, sink, shuffle=False)
     assert not (tmp_path / "data").exists()
     (tmp_path / "data").mkdir()
-    with pytest.raises(ReleaseError, match="folder cannot be made"), sink(survey().schema):
+    with pytest.raises(ReleaseError, match="folder cannot be created"), sink(survey().schema):
         pass
 
 
@@ -238,7 +238,7 @@ def test_the_journal_is_for_its_owner(tmp_path):
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     for mode in (0o755, 0o750, 0o701):
         (tmp_path / "mine").chmod(mode)
-        with pytest.raises(UsageError, match=r"can be read by others.*chmod 700"):
+        with pytest.raises(UsageError, match=r"other users can read the folder.*chmod 700"):
             perturbed(LocalEngine(resume=tmp_path / "mine"))
 
 

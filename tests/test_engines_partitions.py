@@ -98,7 +98,7 @@ def test_folders_that_do_not_fit_are_explained(tmp_path):
         (tmp_path / "a" / place).mkdir(parents=True)
         pq.write_table(table, tmp_path / "a" / place / "x.parquet")
     book = Codebook(tuple(v for v in BOOK.variables if v.name != "town"))
-    with pytest.raises(DataError, match="column 'town' has no entry in the codebook, and so no role"):
+    with pytest.raises(DataError, match="column 'town' has no entry in the codebook, so it has no role"):
         formats.read(tmp_path / "a", book)
     dropped = Codebook((*book.variables, Variable("town", role="drop")))
     assert formats.read(tmp_path / "a", dropped).num_rows == 2 * table.num_rows

@@ -185,8 +185,8 @@ def test_without_a_record_key_the_order_leaves_no_ties(place, plan):
     plan.write_text(text.replace('table = "persons"', 'query = "SELECT * FROM persons ORDER BY sex, id"'))
     assert rows(protect(plan, "two")) == rows(one)
     for lines, said in (
-        ('table = "persons"\norder = ["sex", "age"]', "no order of their own"),
-        ('query = "SELECT * FROM persons ORDER BY sex"', "no order of their own"),
+        ('table = "persons"\norder = ["sex", "age"]', "neither a fixed order nor"),
+        ('query = "SELECT * FROM persons ORDER BY sex"', "neither a fixed order nor"),
         ('table = "persons"\norder = ["ids"]', "no column 'ids' (did you mean 'id'?)"),
     ):
         plan.write_text(text.replace('table = "persons"', lines))
@@ -202,7 +202,9 @@ def test_a_table_that_exists_is_kept_or_replaced_whole(place, plan):
     again = into(plan, f'uri = "{place.uri}"\ntable = "out.t"')
     done = call("protect", "--plan", again, "--out", plan.parent / "again")
     assert done.exit_code == 7
-    assert "table 'out.t': the table exists. Next: name another, or set if_exists = 'replace'" in done.output
+    assert (
+        "table 'out.t': the table already exists. Next: name another table, or set if_exists = 'replace'" in done.output
+    )
     assert not (plan.parent / "again").exists()
     replaces = into(plan, f'uri = "{place.uri}"\ntable = "out.t"\nif_exists = "replace"')
     done = call("protect", "--plan", replaces, "--out", plan.parent / "no folder" / "again")  # fails before the table
@@ -228,7 +230,7 @@ def test_releases_with_marks_share_a_table(place, plan):
     assert counted == [("2026", survey().num_rows), ("it's 2025", survey().num_rows)]
     done = call("protect", "--plan", second, "--out", plan.parent / "three")
     assert done.exit_code == 7
-    assert "the table has records of a release with the mark '2026'. Next: give another mark" in done.output
+    assert "the table already contains records of a release with the mark '2026'. Next: use another mark" in done.output
     place.run("DELETE FROM out.t WHERE postrand_release = '2026' AND ill")
     assert call("verify", two.path).exit_code == 7
     assert call("verify", one.path).exit_code == 0  # the records of others are none of its own
@@ -236,7 +238,7 @@ def test_releases_with_marks_share_a_table(place, plan):
     third = into(plan, f'uri = "{place.uri}"\ntable = "out.t"\nif_exists = "append"\nmark = "2027"')
     done = call("protect", "--plan", third, "--out", plan.parent / "three")
     assert done.exit_code == 7
-    assert "the columns of the table are not those of the release" in done.output
+    assert "the columns of the table differ from the columns of the release" in done.output
 
 
 @every_database
@@ -277,8 +279,8 @@ def test_every_wrong_source_is_explained(place, plan):
     place.run("CREATE TABLE out.none (a int)")
     text = plan.read_text()
     for lines, code, said in (
-        ('table = "nothing"', (2, 4), "no table 'nothing'|there is no such table"),
-        ('table = "out.none"', (4,), "has no records"),
+        ('table = "nothing"', (2, 4), "no table 'nothing'|the table or schema does not exist"),
+        ('table = "out.none"', (4,), "returns no records"),
         ('query = "SELECT 1; DELETE FROM persons"', (3,), "the query is more than one statement"),
         ('query = "SELECT 1 /* ; */; DROP TABLE persons; --"', (3,), "the query is more than one statement"),
         ('query = "DELETE FROM persons"', (3,), "the query does not read"),
@@ -288,11 +290,11 @@ def test_every_wrong_source_is_explained(place, plan):
         ('table = "persons"\nquery = "SELECT 1"', (3,), "both a table and a query are named"),
         ("", (3,), "neither a table nor a query is named"),
         ('table = "persons"\nfile = "survey.parquet"', (3,), "both a file and a database are named"),
-        ('table = ".persons"', (3,), "not the name of a table"),
+        ('table = ".persons"', (3,), "not a valid name of a table"),
         ('table = 5', (3,), "'table' is not text"),
         ('table = "persons"\norder = "id"', (3,), "'order' is not a list of names"),
         ('table = "persons"\norder = ["id", "id"]', (3,), "'order' names a column twice"),
-        ('query = "SELECT * FROM persons"\norder = ["id"]', (3,), "'order' goes with a table"),
+        ('query = "SELECT * FROM persons"\norder = ["id"]', (3,), "'order' is only for a table"),
     ):  # fmt: skip
         plan.write_text(text.replace('table = "persons"', lines))
         done = call("protect", "--plan", plan, "--out", plan.parent / "made")
@@ -308,7 +310,7 @@ def test_a_table_that_views_rest_on_is_not_replaced(place, plan):
     made = into(plan, f'uri = "{place.uri}"\ntable = "out.t"\nif_exists = "replace"')
     done = call("protect", "--plan", made, "--out", plan.parent / "made")
     assert done.exit_code == 7
-    assert "other objects, such as views, rest on the table; got SQLSTATE 2BP01" in done.output
+    assert "other objects, such as views, depend on the table; got SQLSTATE 2BP01" in done.output
     assert not (plan.parent / "made").exists()
     assert place.run("SELECT count(*) FROM out.t") == [(0,)]
 
@@ -318,10 +320,10 @@ def test_every_wrong_target_is_explained(place, plan):
     place.run("CREATE VIEW out.seen AS SELECT 1 AS a")
     for lines, code, said in (
         ('table = "out.t"\nif_exists = "apend"', 3, "unknown if_exists 'apend' (did you mean 'append'?)"),
-        ('table = "out.t"\nif_exists = "append"', 3, "nothing would tell them from those of other releases"),
+        ('table = "out.t"\nif_exists = "append"', 3, "could not be distinguished from records of other releases"),
         ('table = "out.t"\nformat = "csv"', 3, "a release in a table has no file format"),
         ("", 3, "the table of the release is not named"),
-        ('table = "out.seen"', 7, "the table exists"),
+        ('table = "out.seen"', 7, "the table already exists"),
         ('table = "out.seen"\nif_exists = "replace"', 7, "could not carry out"),
         ('table = "nowhere.t"', 7, "could not carry out"),
     ):
@@ -393,9 +395,9 @@ def test_the_password_comes_from_the_environment_or_a_service_file(guarded, plan
         assert not any(piece in done.output for piece in ("s3cretPW", "wrongPW"))
         return done
 
-    assert "the server refuses this user or password" in tried("").output
+    assert "the server does not accept this user or password" in tried("").output
     monkeypatch.setenv("PGPASSWORD", "wrongPW")
-    assert "the server refuses this user or password" in tried("").output
+    assert "the server does not accept this user or password" in tried("").output
     monkeypatch.setenv("PGPASSWORD", "s3cretPW/@:")
     assert tried("").exit_code == 0
     monkeypatch.delenv("PGPASSWORD")
@@ -411,7 +413,7 @@ def test_the_password_comes_from_the_environment_or_a_service_file(guarded, plan
     assert tried("", "postgresql:///?service=census").exit_code == 0
     done = tried("", "postgresql:///?service=nothing")
     assert done.exit_code == 4
-    assert "the service is not known. Next: check its name in ~/.pg_service.conf" in done.output
+    assert "the service is unknown. Next: check its name in ~/.pg_service.conf" in done.output
     # a released table: whoever verifies it logs in as themselves
     made = into(plan, 'uri = "postgresql:///?service=census"\ntable = "released"')
     made.write_text(made.read_text().replace("service=nothing", "service=census"))
@@ -421,7 +423,7 @@ def test_the_password_comes_from_the_environment_or_a_service_file(guarded, plan
     monkeypatch.delenv("PGSERVICEFILE")
     done = call("verify", release.path)
     assert done.exit_code == 9, done.output
-    assert "the service is not known" in done.output
+    assert "the service is unknown" in done.output
     monkeypatch.setenv(ADDRESS, guarded)
     assert call("verify", release.path).exit_code == 9
     monkeypatch.setenv("PGPASSWORD", "s3cretPW/@:")
@@ -429,7 +431,7 @@ def test_the_password_comes_from_the_environment_or_a_service_file(guarded, plan
     monkeypatch.setenv(ADDRESS, f"{guarded}?password=s3cretPW")
     done = call("verify", release.path)
     assert done.exit_code == 7
-    assert f"{ADDRESS}: the address holds a password" in done.output
+    assert f"{ADDRESS}: the address contains a password" in done.output
     assert "s3cretPW" not in done.output
 
 
@@ -444,7 +446,7 @@ def test_a_release_may_name_no_other_file(place, plan, tmp_path):
         ({"table": "out.v"}, "could not carry out a query"),
         ({"table": "out.none"}, "no table 'out.none'"),
         ({"uri": "duckdb:///nowhere.duckdb"}, f"the DuckDB file of the released table is missing. Next: set {ADDRESS}"),
-        ({"uri": "postgresql://h:x@y/d"}, "table.json: the address has not the form"),
+        ({"uri": "postgresql://h:x@y/d"}, "table.json: the address does not have the form"),
         ({"columns": ["sex"]}, "the columns are not those of the codebook"),
         ({"records": "many"}, "of another type"),
         ({"schema": "postrand/table/9"}, "unknown schema"),
@@ -481,7 +483,7 @@ def test_init_writes_codebook_and_plan_of_a_table(place, plan, tmp_path, monkeyp
         ((), "no records are named"),
         (("--uri", place.uri), "neither a table nor a query"),
         (("survey.parquet", "--uri", place.uri, "--table", "persons"), "both a file and a database"),
-        (("--uri", "postgresql://u:s3cretPW@h/d", "--table", "t"), "the address has not the form"),
+        (("--uri", "postgresql://u:s3cretPW@h/d", "--table", "t"), "the address does not have the form"),
         (("--uri", place.uri, "--table", "persons", "--ddi", "survey.parquet"), "a DDI document describes a file"),
     ):
         done = call("init", *words, "--out", tmp_path / "more")

@@ -50,7 +50,7 @@ def test_sizes_of_memory(text, size):
     if size:
         assert size_of(text) == size
     else:
-        with pytest.raises(SpecificationError, match=r"not a size of memory.*wanted 4GiB"):
+        with pytest.raises(SpecificationError, match=r"not a valid size of memory.*wanted 4GiB"):
             size_of(text)
 
 
@@ -67,9 +67,9 @@ def test_the_call_has_the_last_word_and_the_plan_the_one_before(tmp_path):
     assert (made.parts, made.scratch, wanted.threads) == (3, tmp_path, 1)
     own = LocalEngine(threads=3)
     assert chosen(own, None, planned, tmp_path, None) == (own, NOTHING)
-    with pytest.raises(UsageError, match="made already has its own options"):
+    with pytest.raises(UsageError, match="created with its own options"):
         chosen(own, Resources(threads=1), planned, tmp_path, None)
-    with pytest.raises(UsageError, match="'master' does not go with the engine 'local'"):
+    with pytest.raises(UsageError, match="'master' cannot be used with the engine 'local'"):
         chosen(None, Resources(master="local[2]"), NOTHING, tmp_path, None)
 
 
@@ -79,15 +79,15 @@ def test_the_call_has_the_last_word_and_the_plan_the_one_before(tmp_path):
         ('name = "sparc"', r"unknown engine 'sparc' \(did you mean 'spark'"),
         ("threads = 0", r"'threads' is not a positive number; got 0"),
         ("thread = 2", r"unknown option 'thread' \(did you mean 'threads'"),
-        ('memory_limit = "lots"', "not a size of memory"),
+        ('memory_limit = "lots"', "not a valid size of memory"),
         ("memory_limit = true", "'memory_limit' is not a positive number"),
         ('scratch = "nowhere"', "the folder of temporary files does not exist"),
         ("scratch = 5", "'scratch' is not the name of a folder"),
-        ('name = "local"\nparts = 2', "'parts' does not go with the engine 'local'"),
+        ('name = "local"\nparts = 2', "'parts' cannot be used with the engine 'local'"),
         ("master = 5", "'master' is not text"),
         ('conf = ["a"]', "'conf' is not a table of settings"),
-        ('threads = 2\nmaster = "local[2]"', "both say how many cores"),
-        ('master = "sc://host"', "Spark Connect has no driver of its own"),
+        ('threads = 2\nmaster = "local[2]"', "both set the number of cores"),
+        ('master = "sc://host"', "Spark Connect has no driver in which records"),
     ],
 )
 def test_a_wrong_table_of_the_plan_is_explained(plan, lines, said):
@@ -98,7 +98,7 @@ def test_a_wrong_table_of_the_plan_is_explained(plan, lines, said):
 
 def test_a_table_is_wanted(plan):
     plan.write_text(f"engine = 5\n{plan.read_text()}")
-    with pytest.raises(SpecificationError, match=r"\[engine\]: a table is wanted"):
+    with pytest.raises(SpecificationError, match=r"\[engine\]: the value is not a table"):
         load_plan(plan)
 
 
@@ -185,12 +185,12 @@ def test_commands_that_read_take_threads(plan, command):
     ("words", "said"),
     [
         (("--threads", 0), "0 is not in the range"),
-        (("--memory-limit", "lots"), "not a size of memory"),
+        (("--memory-limit", "lots"), "not a valid size of memory"),
         (("--scratch", "nowhere"), "the folder of temporary files does not exist"),
         (("--conf", "spark.x"), "--conf: this is not a setting; wanted NAME=VALUE"),
-        (("--master", "local[2]"), "'master' does not go with the engine 'local'"),
+        (("--master", "local[2]"), "'master' cannot be used with the engine 'local'"),
         (("--engine", "spark", "--master", "sc://host"), "Spark Connect has no driver"),
-        (("--engine", "spark", "--master", "local[2]", "--threads", 2), "both say how many cores"),
+        (("--engine", "spark", "--master", "local[2]", "--threads", 2), "both set the number of cores"),
     ],
 )
 def test_wrong_options_are_explained(plan, words, said):
@@ -238,9 +238,7 @@ def test_spark_submit_gives_the_same_release(plan):
 def test_a_master_is_refused_where_spark_submit_has_chosen_one(monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     for asked in (Resources("spark", master="local[1]"), Resources("spark", conf=(("a", "b"),)), Resources(threads=1)):
-        with pytest.raises(
-            UsageError, match=r"Spark runs already, with a master and settings of its own.*spark-submit"
-        ):
+        with pytest.raises(UsageError, match=r"Spark already runs, with its own master and settings.*spark-submit"):
             session_for(asked)
 
 

@@ -93,7 +93,7 @@ def test_a_failed_run_leaves_no_folder(session, files, tmp_path):
         SparkEngine(session).perturb(formats.read(files), mechanism(), KEY, target, record_key="id")
     assert not target.folder.exists()
     target.folder.mkdir()
-    with pytest.raises(ReleaseError, match="cannot be made"):
+    with pytest.raises(ReleaseError, match="cannot be created"):
         SparkEngine(session).perturb(Memory(survey()), mechanism(), KEY, target)
 
 
@@ -124,7 +124,7 @@ def test_a_record_key_that_a_second_evaluation_changes_is_refused(session, made)
         lambda: SparkEngine(session).content(source, mechanism(), KEY, record_key="id"),
         lambda: SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id"),
     ):
-        with pytest.raises(UsageError, match=r"record key 'id'.*may change at each.*rand, uuid.*write it to"):
+        with pytest.raises(UsageError, match=r"record key 'id'.*can change at each.*rand, uuid.*write the frame to"):
             call()
 
 
@@ -133,7 +133,7 @@ def test_true_values_that_a_second_evaluation_changes_are_refused(session):
 
     source = SparkSource(plain(session).withColumn("ill", F.expr("rand() > 0.5")))
     law = mechanism(joint=True)
-    with pytest.raises(UsageError, match="what is perturbed: the frame may change"):
+    with pytest.raises(UsageError, match="what is perturbed: the frame can change"):
         SparkEngine(session).perturb(source, law, KEY, Collector(), record_key="id")
 
 
@@ -143,7 +143,7 @@ def test_a_frame_that_hides_what_changes_is_refused_when_it_does(session):
 
     changing = _quietly(lambda: F.udf(lambda key: key * 1_000 + int.from_bytes(os.urandom(1), "little"), "long"))
     source = SparkSource(_quietly(lambda: plain(session).withColumn("id", changing("id"))))
-    with pytest.raises(DataError, match="not the same at two readings"):
+    with pytest.raises(DataError, match="the records are not the same at two readings"):
         SparkEngine(session).perturb(source, mechanism(), KEY, Collector(), record_key="id")
 
 
@@ -169,7 +169,7 @@ def test_names_of_folders_say_nothing_about_records(session, tmp_path):
 def test_spark_connect_is_refused(monkeypatch):
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     frame = type("DataFrame", (), {"sparkSession": connected})()
-    with pytest.raises(UsageError, match=r"Spark Connect has no driver of its own.*spark-submit"):
+    with pytest.raises(UsageError, match=r"Spark Connect has no driver in which records.*spark-submit"):
         list(SparkSource(frame).batches())
     engine = SparkEngine(connected)
     for call in (
@@ -178,7 +178,7 @@ def test_spark_connect_is_refused(monkeypatch):
         lambda: engine.perturb(Memory(survey()), mechanism(), KEY, Collector()),
         lambda: local_session("sc://cluster:15002"),
     ):
-        with pytest.raises(UsageError, match=r"Spark Connect has no driver of its own"):
+        with pytest.raises(UsageError, match=r"Spark Connect has no driver in which records"):
             call()
     monkeypatch.setenv("SPARK_REMOTE", "sc://cluster:15002")
     with pytest.raises(UsageError, match=r"SPARK_REMOTE: Spark Connect has no driver"):
@@ -197,7 +197,9 @@ def test_missing_java_is_explained(monkeypatch, tmp_path):
     environment = {**os.environ, "PATH": str(tmp_path), "PYTHONWARNINGS": "error"}
     environment.pop("JAVA_HOME", None)
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert "Spark needs Java, and there is none. Next: install a Java runtime, version 17 or later" in found.stderr
+    assert (
+        "Spark needs Java, but Java is not installed. Next: install a Java runtime, version 17 or later" in found.stderr
+    )
 
 
 @pytest.mark.slow

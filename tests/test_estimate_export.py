@@ -217,13 +217,13 @@ def test_the_report_s_r_code_reads_every_format_codes_for_no_answer_included(tmp
     ("script", "said"),
     [
         ('postrand_table(data, "sex", release, weights = 1:3)', "one number for each record"),
-        ('postrand_table(data, "sex", release, weights = "none")', "no column 'none'"),
-        ('postrand_data(".", "data.parquet")', "no data at"),
+        ('postrand_table(data, "sex", release, weights = "none")', "the data do not have a column 'none'"),
+        ('postrand_data(".", "data.parquet")', "no data found at"),
         (
             'file.create("data.parquet"); postrand_data(".", "data.parquet")',
             "install the R package arrow or nanoparquet",
         ),
-        ('postrand_data("..")', "there is not one of it"),
+        ('postrand_data("..")', "must contain exactly one data file"),
     ],
 )
 def test_the_r_script_says_what_is_wrong(tmp_path, script, said):

@@ -120,7 +120,7 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch):
 @pytest.mark.parametrize("level", [0, 1, -0.5, 1.5])
 def test_a_level_that_is_not_a_probability_is_refused_everywhere(level):
     for name in ("table", "regression", "odds ratio"):
-        with pytest.raises(UsageError, match="the level is not a probability"):
+        with pytest.raises(UsageError, match="the confidence level is not a probability"):
             RESULTS[name][0]().interval(level)
 
 

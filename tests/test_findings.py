@@ -220,7 +220,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     made = computations.protect(decisions, tmp_path, computations.Watch())
     page = str(release_views.protect_view(decisions, None, "", made, True))
     assert made.findings.sentences == after.sentences
-    assert "income leaves unperturbed" in page
+    assert "income is released unperturbed" in page
     dropped = act(decisions, "role", str(decisions.names.index("income")), "drop")
     assert "as_is" not in documents.plan_data(dropped, tmp_path)["release"]
 
@@ -274,7 +274,7 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert one.about == ("tenure",)
     assert set(one.figures) == {"constant", "majority", "single"}
     assert one.figures["majority"] > one.figures["single"]
-    assert "the most common released value of the members is the true one in about" in one.sentence
+    assert "the most common released value of the members is the true value in about" in one.sentence
 
 
 README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income "

@@ -177,7 +177,7 @@ def test_metadata_of_any_part_of_a_folder_is_seen(tmp_path: Path) -> None:
         manifest["files"]["data/part-00001.parquet"] = {"bytes": len(content), "sha256": digest}
 
     edit(root / "manifest.json", change)
-    with pytest.raises(ReleaseError, match=r"data: part-00001.parquet: the data file carries metadata"):
+    with pytest.raises(ReleaseError, match=r"data: part-00001.parquet: the data file contains metadata of its own"):
         release.verify(root)
 
 
@@ -185,7 +185,7 @@ def test_other_libraries_are_said_to_be_there_and_never_pass_for_a_check(tmp_pat
     root = make(tmp_path / "release").path
     edit(root / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
     assert release.verify(root).ok  # the bytes are the same, whoever wrote them
-    assert "pyarrow 1.0 wrote it cannot be told" in release.verify(root).stated[-1]
+    assert "with pyarrow 1.0 wrote them" in release.verify(root).stated[-1]
     pq.write_table(TABLE, root / "data.parquet")
     rebuild(root)
     found = release.verify(root, raise_if_failed=False)
@@ -366,7 +366,7 @@ def test_data_that_cannot_be_read_here_are_neither_verified_nor_refused(
         left = {check.name: check.sentence for check in found.checks if check.outcome == "not run"}
         assert list(left) == ["data", "margins", "bytes", "derived"]
         assert "is not installed here" in left["data"]
-        assert left["bytes"] == "could not be checked, since an earlier check could not run here"
+        assert left["bytes"] == "not checked, because an earlier check could not run here"
         edit(root / "certificate.json", lambda c: c["not_covered"].pop())
         rehash(root)
         assert release.verify(root, raise_if_failed=False).verdict == "failed"  # what can be checked still is

@@ -245,7 +245,10 @@ def test_a_thief_who_rewrites_every_file_is_seen_by_its_published_digest_alone(t
     rebuild(made.path, claims=())
     found = release.verify(made.path)
     assert found.ok
-    assert any("on the curator's word" in text and "sex" in text and "public figures" in text for text in found.stated)
+    assert any(
+        "stated by the curator, not checked" in text and "sex" in text and "public figures" in text
+        for text in found.stated
+    )
     with pytest.raises(ReleaseError, match="published"):
         release.verify(made.path, manifest_sha256=published)
 

@@ -89,7 +89,7 @@ def released(source, tmp_path, form="same"):
     draft.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
     plan = tmp_path / "work" / "plan.toml"
     plan.write_text(plan.read_text().replace('format = "same"', f'format = "{form}"'))
-    with pytest.warns(UnperturbedWarning, match="values of area, .* settled by pay"):
+    with pytest.warns(UnperturbedWarning, match="unperturbed variables reveal true values of area, .*: pay"):
         return run(load_plan(plan), tmp_path / "release", release_key=b"k" * 32)
 
 

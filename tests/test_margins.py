@@ -241,13 +241,13 @@ def test_a_release_of_unperturbed_records_does_not_verify(tmp_path):
     found = release.verify(unperturbed(tmp_path), raise_if_failed=False)
     failed = [check for check in found.checks if check.ok is False]
     assert failed[0].name == "margins"
-    assert "block 'sex': the law as good as never gives such counts" in failed[0].sentence
+    assert "block 'sex': the matrix almost never produces such counts" in failed[0].sentence
     assert found.exit_code == 7
 
 
 def test_a_release_of_unperturbed_records_is_not_written(tmp_path):
     table, _ = without_missing()
-    with pytest.raises(DataError, match="'region': the law as good as never"):
+    with pytest.raises(DataError, match="'region': the matrix almost never"):
         make(tmp_path / "release", table)  # nobody has a missing region, which the law gives to one in twelve
     assert list(tmp_path.iterdir()) == []
 

@@ -129,13 +129,13 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     n = sum(1 for row in survey_rows() if row[2])
     assert made["claims"][1].startswith("pay: bistochastic privacy holds with β >= 0.3")
     assert f"of {np.log2(n):.6g} bits; at most 14% of records are expected to keep their value." in made["claims"][1]
-    assert "each value is shared by at least 8 records; the averages give " in made["claims"][2]
+    assert "at least 8 records share each value; the averages give " in made["claims"][2]
     found = pr.read_release(folder / "out")
     certificate, limits = found.certificate, found.not_covered
     assert "Released unchanged, with no guarantee: town." in limits
-    assert "Which records have a missing value is disclosed for: pay." in limits
-    assert any(text.startswith("No ε holds for pay, hours") for text in limits)
-    assert sum("a fact of the run" in text for text in limits) == 2
+    assert "The release shows which records have a missing value: pay." in limits
+    assert any(text.startswith("There is no guarantee by ε for pay, hours") for text in limits)
+    assert sum("Nobody can recompute from the release" in text for text in limits) == 2
     law = json.loads((folder / "out" / "mechanism.json").read_text())["numerical"]
     method = {"model": "rank-blocks", "k": 10}
     level = law[0].pop("level")
@@ -204,7 +204,7 @@ def test_types_of_a_parquet_file_survive_and_averages_are_floating_point(folder)
     release = pr.read_release(folder / "out")
     assert release.codebook["hours"].type == "double"
     assert release.frame().num_rows == RECORDS
-    with pytest.raises(EstimationError, match="'pay' was released by a law on ranks"):
+    with pytest.raises(EstimationError, match="'pay' was released by a rank law"):
         pr.estimate.regression("pay ~ sex", release.frame(), release.mechanism, family="linear")
 
 
@@ -312,7 +312,7 @@ def test_with_the_file_an_auditor_checks_values_and_averages(folder, name):
     assert (found["values"], found["ranks"]) == (True, None)
     assert "hours" not in next(c.sentence for c in pr.verify(root, file=file).checks if c.name == "ranks")
     alone = next(c.sentence for c in pr.verify(root).checks if c.name == "ranks")
-    assert "(pay: permute, hours: average) is a fact of the run; counts and claims fit" in alone
+    assert "the rank law was followed (pay: permute, hours: average); counts and claims fit" in alone
     set_data(root, ONLY_THE_FILE_TELLS[name])
     rebuild(root)
     assert pr.verify(root).ok

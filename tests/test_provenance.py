@@ -154,7 +154,7 @@ def test_a_private_prior_is_added_to_the_account(folder):
     found = certificate(protect(folder, text))
     assert found["account"]["priors"] == [0.25, 0.25]
     assert 2.4 < found["account"]["total"] <= 2.5
-    assert "with what the priors spent" in found["claims"][0]["sentence"]
+    assert "including what the priors spent" in found["claims"][0]["sentence"]
     assert found["blocks"][0]["prior"] == "dp"
 
 
@@ -165,9 +165,9 @@ def test_what_a_prior_spent_is_said_beside_claims_of_other_models(folder):
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
     release = protect(folder, text + '"ranks"\n')
     record, distance = certificate(release)["claims"]
-    assert "with what the priors spent" in record["sentence"]
+    assert "including what the priors spent" in record["sentence"]
     assert "at distance d" in distance["sentence"]
-    assert distance["sentence"].endswith("; the priors spent ε <= 0.25 beside that")
+    assert distance["sentence"].endswith("; in addition, the priors spent ε <= 0.25")
     assert verify(release.path).ok
 
 
@@ -202,7 +202,7 @@ def test_shares_leave_what_a_distance_spends_at_its_farthest(folder):
     )
     text = text.replace("[blocks.privacy]", 'objective = "distance"\n[blocks.privacy]')
     with pytest.warns(
-        UnperturbedWarning, match="values of job, .* settled by age, unperturbed"
+        UnperturbedWarning, match="unperturbed variables reveal true values of job, .*: age"
     ):  # the rule: children have no job
         release = protect(folder, text + '"ranks"\n[[blocks]]\nvariables = ["job"]\ngiven = ["age"]\n')
     account = certificate(release)["account"]
@@ -274,10 +274,8 @@ def test_only_rare_records_are_perturbed(folder):
     assert stay == 1  # children without a job: the one frequent combination
     text = " ".join(certificate(release)["not_covered"])
     assert "1 of 7 values are released unchanged" in text
-    assert "tuned on confidential frequencies: age × job" in text
-    leak = (
-        "which values are perturbed was decided on the file's own counts; the matrix tells everyone which combinations"
-    )
+    assert "which was tuned on confidential frequencies: age × job" in text
+    leak = "the file's own counts decided which values are perturbed; the matrix reveals which combinations few"
     assert leak in text
     assert verify(release.path).ok
 
@@ -296,7 +294,7 @@ def test_classes_that_rules_make_are_not_taken_for_a_selection(folder):
     release = protect(folder, HEAD + '[design]\nprior = "file"\n' + BOTH)
     text = " ".join(certificate(release)["not_covered"])
     assert "values are released unchanged" in text
-    assert "decided on the file's own counts" not in text
+    assert "the file's own counts decided" not in text
 
 
 def test_a_distance_in_a_plan(folder):
@@ -419,8 +417,8 @@ def test_a_budget_that_follows_another_block_s_tuned_prior_says_so(folder, prior
     release = protect(folder, text)
     said = {"file": "confidential", "dp": "differentially private"}[prior]
     assert [line for line in certificate(release)["not_covered"] if "choice of ε" in line] == [
-        f"The guarantee does not cover the choice of ε, for which {said} frequencies of other blocks counted when the "
-        "budget was divided: age."
+        f"The guarantee does not cover the choice of ε, because {said} frequencies of other blocks were used to "
+        "divide the budget: age."
     ]
     assert [block["budget"] for block in certificate(release)["blocks"]] == [age.block.budget, "public"]
     law = json.loads((release.path / "mechanism.json").read_text())["blocks"]
@@ -483,7 +481,7 @@ def test_an_auditor_with_the_key_sees_that_the_origin_of_a_law_was_rewritten(fol
     found = verify(root, file=file, release_key=key)
     assert found.ok
     assert next(c.outcome for c in found.checks if c.name == "drawn") == "passed"
-    assert "drawn by this law" not in " ".join(found.stated)
+    assert "drawn from the confidential file" not in " ".join(found.stated)
     other = verify(root, file=file, release_key=ReleaseKey.from_seed(3), raise_if_failed=False)
     assert [c.name for c in other.checks if c.ok is False] == ["drawn"]
 

@@ -94,7 +94,7 @@ def test_the_papers_example_becomes_a_release(released):
     (claim,) = found["claims"]
     assert claim["privacy"] == {"model": "recognition", "alpha": 0.1, "subsets": 3}
     assert (claim["level"], claim["recomputable"]) == (0.1, False)
-    assert "posterior above 0.1; checked by the curator" in claim["sentence"]
+    assert "posterior probability above 0.1; checked by the curator" in claim["sentence"]
     assert found["blocks"][0]["prior"] == "confidential"
     assert any("about this file and few keys" in text for text in found["not_covered"])
     assert brute_force(law_of(released).weights, paper_file(1).ravel(), SHAPE, 3) <= 1 / 10
@@ -120,8 +120,8 @@ def test_without_the_file_the_claim_is_said_and_not_verified(released):
     ]
     assert found.ok
     assert found.stated[:-1] == (
-        "a, b, c, d, e: recognition (alpha = 0.1, subsets = 3): stated by the curator, not recomputable from the "
-        "release; it takes the file",
+        "a, b, c, d, e: recognition (alpha = 0.1, subsets = 3): stated by the curator; not recomputable from the "
+        "release, only from the file",
     )
     assert "said  stated" in str(found)
     assert "rests on the curator's word" in str(found)
@@ -238,7 +238,7 @@ def test_strata_are_each_secure_on_their_own_records(tmp_path):
         assert brute_force(law[own, own], counts[a].ravel(), (2, 3), 2) <= 1 / 10
     assert (law[12:, 12:] == pr.TransitionMatrix.identity(6).weights).all()  # no records: nothing to change
     (finding,) = pr.certify(mechanism, claims_of(plan, mechanism)).findings
-    assert "overviewed 2 at a time together with a, points" in finding.sentence
+    assert "seen 2 at a time together with a, points" in finding.sentence
 
 
 def test_a_stratum_too_small_for_alpha_is_named(tmp_path):

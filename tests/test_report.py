@@ -180,7 +180,7 @@ def test_what_is_not_identified_is_not_estimated(written: release.Release, html:
         if b.name == "town"
     )
     assert town.corrected is None
-    assert "Shares are not corrected here: town: not every frequency can be identified" in Page(html).text
+    assert "Shares are not corrected here: town: the release does not identify every frequency" in Page(html).text
 
 
 def test_every_name_is_escaped() -> None:
@@ -221,8 +221,8 @@ def test_limits_that_have_no_room_are_counted() -> None:
     )
     lines = Page(page_of(law, summary_of(law), certificate)).text
     assert lines.count("Record ids are released.") == 50
-    assert "Records stand in their original order." not in lines
-    assert "3 further limits stand in" in lines
+    assert "Records are in their original order." not in lines
+    assert "3 further limits are in" in lines
 
 
 def test_the_account_of_one_record_adds_up(html: str) -> None:
@@ -322,9 +322,9 @@ def test_certainty_is_not_called_doubt() -> None:
     """The identity settles every true value: the page must not say that none is settled."""
     law = one(TransitionMatrix.identity(3))
     certificate = Certificate("0" * 64, (), (), (), ())
-    assert "never settles" not in page_of(law, summary_of(law), certificate)
+    assert "never reveals" not in page_of(law, summary_of(law), certificate)
     doubtful = one(randomised_response(3, 1.0))
-    assert "never settles" in page_of(doubtful, summary_of(doubtful))
+    assert "never reveals" in page_of(doubtful, summary_of(doubtful))
 
 
 def test_matrices_are_drawn_up_to_25_categories_and_summarised_beyond() -> None:
@@ -371,7 +371,7 @@ def test_the_internal_page_is_marked_and_adds_tables(written: release.Release) -
         "Nothing": [],
     }
     page = Page(report.internal_report(written.mechanism, certificate, summary, "data.parquet", sections))
-    for words in ("Internal – not for release", "entitled staff", "Risk <b>", "0.1250", "12,345", "Nothing to show."):
+    for words in ("Internal – not for release", "authorised staff", "Risk <b>", "0.1250", "12,345", "Nothing to show."):
         assert words in page.text
 
 

@@ -188,5 +188,5 @@ def test_risk_by_group_sums_to_the_file():
     worst = report.records_at.worst(5)
     assert report.records_at.tau2 is not None
     assert report.records_at.tau2[worst[0]] == report.records_at.tau2.max()
-    with pytest.raises(UsageError, match="not those of the report"):
+    with pytest.raises(UsageError, match="the data are not the data of the report"):
         by_group(report, {"ill": ["x"]}, "ill")

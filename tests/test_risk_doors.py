@@ -72,13 +72,19 @@ def test_every_measure_has_a_door(folder, name):
 
 MORE = {
     "attackers": [([], "share of the population"), (["--sampling-fraction", "0"], "outside its range")],
-    "groups": [([], "no variable to group by"), (["--set", "groups.by=arae"], "did you mean 'area'")],
+    "groups": [
+        ([], "neither a variable to group by nor a sensitive variable"),
+        (["--set", "groups.by=arae"], "did you mean 'area'"),
+    ],
     "households": [(["--weight", "w"], "household numbers"), (["--household", "h"], "share of the population")],
     "individual": [([], "share of the population"), (["--weight", "low"], "below 1")],
     "k-anonymity": [(["--weight", "wt"], "no column"), (["--set", "k-anonymity"], "NAME.OPTION=VALUE")],
     "l-diversity": [([], "no sensitive variable|none is named"), (["--sensitive", "il"], "did you mean 'ill'")],
     "latent-classes": [([], "share of the population"), (["--set", "latent-classes.chains=0"], "chains is outside")],
-    "rare-combinations": [(["--set", "rare-combinations.size=0"], "outside"), (["--set", "suda.size=2"], "not asked")],
+    "rare-combinations": [
+        (["--set", "rare-combinations.size=0"], "outside"),
+        (["--set", "suda.size=2"], "not requested"),
+    ],
     "sub-sample": [
         (["--set", "sub-sample.share=2"], r"\(0, 1\]"),
         (["--set", "sub-sample.share=x"], "share is outside"),

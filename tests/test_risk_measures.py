@@ -306,7 +306,7 @@ def test_wrong_names_and_options_are_errors_all_at_once():
     with pytest.raises(UsageError) as error:
         risk.measure(frame(), ["age"], ["suda", "individual"], settings=wrong)
     assert len(error.value.problems) == 2
-    with pytest.raises(UsageError, match="not asked for"):
+    with pytest.raises(UsageError, match="the measure is not requested"):
         risk.measure(frame(), ["age"], ["suda"], settings={"groups": {"by": "ill"}})
     with pytest.raises(UsageError, match="both a sampling fraction and a weight"):
         RiskFile(KeyCodes(("a",), (1,), (np.zeros(1, int),)), 0.5, np.ones(1))
@@ -316,7 +316,12 @@ def test_wrong_names_and_options_are_errors_all_at_once():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("suda", "not understood"), ("suda.max_size", "not understood"), ("suda.=3", "not understood"), (".x=3", "NAME")],
+    [
+        ("suda", "not of the form that is wanted"),
+        ("suda.max_size", "not of the form that is wanted"),
+        ("suda.=3", "not of the form that is wanted"),
+        (".x=3", "NAME"),
+    ],
 )
 def test_an_option_that_cannot_be_meant_is_refused(text, words):
     with pytest.raises(UsageError, match=words):

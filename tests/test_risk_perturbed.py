@@ -296,7 +296,7 @@ def test_strata_are_read_and_stay():
     assert abs(stay - high[0, 0]) < 4.9 * np.sqrt(high[0, 0] * (1 - high[0, 0]) / 3000)
     same = TransitionMatrix.from_array(np.kron(np.eye(2), low))
     moving = [Block(("s", "a"), same, cells=cells, given=("s",)), Block(("s",), randomised_response(2, 1.0))]
-    with pytest.raises(UsageError, match="perturbed by another"):
+    with pytest.raises(UsageError, match="another block perturbs a variable"):
         KeyLaw.of(Mechanism(moving), ("a", "s"), (3, 2))
 
 

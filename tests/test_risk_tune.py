@@ -71,7 +71,7 @@ def test_a_mechanism_of_ones_own_and_a_limit_never_met():
     assert "weak end" in met.status
     with pytest.raises(DesignError, match="at best"):
         tune(frame(), NAMES, "tau1 <= 0", **options)
-    with pytest.raises(UsageError, match="not understood"):
+    with pytest.raises(UsageError, match="not of the form that is wanted"):
         tune(frame(), NAMES, "tau3 < 4", **options)
     with pytest.raises(UsageError, match="low < high"):
         tune(frame(), NAMES, "tau1 <= 4", **{**options, "levels": (3.0, 1.0)})

@@ -85,5 +85,5 @@ def test_a_plan_without_a_budget_is_refused(plan):
     plan.write_text(text + f"matrix = {rows}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="given matrix has no budget"):
         tune_plan(load_plan(plan), "tau2 <= 10")
-    with pytest.raises(UsageError, match="not understood"):
+    with pytest.raises(UsageError, match="not of the form that is wanted"):
         tune_plan(loaded, "tau9 <= 10")

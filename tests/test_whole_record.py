@@ -243,7 +243,7 @@ def test_a_plan_designs_for_what_the_clear_variables_do_not_tell(folder, objecti
     assert found.value == pytest.approx(wanted.value, rel=1e-9)
     assert (found.status, found.provenance) == ("optimal", "confidential")
     np.testing.assert_allclose(found.matrix.array, wanted.matrix.array, atol=1e-9)
-    with pytest.warns(UnperturbedWarning, match="values of x, which is perturbed, are settled by c, unperturbed"):
+    with pytest.warns(UnperturbedWarning, match="unperturbed variables reveal true values of x, which is perturbed: c"):
         release = run(plan, folder / "out", release_key=ReleaseKey.from_seed(1))
     assert verify(release.path).ok
     assert "0.6" not in (release.path / "certificate.json").read_text()  # no frequency of the file

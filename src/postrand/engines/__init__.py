@@ -62,7 +62,7 @@ def resource_problems(name: str, resources: Resources) -> list[str]:
         return [sentence(f"unknown engine {shown(name, repr)}{nearest(shown(name), known)}", wanted=", ".join(known))]
     fix = "choose an engine that takes it, or leave it out"
     return [
-        sentence(f"{option!r} does not go with the engine {name!r}", wanted=", ".join(known[name].takes), fix=fix)
+        sentence(f"{option!r} cannot be used with the engine {name!r}", wanted=", ".join(known[name].takes), fix=fix)
         for option in resources.given
         if option not in known[name].takes
     ]
@@ -82,7 +82,7 @@ def chosen(
     """
     if asked is not None and not isinstance(asked, str):
         if given is not None:
-            raise UsageError(sentence("an engine that is made already has its own options", fix="leave the others out"))
+            raise UsageError(sentence("this engine was created with its own options", fix="leave these options out"))
         return asked, NOTHING
     here = given or NOTHING
     name = asked or here.name or planned.name or "local"

@@ -51,7 +51,7 @@ PUBLIC_METADATA = frozenset(
 
 
 class Engine(Protocol):
-    """The verbs that touch records. Equal inputs give equal outputs on every engine, bit for bit."""
+    """The methods that process records. Equal inputs produce equal outputs on every engine, bit for bit."""
 
     @property
     def name(self) -> str:
@@ -204,18 +204,22 @@ def check_columns(
     codebook = mechanism.require_codebook()
     names = released_names(codebook) if columns is None else tuple(columns)
     problems = [
-        sentence(f"column {n!r} is to be released twice") for n in sorted({n for n in names if names.count(n) > 1})
+        sentence(f"column {n!r} is named twice among the columns to release")
+        for n in sorted({n for n in names if names.count(n) > 1})
     ]
     problems += [
-        sentence(f"column {n!r} is not in the codebook{nearest(n, codebook.names)}", fix="name columns of the codebook")
+        sentence(
+            f"column {n!r} is not in the codebook{nearest(n, codebook.names)}",
+            fix="use names of columns in the codebook",
+        )
         for n in names
         if n not in codebook
     ]
     if columns is None:  # where the columns are named, leaving others out is meant
         problems += [
             sentence(
-                f"column {n!r} of the data has no entry in the codebook, and so no role",
-                fix="add it to the codebook (role 'drop' leaves it out), or say which columns to release",
+                f"column {n!r} of the data has no entry in the codebook, so it has no role",
+                fix="add it to the codebook (role 'drop' leaves it out), or name the columns to release",
             )
             for n in source.schema.names
             if n not in codebook
@@ -241,11 +245,9 @@ def content_reader(
 def check_inputs(source: Source, columns: Sequence[str], record_key: str | None) -> None:
     """Raise UsageError where records cannot be told apart twice, and DataError with every column that is missing."""
     if record_key is None and not getattr(source, "ordered", True):
-        what = "the records have no order of their own, and no record key: they cannot be told apart twice"
+        what = "the records have neither a fixed order nor a record key: two readings cannot be matched"
         raise UsageError(
-            sentence(
-                what, fix="name a record key, or end the query with an ORDER BY of its columns that leaves no ties"
-            )
+            sentence(what, fix="name a record key, or end the query with ORDER BY and columns that have no ties")
         )
     known = source.schema.names
     raise_all(

@@ -73,7 +73,7 @@ class Cells:
         if (found < 0).any():
             raise DataError(
                 sentence(
-                    "a combination that the block does not list as feasible",
+                    "the records contain a combination that the block does not list as feasible",
                     where=f"block {'*'.join(self.names)!r}",
                     fix="add the combination to the block's cells, or correct the records",
                 )

@@ -73,9 +73,7 @@ class Content:
         """Raise DataError unless the perturbed values of the other content are the same."""
         if (self.records, self.cells) != (other.records, other.cells):
             what = "the records are not the same at two readings"
-            fix = (
-                "release a file or table that nobody changes, by a record key that it holds (not random(), uuid(), ...)"
-            )
+            fix = "release a file or table that does not change, by a record key that it contains (not random(), ...)"
             raise DataError(sentence(what, fix=fix))
 
 
@@ -84,7 +82,7 @@ def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
 
 
 def _groups(bases: Sequence[int]) -> list[list[int]]:
-    """Return the places of blocks, in order, as many together as a number below 2^64 tells apart.
+    """Return the places of blocks, in order, as many together as a number below 2^64 can distinguish.
 
     >>> _groups([2**33, 2**31, 2, 2**40])
     [[0, 1], [2, 3]]
@@ -102,7 +100,7 @@ def _groups(bases: Sequence[int]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentReader:
-    """Hold what a mechanism and a release key need to digest any batch; threads may share it."""
+    """Hold what a mechanism and a release key need to digest any batch; threads can share it."""
 
     cells: tuple[Cells, ...]
     bases: tuple[int, ...]
@@ -161,7 +159,7 @@ class ContentReader:
         return Content(record_keys.size, (int(total[0]), int(total[1])))
 
     def of_ranked(self, batch: pa.RecordBatch | pa.Table, record_keys: NDArray[np.uint64]) -> tuple[int, int]:
-        """Return what a content says of the values that are released by ranks; (0, 0) where there are none."""
+        """Return the part of a content for values that are released by ranks; (0, 0) if there are none."""
         if not self.ranked:
             return 0, 0
         mixed = np.zeros((record_keys.size, 2), dtype=np.uint64)

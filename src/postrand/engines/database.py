@@ -29,7 +29,7 @@ ADDRESS = "POSTRAND_DATABASE"
 
 _FORM = "postgresql://[user@]host[:port]/database, postgresql:///?service=NAME, or duckdb:///file.duckdb"
 _PASSWORD_FIX = (
-    "take the password out: set PGPASSWORD, name another variable with password_from, or use a service or password file"
+    "remove the password: set PGPASSWORD, name another variable with password_from, or use a service or password file"
 )
 _NAME = r"[A-Za-z0-9_.~%+-]"
 # No ":" before the "@": whatever could be read as a password is refused, and nothing of it is shown.
@@ -75,7 +75,9 @@ class Database:
         raise_all(SpecificationError, _address_problems(self.uri))
         if self.password_from and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.password_from):
             what = "password_from is not the name of a variable of the environment"
-            raise SpecificationError(sentence(what, fix="name the variable that holds the password, not the password"))
+            raise SpecificationError(
+                sentence(what, fix="give the name of the variable that contains the password, not the password")
+            )
 
     @property
     def path(self) -> Path | None:
@@ -88,12 +90,12 @@ class Database:
         if not self.password_from:
             return self.uri
         if (password := os.environ.get(self.password_from)) is None:
-            what = f"the environment has no variable {self.password_from!r}, which is to hold the password"
+            what = f"the environment has no variable {self.password_from!r}, which must contain the password"
             raise UsageError(sentence(what, fix=f"set {self.password_from}, or leave password_from out"))
         return f"{self.uri}{'&' if '?' in self.uri else '?'}password={quote(password, safe='')}"
 
     def public(self, folder: Path) -> str:
-        """Return the address as a release may tell it: without user and settings; a file relative to the release."""
+        """Return the address as a release can contain it: without user and settings; a file relative to the release."""
         if self.path is not None:
             return f"duckdb:///{Path(os.path.relpath(self.path, folder.resolve())).as_posix()}"
         found = _POSTGRES.fullmatch(self.uri)
@@ -236,20 +238,20 @@ def _address_problems(uri: str) -> Iterator[str]:
         if not _DUCKDB.fullmatch(uri):
             yield sentence("the address is not that of a DuckDB file", wanted="duckdb:///file.duckdb")
     elif (found := _POSTGRES.fullmatch(uri)) is None:
-        what = "the address has not the form of one without a password"
+        what = "the address does not have the form of an address without a password"
         yield sentence(what, wanted=_FORM, fix=_PASSWORD_FIX)
     else:
         options = [name for name, _ in parse_qsl(found["options"] or "", keep_blank_values=True)]
         if any("pass" in name.lower() and name != "passfile" for name in options):
-            yield sentence("the address holds a password", fix=_PASSWORD_FIX)
+            yield sentence("the address contains a password", fix=_PASSWORD_FIX)
         elif not set(options) <= set(_SETTINGS) or "%" in unquote(found["user"] or ""):
-            yield sentence("the address has a setting that a plan may not hold", wanted=", ".join(_SETTINGS))
+            yield sentence("the address has a setting that is not permitted in a plan", wanted=", ".join(_SETTINGS))
 
 
 def _name_problems(table: str) -> Iterator[str]:
     parts = table.split(".", 1)
     if not all(parts) or has_controls(table):
-        yield sentence("this is not the name of a table", got=shown(table, repr), wanted="table, or schema.table")
+        yield sentence("this is not a valid name of a table", got=shown(table, repr), wanted="table, or schema.table")
 
 
 def _table_problems(table: str, query: str, order: tuple[str, ...]) -> Iterator[str]:
@@ -263,11 +265,13 @@ def _table_problems(table: str, query: str, order: tuple[str, ...]) -> Iterator[
         if ";" in bare.rstrip().rstrip(";"):
             yield sentence("the query is more than one statement", fix="keep the one that reads the records")
         elif not _READS.match(bare):
-            yield sentence("the query does not read", wanted="SELECT ..., WITH ... SELECT, TABLE ... or FROM ...")
+            yield sentence(
+                "the query does not read records", wanted="SELECT ..., WITH ... SELECT, TABLE ... or FROM ..."
+            )
     if len(set(order)) < len(order):
         yield sentence("'order' names a column twice")
     elif order and query:
-        yield sentence("'order' goes with a table", fix="end the query with ORDER BY and these columns")
+        yield sentence("'order' is only for a table", fix="end the query with ORDER BY and these columns")
 
 
 def _target_problems(table: str, if_exists: str, mark: str) -> Iterator[str]:
@@ -280,7 +284,7 @@ def _target_problems(table: str, if_exists: str, mark: str) -> Iterator[str]:
         hint = nearest(shown(if_exists), known)
         yield sentence(f"unknown if_exists {shown(if_exists, repr)}{hint}", wanted=" or ".join(known))
     elif if_exists == "append" and not mark:
-        what = "records are to be appended, and nothing would tell them from those of other releases"
+        what = "appended records could not be distinguished from records of other releases"
         yield sentence(what, fix='set mark = "2026", a text that no other release in the table has')
     if has_controls(mark):
-        yield sentence("'mark' holds a control character")
+        yield sentence("'mark' contains a control character")

@@ -87,14 +87,16 @@ class DuckDBSource:
             object.__setattr__(self, "schema", connection.sql(f"FROM ({relation}) LIMIT 0").to_arrow_table().schema)
             object.__setattr__(self, "num_rows", connection.sql(f"SELECT count(*) FROM ({relation})").fetchall()[0][0])
         if not self.num_rows:
-            raise DataError(sentence("the query has no records", where=self._where()))
+            raise DataError(sentence("the query returns no records", where=self._where()))
 
     @classmethod
     def table(cls, database: Path, name: str | None = None, codebook: Codebook | None = None) -> DuckDBSource:
         """Return the source of one table of a file; without a name, of its only one. It must fit the codebook."""
         names = [name] if name is not None else tables_of(database)
         if len(names) != 1:
-            raise UsageError(sentence("the file has not one table", where=str(database), wanted=", ".join(names)))
+            raise UsageError(
+                sentence("the file does not have exactly one table", where=str(database), wanted=", ".join(names))
+            )
         require_table(database, names[0])
         source = cls(f"FROM {dotted(names[0])}", database)
         check_schema(source.schema, database, codebook)
@@ -406,15 +408,15 @@ def _connection(database: Path | None, writable: bool = False, sealed: bool = Fa
         return connect(":memory:" if database is None else str(database), read_only=read_only, config=config)
     except duckdb.Error as error:
         kind = ReleaseError if writable else DataError
-        what, fix = "not a DuckDB file that can be opened", ""
+        what, fix = "the file cannot be opened as a DuckDB file", ""
         if re.search("lock|different configuration|already (attached|open)", str(error), re.IGNORECASE):
-            what, fix = "the file is locked", "close it in the program that has it open, and run again"
+            what, fix = "the file is locked", "close the file in the program that has opened it, and run again"
         raise kind(sentence(what, where=str(database), fix=fix)) from None
 
 
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError] = DataError) -> Iterator[None]:
-    """Turn DuckDB's complaints, which may quote records, into an error that names their kind only."""
+    """Turn DuckDB's complaints, which can quote records, into an error that names their kind only."""
     import duckdb
 
     try:

@@ -77,10 +77,10 @@ def perturb(
     {'sex': ['F', 'F', 'F'], 'pay': [1, 2, 3]}
     """
     if content is not None and (record_key is None or release_key is None):
-        what = "a frame that is a part of several has no record key or release key of its own"
+        what = "one part of several frames needs a record key and a release key"
         raise UsageError(sentence(what, fix="give the record_key and the release_key that content_of was given"))
     if content is not None and mechanism.numerical:
-        what = "ranks are those of all records, and a part of them has none"
+        what = "ranks need all records, but this frame is a part of them"
         raise UsageError(sentence(what, fix="perturb all records as one frame"))
     key = as_release_key(release_key)
     source, bound = _bound(frame, mechanism, record_key)
@@ -127,9 +127,7 @@ def content_of(
     True
     """
     if hasattr(parts, "columns"):
-        raise UsageError(
-            sentence("one frame is not a list of parts", fix="give a list of frames, or just call perturb")
-        )
+        raise UsageError(sentence("one frame is not a list of parts", fix="give a list of frames, or call perturb"))
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
     for part in parts:
         source, bound = _bound(part, mechanism, record_key)

@@ -27,7 +27,7 @@ def countable(codebook: Codebook, variables: Sequence[str]) -> list[Variable]:
     """Return the variables of a table; raises UsageError unless there is one and each is named once."""
     held = [codebook[name] for name in variables]
     if len(set(variables)) != len(variables) or not held:
-        raise UsageError(sentence("a table needs variables, each named once", got=", ".join(variables)))
+        raise UsageError(sentence("a table needs at least one variable, and each only once", got=", ".join(variables)))
     return held
 
 
@@ -144,7 +144,7 @@ def order_sql(order: dict[str, str]) -> str:
 
 
 def ties_sql(relation: str, order: dict[str, str]) -> str:
-    """Return the query that tells whether two records are equal in all these columns (missing values are equal)."""
+    """Return the query that shows whether two records are equal in all these columns (missing values are equal)."""
     columns = ", ".join(map(quoted, order))
     return f"SELECT EXISTS (SELECT 1 FROM ({relation}) AS records GROUP BY {columns} HAVING count(*) > 1)"
 

@@ -79,20 +79,20 @@ def identity_of(source: Source, secret: bytes, choices: list[Any]) -> str:
 def _claim(folder: Path, identity: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-        what, fix = "the folder can be read by others, and links true records to released ones", f"chmod 700 {folder}"
+        what, fix = "other users can read the folder, which links true records to released ones", f"chmod 700 {folder}"
         raise UsageError(sentence(what, where=str(folder), fix=fix))
     for path in folder.glob("*.partial"):
         path.unlink()
     note = folder / IDENTITY
     if not note.exists():
         if any(folder.iterdir()):
-            raise UsageError(sentence("the folder is not empty", where=str(folder), fix="name a new one"))
+            raise UsageError(sentence("the folder is not empty", where=str(folder), fix="name a new folder"))
         with _complete(note) as file:
             file.write(json.dumps({"run": identity}).encode())
     elif _noted(note) != {"run": identity}:
         raise UsageError(
             sentence(
-                "the folder belongs to another run: source, plan or release key differ",
+                "the folder belongs to another run: the source, plan or release key is different",
                 where=str(folder),
                 fix="repeat the command as it was, or remove the folder to start anew",
             )

@@ -229,7 +229,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[i
 
 
 def _keys_of(task: tuple[int, pa.RecordBatch], record_key: str | None) -> NDArray[np.uint64]:
-    """Return the keys of a batch's records: their numbers in the file, or those that a column holds."""
+    """Return the keys of a batch's records: their numbers in the file, or those in a column."""
     start, batch = task
     if record_key is None:
         return np.arange(start, start + batch.num_rows, dtype=np.uint64)

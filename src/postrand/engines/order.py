@@ -102,7 +102,7 @@ class KeyedOrder:
         except OSError as error:
             raise ReleaseError(
                 sentence(
-                    "records cannot be put aside for sorting",
+                    "records cannot be written to the temporary file for sorting",
                     got=error.strerror or "an I/O error",
                     fix="free space beside the output, or raise the memory limit",
                 )

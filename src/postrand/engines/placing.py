@@ -37,7 +37,7 @@ class Transaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Records that are in the transaction: ``read`` yields them as the database holds them."""
+    """Records that are in the transaction: ``read`` yields them as they are in the database."""
 
     transaction: Transaction
     table: str
@@ -51,21 +51,21 @@ class Placed:
 
 @contextmanager
 def placed(target: Target, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Placed]:
-    """Write batches under a hidden name, yield them as the database holds them, and give them the name at the end.
+    """Write batches under a hidden name, yield them as they are in the database, and give them the name at the end.
 
     After an error in the block, or a lost connection, the database is as it was.
 
     Raises
     ------
     ReleaseError
-        If the table exists and is to be new, differs from what is to be appended, or has records of this mark; or if
+        If the table exists although it must be new, differs from what is appended, or has records of this mark; or if
         the database refuses a step.
     """
     names = tuple(schema.names)
     plain = pa.schema([(field.name, value_type(field.type)) for field in schema])
     if target.mark:
         if MARK in names:
-            raise ReleaseError(sentence(f"the column {MARK!r} is released, and so cannot hold the mark"))
+            raise ReleaseError(sentence(f"the column {MARK!r} is released, so it cannot contain the mark"))
         plain = plain.append(pa.field(MARK, pa.string()))
     with _transaction(target) as transaction:
         exists = _columns(transaction, target.table)
@@ -107,10 +107,10 @@ def table_problems(target: Target, columns: Sequence[str], wanted: Sequence[str]
     """Say why a release with these columns cannot go into a table with those; ``columns`` is empty for no table."""
     where = f"table {target.table!r}"
     if columns and target.if_exists == "fail":
-        fix = "name another, or set if_exists = 'replace', or 'append' with a mark"
-        yield sentence("the table exists", where=where, fix=fix)
+        fix = "name another table, or set if_exists = 'replace', or 'append' with a mark"
+        yield sentence("the table already exists", where=where, fix=fix)
     elif columns and target.if_exists == "append" and list(columns) != list(wanted):
-        what = "the columns of the table are not those of the release"
+        what = "the columns of the table differ from the columns of the release"
         yield sentence(what, where=where, got=", ".join(columns), wanted=", ".join(wanted))
 
 
@@ -121,7 +121,7 @@ def _transaction(target: Target) -> AbstractContextManager[Transaction]:
 
 
 def _columns(transaction: Transaction, table: str) -> list[str]:
-    """Return the columns of a table in order; none where there is no such table."""
+    """Return the columns of a table in order; none if the table does not exist."""
     *schema, name = table.split(".", 1)
     within = literal(schema[0]) if schema else "current_schema()"
     query = (
@@ -159,5 +159,5 @@ def _check_mark(transaction: Transaction, target: Target) -> None:
     marked = f"SELECT 1 FROM {dotted(target.table)} WHERE {quoted(MARK)} = {literal(target.mark)}"
     found: Any = [row for b in transaction.fetch(f"SELECT EXISTS ({marked}) AS found") for row in b.column(0)]
     if found[0].as_py():
-        what = f"the table has records of a release with the mark {target.mark!r}"
-        raise ReleaseError(sentence(what, where=f"table {target.table!r}", fix="give another mark"))
+        what = f"the table already contains records of a release with the mark {target.mark!r}"
+        raise ReleaseError(sentence(what, where=f"table {target.table!r}", fix="use another mark"))

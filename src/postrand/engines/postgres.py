@@ -45,11 +45,11 @@ class PostgresSource:
             object.__setattr__(self, "num_rows", cursor.fetchone()[0])
         raise_all(DataError, (_unread(f) for f in self.schema if isinstance(f.type, pa.BaseExtensionType)))
         if not self.num_rows:
-            raise DataError(sentence("the query has no records", where=database_at(self.uri)))
+            raise DataError(sentence("the query returns no records", where=database_at(self.uri)))
 
     @classmethod
     def table(cls, uri: str, name: str, codebook: Codebook | None = None) -> PostgresSource:
-        """Return the source of a table, which may be named with its schema: ``census.persons``."""
+        """Return the source of a table, whose name can include the schema: ``census.persons``."""
         source = cls(uri, f"TABLE {dotted(name)}")
         check_schema(source.schema, Path(name), codebook)
         return source
@@ -157,7 +157,7 @@ class PostgresTransaction:
 
 
 def _unheld(field: pa.Field) -> str:
-    what = f"column {field.name!r} is a decimal number, which PostgreSQL gives back as text alone"
+    what = f"column {field.name!r} is a decimal number, which PostgreSQL returns as text only"
     return sentence(what, got=field.type, fix="cast it to double in the source, or give it the role 'drop'")
 
 
@@ -185,28 +185,32 @@ def _connect(uri: str) -> Any:
 # text, what is said, the next step.
 _KINDS = (
     ("28P01|28000", "password authentication failed|no password supplied|role .* does not exist|no pg_hba",
-     "the server refuses this user or password", "check user and password"),
-    ("3D000", "database .* does not exist", "there is no such database", "check the database's name"),
-    ("", "SSL|certificate", "SSL failed, or one side does not want it", "check sslmode and certificates"),
-    ("", "Connection refused|could not connect|is the server running", "no server answers", "check host and port"),
-    ("", "translate host name|timeout|timed out|No route", "the host cannot be reached", "check host and network"),
+     "the server does not accept this user or password", "check user and password"),
+    ("3D000", "database .* does not exist", "the database does not exist", "check the database's name"),
+    ("", "SSL|certificate", "SSL failed, or one side does not accept it", "check sslmode and certificates"),
+    ("", "Connection refused|could not connect|is the server running", "the server does not answer",
+     "check host and port"),
+    ("", "translate host name|timeout|timed out|No route", "the host is not reachable", "check host and network"),
     ("", "in connection info string|connection option|invalid URI|invalid percent|uri", "the address is wrong",
      "write postgresql://user@host/database; escape signs in the password as %40, %2F"),
-    ("42P07|23505", "already exists|duplicate key", "the table exists, or another job is making it",
-     "name a new table, or drop this one"),
-    ("42P01|3F000", "(relation|schema) .* does not exist", "there is no such table or schema", "check the names"),
-    ("2BP01", "depend on it", "other objects, such as views, rest on the table", "drop them first, or name another"),
-    ("42703", "column .* does not exist", "there is no such column", "check the names"),
-    ("", "definition of service|service file", "the service is not known",
+    ("42P07|23505", "already exists|duplicate key", "the table already exists, or another job is creating it",
+     "name a new table, or drop this table"),
+    ("42P01|3F000", "(relation|schema) .* does not exist", "the table or schema does not exist", "check the names"),
+    ("2BP01", "depend on it", "other objects, such as views, depend on the table",
+     "drop these objects first, or name another table"),
+    ("42703", "column .* does not exist", "the column does not exist", "check the names"),
+    ("", "definition of service|service file", "the service is unknown",
      "check its name in ~/.pg_service.conf, or in the file that PGSERVICEFILE names"),
-    ("42501", "permission denied", "the user may not do this", "ask for the right"),
-    ("53100|53200", "No space left|out of memory", "the server is out of disk or memory", "free some, and run again"),
+    ("42501", "permission denied", "the user does not have the privilege for this step",
+     "ask the administrator for the privilege"),
+    ("53100|53200", "No space left|out of memory", "the server has no disk space or memory left",
+     "free space or memory, and run again"),
 )  # fmt: skip
 
 
 @contextmanager
 def _explained(where: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[None]:
-    """Turn the driver's complaints, which may quote records or the password, into an error with their kind only."""
+    """Turn the driver's complaints, which can quote records or the password, into an error with their kind only."""
     from adbc_driver_manager import Error  # needs the extra "postgres"
 
     try:
@@ -222,7 +226,7 @@ def _complaint(where: str, error: Exception) -> str:
         if (code in codes.split("|")) if code else (words and re.search(words, text)):
             got = f"SQLSTATE {code}" if code else None
             return sentence(f"{step}: {what}", where=where, got=got, fix=f"{fix}; nothing was written")
-    fix = "check the connection, the table and your rights; nothing was written"
+    fix = "check the connection, the table and your privileges; nothing was written"
     return sentence(step, where=where, got=f"SQLSTATE {code}" if code else type(error).__name__, fix=fix)
 
 
@@ -230,4 +234,4 @@ def _unread(field: pa.Field) -> str:
     exact = f'cast it in the query: "{field.name}"::text'
     fix = f'cast it in the query: "{field.name}"::float8 for a weight or another number, or ::text'
     number = getattr(field.type, "type_name", "") == "numeric"
-    return sentence(f"column {field.name!r} has a type without an Arrow type", fix=fix if number else exact)
+    return sentence(f"column {field.name!r} has a type that Arrow does not have", fix=fix if number else exact)

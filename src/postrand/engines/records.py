@@ -25,7 +25,7 @@ from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
 
 @dataclass(frozen=True, slots=True)
 class Perturber:
-    """Hold what a mechanism and a release key need to perturb any batch; threads may share it."""
+    """Hold what a mechanism and a release key need to perturb any batch; threads can share it."""
 
     codebook: Codebook
     columns: tuple[str, ...]

@@ -25,7 +25,7 @@ _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Say which engine runs, and what it may use; what is left out is the engine's own choice.
+    """Hold which engine runs and what it can use; the engine chooses what is left out.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def size_of(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     if found is None or not int(found["number"]):
         raise SpecificationError(
-            sentence("this is not a size of memory", got=shown(text, repr), wanted="4GiB, 500MB, ...")
+            sentence("this is not a valid size of memory", got=shown(text, repr), wanted="4GiB, 500MB, ...")
         )
     number, unit = found["number"], found["unit"]
     return int(number) * _UNITS[str(unit or "b").lower()]
@@ -97,7 +97,7 @@ def size_of(text: str) -> int:
 def resources_from(data: Any, folder: Path, where: str) -> tuple[Resources, list[str]]:
     """Return what a plan's ``[engine]`` asks for, and every problem of it; its folder is relative to the plan's."""
     if not isinstance(data, Mapping):
-        return NOTHING, [sentence("a table is wanted", where=where)]
+        return NOTHING, [sentence("the value is not a table", where=where)]
     wrong = [
         sentence(f"unknown option {name!r}{nearest(name, OPTIONS)}", where=where, wanted=", ".join(OPTIONS))
         for name in data
@@ -153,12 +153,12 @@ def _problems(found: Resources) -> Iterator[str]:
         yield sentence("'master' is not text", wanted="local[4], spark://host:7077, yarn, ...")
         return
     if found.threads and found.master:
-        yield sentence("'threads' and 'master' both say how many cores Spark takes", fix="keep one: local[4]")
+        yield sentence("'threads' and 'master' both set the number of cores for Spark", fix="keep one: local[4]")
     if found.master.startswith("sc://"):
         yield sentence(CONNECT, fix=CONNECT_FIX)
 
 
-CONNECT = "Spark Connect has no driver of its own, in which records can be perturbed"
+CONNECT = "Spark Connect has no driver in which records can be perturbed"
 CONNECT_FIX = "use spark-submit, or a master such as local[4], spark://host:7077 or yarn; docs/engines.md shows how"
 
 NOTHING = Resources()

@@ -178,7 +178,12 @@ class SparkEngine:
             records, drawn = _carry_out(work, frame, by_file)
             if records != total:
                 raise DataError(
-                    sentence("Spark did not see every record", got=records, wanted=total, fix="are the files at rest?")
+                    sentence(
+                        "Spark did not read every record",
+                        got=records,
+                        wanted=total,
+                        fix="make sure that the files do not change during the run",
+                    )
                 )
             if whole:
                 content.check_same_cells(drawn)
@@ -200,7 +205,7 @@ class SparkEngine:
             sink.folder.mkdir()
         except OSError as error:
             raise ReleaseError(
-                sentence("the folder cannot be made", where=str(sink.folder), got=error.strerror)
+                sentence("the folder cannot be created", where=str(sink.folder), got=error.strerror)
             ) from None
         try:
             yield sink.folder.absolute()
@@ -263,7 +268,7 @@ class SparkEngine:
 
 
 def _check_fixed(source: Source, record_key: str | None) -> None:
-    """Raise UsageError where Spark's own plan says that a second evaluation may give other records.
+    """Raise UsageError if Spark's own plan shows that a second evaluation can return other records.
 
     The analysed plan is asked: the optimiser may have evaluated ``rand()`` once already, and does it anew each time.
     """
@@ -272,9 +277,9 @@ def _check_fixed(source: Source, record_key: str | None) -> None:
     with _explained("plan"):
         fixed = all(node.deterministic() for node in _nodes(source.frame._jdf.queryExecution().analyzed()))
     if not fixed:
-        what = "the frame may change at each evaluation (rand, uuid, monotonically_increasing_id, ...)"
+        what = "the frame can change at each evaluation (rand, uuid, monotonically_increasing_id, ...)"
         where = f"record key {record_key!r} and what is perturbed"
-        raise UsageError(sentence(what, where=where, fix="write it to a table or to files once, and read these"))
+        raise UsageError(sentence(what, where=where, fix="write the frame to a table or to files once, and read these"))
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -317,7 +322,7 @@ def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Conten
 
 
 def _frame_of(session: Any, files: Sequence[tuple[Path, Held]]) -> Any:
-    """Return a frame of Parquet files; columns that only the names of folders hold are text in it."""
+    """Return a frame of Parquet files; columns that are only in the names of folders are text in it."""
     from pyspark.sql import functions as F  # needs the extra "spark"
 
     together: dict[Held, list[str]] = {}
@@ -345,7 +350,7 @@ def _written(source: Source, columns: list[str], folder: Path) -> Path:
 
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
-    """Turn Spark's complaints, which may quote records, into an error that names their kind only."""
+    """Turn Spark's complaints, which can quote records, into an error that names their kind only."""
     from py4j.protocol import Py4JError  # needs the extra "spark"
     from pyspark.errors import PySparkException
 

@@ -44,8 +44,8 @@ def session_for(resources: Resources) -> Any:
     if running is not None and running.conf.get(_ASKED, None) == asked:
         return running
     if running is not None or _submitted():
-        what = "Spark runs already, with a master and settings of its own"
-        fix = "give master, settings, cores and memory to spark-submit, and leave them out here"
+        what = "Spark already runs, with its own master and settings"
+        fix = "give master, settings, cores and memory to spark-submit, and leave these options out here"
         raise UsageError(sentence(what, fix=fix))
     return local_session(master or "local[*]", **conf, **{_ASKED: asked})
 
@@ -72,7 +72,7 @@ def local_session(master: str = "local[*]", **conf: str) -> Any:
     home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
         fix = "install a Java runtime, version 17 or later (openjdk-17-jre-headless), or set JAVA_HOME"
-        raise UsageError(sentence("Spark needs Java, and there is none", fix=fix))
+        raise UsageError(sentence("Spark needs Java, but Java is not installed", fix=fix))
     # The installed package is a whole Spark; another one named by the environment may be of another version.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

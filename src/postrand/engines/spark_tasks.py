@@ -41,7 +41,7 @@ PIECE_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Everything an executor needs; it holds the two AES keys of the mechanism, and so is a secret.
+    """Everything an executor needs; it contains the two AES keys of the mechanism, so it is a secret.
 
     ``inputs`` are the columns that it is given, by place; the position of the record, where it is needed, comes last.
     ``shuffle``: parts follow the keyed order, else the position in the file, of ``total`` records. ``keys_only``:
@@ -62,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What an executor needs to digest records; it holds the keys of contents, and so is a secret."""
+    """What an executor needs to digest records; it contains the keys of contents, so it is a secret."""
 
     reader: ContentReader
     inputs: pa.Schema
@@ -218,7 +218,7 @@ def _part_of(work: Work, first: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _write_part(work: Work, part: int, batch: pa.RecordBatch) -> None:
-    """Write the file under a name of its own, then rename it: of two attempts at a task, either may come last."""
+    """Write the file under its own name, then rename it: either of two attempts at a task can come last."""
     name = PART_NAME.format(part) + work.suffix
     hidden = work.folder / f".{secrets.token_hex(8)}.{name}"
     with formats.open_writer(hidden, work.schema) as writer:

@@ -46,7 +46,7 @@ class Summary:
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
-    """Read the data once, a file or an opened source; check every value against codebook and law, and count.
+    """Read the data once, a file or an opened source; check every value against codebook and matrices, and count.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
 
 
 def check_margins(summary: Summary, mechanism: Mechanism) -> int:
-    """Check that the law could have given these counts, whatever the true records; return how many tables were tested.
+    """Check that the matrices could produce these counts from any true records; return the number of tables tested.
 
     A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`.
 
@@ -78,14 +78,14 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
         Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
     """
     tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
-    what = "the law as good as never gives such counts, whatever the true records were"
-    fix = "do not use this release: its records were not drawn by its law"
+    what = "the matrix almost never produces such counts, for any true records"
+    fix = "do not use this release: its records were not drawn with its matrices"
     raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
     return len(tables)
 
 
 def check_bytes(path: Path, mechanism: Mechanism) -> None:
-    """Check that the data files are, byte for byte, those that a release of their records gives.
+    """Check that the data files are, byte for byte, those of a release of their records.
 
     Nothing can then be in them beside the records: the values of a codebook's categories, and columns as they are.
 
@@ -133,8 +133,8 @@ class _Counter:
             else:
                 carried(column, variable)  # refuses missing values where none may be
         if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
-            what = "a combination is released that a rule of the codebook forbids"
-            raise DataError(sentence(what, fix="do not use this release: it is not what the mechanism makes"))
+            what = "the release contains a combination that a rule of the codebook forbids"
+            raise DataError(sentence(what, fix="do not use this release: the mechanism does not produce it"))
         positions = [_positions(cells, codes) for cells in self.cells]
         for counts, position in zip(self.blocks, positions, strict=True):
             counts += _count(position, counts.size)
@@ -148,7 +148,7 @@ class _Counter:
     def check_dictionary(self, column: pa.Array, name: str) -> None:
         """Refuse a dictionary with an entry that no codebook lists, whether or not a record has it."""
         if pa.types.is_dictionary(column.type) and not self.known[name].issuperset(column.dictionary.to_pylist()):
-            what = "a value that no record has is listed, and is not in the codebook"
+            what = "the file lists a value that no record has and that is not in the codebook"
             raise DataError(sentence(what, where=f"variable {name!r}"))
 
 
@@ -156,7 +156,7 @@ def _positions(cells: Cells, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Return the released cell of each record; raises DataError where a combination is none of the block's."""
     found = cells.find(codes)
     if cells.table is not None and (found < 0).any():
-        what = "a combination is released that is not a cell of the block"
+        what = "the release contains a combination that is not a cell of the block"
         raise DataError(sentence(what, where=f"block {' × '.join(cells.names)!r}"))
     return found
 
@@ -191,14 +191,16 @@ def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
 def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
     where, schema = file.path.name, file.schema
     if tuple(schema.names) != codebook.names:
-        yield sentence("the data's columns are not in the codebook's order", where=where)
+        yield sentence("the columns of the data are not in the order of the codebook", where=where)
     if schema.metadata:
         # Dataframe libraries note there the columns and index of the file that a frame was read from.
-        yield sentence("the data file carries metadata of its own", where=where, got=", ".join(_names(schema.metadata)))
+        yield sentence(
+            "the data file contains metadata of its own", where=where, got=", ".join(_names(schema.metadata))
+        )
     for public in released_schema(file, codebook.names, codebook):
         found, may = (field.metadata or {} for field in (schema.field(public.name), public))
         if foreign := {key for key, text in found.items() if may.get(key) != text}:
-            what = f"column {public.name!r} carries metadata that the codebook does not give"
+            what = f"column {public.name!r} contains metadata that the codebook does not give"
             yield sentence(what, where=where, got=", ".join(_names(foreign)))
 
 
@@ -209,4 +211,6 @@ def _names(metadata: Iterable[bytes]) -> list[str]:
 def _law_problems(counts: Iterable[NDArray[np.int64]], mechanism: Mechanism) -> Iterable[str]:
     for block, counted in zip(mechanism.blocks, counts, strict=True):
         if counted[block.matrix.form.columns()[0] == 0].any():
-            yield sentence("a value is released that the matrix gives probability zero", where=f"block {block.name!r}")
+            yield sentence(
+                "the release contains a value that has probability zero in the matrix", where=f"block {block.name!r}"
+            )

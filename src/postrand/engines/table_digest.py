@@ -124,4 +124,6 @@ def _text(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fix = "cast the column, or give it the role 'drop'"
-        raise UsageError(sentence("a column has a type that no table of a release holds", got=of, fix=fix)) from None
+        raise UsageError(
+            sentence("a column has a type that a table of a release cannot contain", got=of, fix=fix)
+        ) from None

@@ -95,7 +95,7 @@ class Axis:
         except EstimationError as error:
             raise EstimationError(
                 sentence(
-                    "not every frequency can be identified from the release",
+                    "the release does not identify every frequency",
                     where="*".join(self.names),
                     got="a singular or nearly singular transition matrix",
                     fix="ask estimate.identified(...) for the groups of categories that can be estimated",

@@ -89,7 +89,9 @@ def maximum_likelihood(
 def from_tally_ml(counted: Tally, *, tolerance: float = 1e-4, max_steps: int = 20_000) -> Estimate:
     """Return the maximum likelihood estimate from counted records."""
     if not tolerance > 0:
-        raise UsageError(sentence("the tolerance is not positive", got=tolerance, wanted="nats, for example 1e-4"))
+        raise UsageError(
+            sentence("the tolerance is not a positive number", got=tolerance, wanted="nats, for example 1e-4")
+        )
     layout, released = counted.layout, counted.released
     check_untangled(layout.axes)
     linear = linear_law(counted)
@@ -118,15 +120,15 @@ def check_untangled(axes: Sequence[Axis]) -> None:
     if tangled:
         raise EstimationError(
             sentence(
-                "a block reads a variable that another block perturbs, and no likelihood is written for both together",
+                "a block reads a variable that another block perturbs, and there is no likelihood for both together",
                 got=", ".join(tangled),
-                fix="use the unbiased table, or leave one of the variables out",
+                fix="use the unbiased table, or omit one of the variables",
             )
         )
 
 
 def changes(axis: Axis, name: str) -> bool:
-    """Tell whether the axis' law changes the variable: it moves mass between cells that differ in it."""
+    """Return whether the matrix of the axis changes the variable: it moves mass between cells that differ in it."""
     if axis.matrix is None:
         return False
     codes = axis.cells[:, axis.names.index(name)]
@@ -178,7 +180,7 @@ def _not_converged(steps: int, gap: float, tolerance: float) -> EstimationError:
     return EstimationError(
         sentence(
             "the EM algorithm did not converge",
-            got=f"{steps} steps, {gap:.3g} nats still to gain at most",
+            got=f"{steps} steps, {gap:.3g} nats at most below the maximum",
             wanted=f"<= {tolerance:g}",
             fix="raise max_steps or tolerance, or use the unbiased estimate",
         )
@@ -253,7 +255,7 @@ def _extrapolate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikelihoodLaw:
-    """The law of the maximum likelihood estimate: observed information off the boundary.
+    """The sampling law of the maximum likelihood estimate: observed information off the boundary.
 
     With ``H = M diag(n/λ²) Mᵀ`` on the free cells and P its inverse on the plane Σπ = 1, the covariance is ``P J P``, J
     the sum of squared scores; without weights J = H and this is P.
@@ -370,7 +372,7 @@ def _table(frame: Any, *variables: str, mechanism: Mechanism, method: str = "unb
     return ask(frame, variables, mechanism, **options)
 
 
-_METHOD = Option("method", "NAME", "unbiased (if not given) or likelihood.", choice("unbiased", "likelihood"))
+_METHOD = Option("method", "NAME", "unbiased (the default) or likelihood.", choice("unbiased", "likelihood"))
 ESTIMATORS = (
     Estimator(
         "table",

@@ -16,7 +16,7 @@ MAX_EXPONENT = 300.0
 
 
 class Family(Protocol):
-    """A response law ``f(y | η, extra)``; arrays broadcast over their leading axes.
+    """A distribution of the response ``f(y | η, extra)``; arrays broadcast over their leading axes.
 
     ``predictors`` linear predictors η (last axis) share the design; ``extras`` parameters have none (a log scale).
     """
@@ -96,7 +96,9 @@ class Logistic:
     def check(self, y: Array) -> None:
         """Raise DataError unless both 0 and 1 occur, and nothing else."""
         if set(np.unique(y).tolist()) != {0.0, 1.0}:
-            raise DataError(sentence("a logistic response must take the values 0 and 1, and both", fix="recode it"))
+            raise DataError(
+                sentence("a logistic response must have the values 0 and 1, and both must occur", fix="recode it")
+            )
 
 
 @dataclass(frozen=True, slots=True)

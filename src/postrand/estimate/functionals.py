@@ -66,9 +66,9 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         EstimationError,
         (
             sentence(
-                f"{name!r} cannot be identified from the release",
+                f"{name!r} is not identified by the release",
                 where=", ".join(counted.layout.variables),
-                got="a functional outside the range of the transition matrix",
+                got="the functional is outside the range of the transition matrix",
                 fix="ask estimate.identified(...) for the groups of categories that can be estimated",
             )
             for name, b in solved.items()
@@ -116,9 +116,7 @@ def identified(
                 refused += [texts[i] for i in member]
     if not functionals:
         raise EstimationError(
-            sentence(
-                "no category can be identified from the release", where=variable, got="a singular transition matrix"
-            )
+            sentence("the release does not identify any category", where=variable, got="a singular transition matrix")
         )
     return from_tally(counted, functionals), tuple(refused)
 
@@ -143,9 +141,7 @@ class Ratio:
         if high <= WIDE * low:
             return ()
         fix = "merge categories, or ask for a release with a larger ε"
-        return (
-            f"The ends of the 95% interval are more than {WIDE} times apart: the ratio says next to nothing: {fix}.",
-        )
+        return (f"The ends of the 95% interval are more than {WIDE} times apart: do not use this ratio: {fix}.",)
 
     @property
     def standard_error(self) -> float:
@@ -339,7 +335,7 @@ def inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
 
 
 def _alike(axis: Axis) -> list[list[int]]:
-    """Return the categories of the variable shown, grouped where the release cannot tell them apart."""
+    """Return the categories of the variable shown, grouped if the release cannot distinguish them."""
     if axis.matrix is None or len(axis.names) > 1:
         return [[i] for i in range(math.prod(axis.kept_shape))]
     groups: dict[bytes, list[int]] = {}
@@ -372,7 +368,7 @@ def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: 
         (
             sentence(
                 f"the estimate of {n!r} is not positive",
-                fix="the release is too noisy for this ratio: merge categories",
+                fix="the perturbation is too strong for this ratio: merge categories",
             )
             for n, v in zip(names, value, strict=True)
             if not v > 0

@@ -143,8 +143,8 @@ def operator_of(axis: Axis, function: Array | None) -> Operator:
                 "the release does not identify this statistic of every group",
                 where="*".join(axis.names),
                 got="a singular or nearly singular transition matrix",
-                fix="leave the variable out of 'by', or ask estimate.identified(...) which groups of categories can be "
-                "told apart",
+                fix="leave the variable out of 'by', or ask estimate.identified(...) which groups of categories the "
+                "release distinguishes",
             )
         )
     return np.ascontiguousarray(b.T)
@@ -204,7 +204,7 @@ def read(
     for size, column in zip(shape, cells, strict=True):
         flat = flat * size + column[inside]
     if not len(flat):
-        raise DataError(sentence("no record has all variables of the statistic", fix="check the data"))
+        raise DataError(sentence("no record has values of all variables of the statistic", fix="check the data"))
     at = {n: next((a, axis.names.index(n)) for a, axis in enumerate(axes) if n in axis.kept_names) for n in hidden}
     scores = {n: _scores(book[n]) for n in hidden}
     weight, unit = (None, 1.0) if weights is None else _in_units(weight_column(table, weights)[both], weights)
@@ -275,8 +275,8 @@ def _check_names(
             continue
         alone = tuple(variables) == (name,) and not groups and weights is None and strata is None
         if not (alone and column.form == "permute"):
-            what = f"variable {name!r} was released by a law on ranks, which no statistic is corrected for"
-            fix = "leave it out; its own mean over all records, unweighted, is right as released"
+            what = f"variable {name!r} was released by a rank law, and no statistic can be corrected for it"
+            fix = "leave it out; its unweighted mean over all records is correct as released"
             raise EstimationError(sentence(what, fix=fix))
 
 

@@ -245,7 +245,9 @@ class GroupLaw:
 
     def margin(self, keep: Sequence[int]) -> Law:
         """Refuse: a mean over several groups is not a sum of theirs."""
-        raise UsageError(sentence("a statistic of groups has no margin", fix="estimate it again with a shorter 'by'"))
+        raise UsageError(
+            sentence("a statistic by group does not have a margin", fix="estimate it again with a shorter 'by'")
+        )
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return Fieller's interval of each group; (-inf, inf) where its size cannot be told from zero at the level."""
@@ -297,11 +299,11 @@ def too_few(records: Records, unclear: NDArray[np.bool_]) -> tuple[str, ...]:
     if not unclear.any():
         return ()
     if not records.layout.shape:
-        return ("Too few records survive the perturbation to estimate this statistic: its interval has no ends.",)
+        return ("Too few records survive the perturbation to estimate this statistic: its interval is infinite.",)
     text = (
         f"Too few records of {group_names(records, unclear)} survive the perturbation: the size of the group cannot be "
     )
-    return (text + "told from zero, and its interval has no ends. Merge categories, or use fewer variables.",)
+    return (text + "distinguished from zero, and its interval is infinite. Merge categories, or use fewer variables.",)
 
 
 def few_values(records: Records, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -309,7 +311,7 @@ def few_values(records: Records, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
     if not chosen.any():
         return ()
     where = f" of {group_names(records, chosen)}" if records.layout.shape else ""
-    return (f"A few values decide the estimate{where}: its interval is wide because of them, and rests on them.",)
+    return (f"A few values decide the estimate{where}: its interval is wide because of them, and depends on them.",)
 
 
 def group_names(records: Records, chosen: NDArray[np.bool_]) -> str:

@@ -138,7 +138,7 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
     if target.shape != (size,) or not (target >= 0).all() or abs(target.sum() - 1) > 1e-9:
         raise UsageError(
             sentence(
-                "not a distribution",
+                "the expected shares are not a distribution",
                 where=counted.layout.variables[0],
                 got=f"shape {target.shape}",
                 wanted=f"{size} numbers >= 0 summing to 1",
@@ -221,7 +221,9 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n
     values, vectors = np.linalg.eigh(_sandwich(slope, measure))
     used = values > 1e-10 * values.max(initial=0.0)  # categories that never occur have no variance
     if not used.any():
-        raise EstimationError(sentence("the table has no variance to test with", fix="choose other variables"))
+        raise EstimationError(
+            sentence("the table has no variance, so it cannot be tested", fix="choose other variables")
+        )
     root = vectors[:, used] / np.sqrt(values[used])
     statistic = float(((root.T @ gap) ** 2).sum())
     freedom = int(used.sum())
@@ -243,7 +245,7 @@ def _sandwich(slope: Array, covariance: Array) -> Array:
 
 
 def _summed_out(counted: Tally) -> bool:
-    """Whether a block of the table holds variables that it does not show: its counts then mix two laws."""
+    """Whether a block contains variables that the table does not show: its counts then mix two distributions."""
     return any(len(axis.kept) < len(axis.names) for axis in counted.layout.axes)
 
 
@@ -274,7 +276,7 @@ ESTIMATORS = (
     Estimator(
         "fit",
         "A",
-        "Test whether a variable has the shares that --expected gives.",
+        "Test whether a variable has the shares in --expected.",
         goodness_of_fit_test,
         (_EXPECTED, WEIGHT, STRATA),
         example="sex",

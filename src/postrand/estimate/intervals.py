@@ -124,7 +124,7 @@ def _density(x: Array, n: Array, p: Array) -> Array:
 
 
 def _at_least(x: Array, n: Array, p: Array) -> Array:
-    """Return ``P(X >= x)`` of the binomial law, continued between whole x by the incomplete beta function."""
+    """Return ``P(X >= x)`` of the binomial distribution, continued between whole x by the incomplete beta function."""
     inside = (x > 0) & (x < n + 1)
     found = special.betainc(np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), p)
     return np.where(inside, found, (x <= 0).astype(np.float64))
@@ -178,7 +178,7 @@ class Slope:
 
 
 def matched(value: Array, variance: Array, strata: Sequence[Slope], record: Moments, unit: float) -> Binomial:
-    """Return the binomial that follows the law of an estimate, all arrays of one shape.
+    """Return the binomial distribution that approximates an estimate, all arrays of one shape.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ LONGEST = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Hold the patterns of the records and the design over clear rows and latent cells.
+    """Hold the patterns of the records and the design over unperturbed rows and latent cells.
 
     ``design`` (V, K, p); ``case_row`` (C,) a case's clear row; ``response`` broadcasts to (C, K): (C, 1) where it
     is clear, (1, K) where it is latent; ``pattern_case``, ``pattern_cell``, ``weights``, ``squares`` (J,);
@@ -77,7 +77,7 @@ class Problem:
 
 
 class State(NamedTuple):
-    """Regression parameters θ (P,): predictor by predictor, then extras; covariate law q (G, X)."""
+    """Regression parameters θ (P,): predictor by predictor, then extras; covariate distribution q (G, X)."""
 
     theta: Array
     law: Array
@@ -220,7 +220,7 @@ def efficient(problem: Problem, state: State) -> Efficient:
 
 
 def _moved(law: Array, profiles: list[Profile], move: Array) -> Array:
-    """Return the covariate law after the Newton step that goes with a step of θ."""
+    """Return the covariate distribution after the Newton step that goes with a step of θ."""
     moved = law.copy()
     for group, free, shift, slope in profiles:
         moved[group, free] *= np.exp(np.clip(shift - slope @ move, -5.0, 5.0))
@@ -348,8 +348,8 @@ def _check_running(problem: Problem, state: State) -> None:
         if not state.theta[-1] > np.log(problem.response.std()) + COLLAPSED:
             raise EstimationError(
                 sentence(
-                    "the likelihood is unbounded: the residual deviation runs to zero",
-                    fix="use method='equations': a response with few values does not follow a normal law",
+                    "the likelihood is unbounded: the residual deviation converges to zero",
+                    fix="use method='equations': a response with few values is not normally distributed",
                 )
             )
         return
@@ -357,7 +357,7 @@ def _check_running(problem: Problem, state: State) -> None:
     if not np.abs(eta).max() <= MAX_PREDICTOR:
         raise EstimationError(
             sentence(
-                "the response is separated: covariates predict it perfectly, and coefficients run off",
+                "the response is separated: covariates predict it perfectly, and coefficients diverge",
                 got=f"a linear predictor beyond {MAX_PREDICTOR:g}",
                 fix="drop or merge the categories of the covariate with the largest coefficient",
             )

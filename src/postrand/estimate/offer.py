@@ -32,7 +32,9 @@ def numbers(given: str, where: str) -> list[float]:
     try:
         return [float(part) for part in listed(given, where)]
     except ValueError:
-        raise UsageError(sentence("not a list of numbers", where=where, fix="separate them by commas")) from None
+        raise UsageError(
+            sentence("the value is not a list of numbers", where=where, fix="separate the numbers by commas")
+        ) from None
 
 
 def pair(given: str, where: str) -> tuple[str, str]:
@@ -58,7 +60,7 @@ def choice(*known: str) -> Callable[[str, str], str]:
 
     def chosen(given: str, where: str) -> str:
         if given not in known:
-            raise UsageError(sentence(f"{where} does not know {given!r}", wanted=" or ".join(known)))
+            raise UsageError(sentence(f"{where} does not have a choice {given!r}", wanted=" or ".join(known)))
         return given
 
     return chosen
@@ -140,7 +142,7 @@ class Estimator:
         Raises
         ------
         UsageError
-            With every option that does not go with the question, is missing, or cannot be read.
+            With every option that cannot be used with the question, is missing, or cannot be read.
         PostrandError
             Whatever the estimator raises.
         """
@@ -150,11 +152,13 @@ class Estimator:
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
 
     def check(self, given: Mapping[str, str]) -> None:
-        """Raise UsageError with every option that does not go with the question, or is missing."""
+        """Raise UsageError with every option that cannot be used with the question, or is missing."""
         known = [option.name for option in self.options]
         wanted = ", ".join(f"--{name}" for name in known)
         problems = [
-            sentence(f"--{name} does not go with --{self.name}", wanted=wanted) for name in given if name not in known
+            sentence(f"--{name} cannot be used with --{self.name}", wanted=wanted)
+            for name in given
+            if name not in known
         ]
         problems += [
             sentence(f"--{self.name} needs --{name}", fix=f"for example --{name} {value}")
@@ -166,5 +170,5 @@ class Estimator:
 
 
 BY = Option("by", "A,B", "Variables whose categories are the groups, perturbed or not.", one_or_more)
-WEIGHT = Option("weight", "W", "Sampling weight, a released variable.", parameter="weights", formerly="weights")
-STRATA = Option("strata", "S", "Sampling strata, a released variable that is not perturbed.")
+WEIGHT = Option("weight", "W", "Sampling weight: a released variable.", parameter="weights", formerly="weights")
+STRATA = Option("strata", "S", "Sampling strata: a released, unperturbed variable.")

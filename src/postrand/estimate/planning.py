@@ -104,14 +104,14 @@ def expected_precision(
     ([0.1, 0.1], 26)
     """
     if not records > 0:
-        raise UsageError(sentence("the number of records is not positive", got=records))
+        raise UsageError(sentence("the number of records is not a positive number", got=records))
     plan = layout(mechanism.require_codebook(), variables, mechanism)
     if plan.shared:
         raise EstimationError(
             sentence(
-                "no plan is made for a table in which several blocks read one variable",
+                "the precision is not computed for a table in which several blocks read one variable",
                 got=", ".join(plan.shared),
-                fix="plan a table of fewer variables",
+                fix="use fewer variables",
             )
         )
     shape = plan.shape
@@ -119,7 +119,9 @@ def expected_precision(
     if law.shape != shape or not (law >= 0).all() or abs(law.sum() - 1) > 1e-9:
         raise UsageError(
             sentence(
-                "not a distribution over the table", got=f"shape {law.shape}", wanted=f"{shape}, >= 0, summing to 1"
+                "the proportions are not a distribution over the table",
+                got=f"shape {law.shape}",
+                wanted=f"{shape}, >= 0, summing to 1",
             )
         )
     operators = [axis.unbiased() for axis in plan.axes]
@@ -142,7 +144,7 @@ def expected_precision(
 
 
 def _spread(axis: Axis) -> Operator:
-    """Return the map that shares what a cell of the table holds equally among the block's cells that show it."""
+    """Return the map that divides the content of a cell of the table equally among the block's cells that show it."""
     project = axis.projection
     return None if project is None else project.T / np.maximum(project.sum(axis=1), 1.0)
 

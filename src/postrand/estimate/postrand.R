@@ -1,25 +1,25 @@
-# Unbiased tables from a release in R 4.0 or later: base R alone for CSV, one package that reads any other format.
+# Unbiased tables from a release, in R 4.0 or later. CSV needs base R only; each other format needs one package.
 #
 #   source("postrand.R", encoding = "UTF-8")
-#   release <- postrand_read(".")                       # r_categories.csv and r_matrix_*.csv lie there
-#   data <- postrand_data(".")                          # the released records, in whatever format they are
+#   release <- postrand_read(".")                       # the folder of r_categories.csv and r_matrix_*.csv
+#   data <- postrand_data(".")                          # the released records, in any format
 #   postrand_table(data, c("sex", "region"), release)
 #   postrand_table(data, "sex", release, weights = "weight")
 #
 # Packages that read the data (CSV needs none):
 @packages@
-# SPSS's user-missing codes and Stata's .a to .z are kept: they may be categories like any other.
+# SPSS's user-missing codes and Stata's .a to .z are kept, because they can be categories.
 #
-# Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they may lie outside
-# [0, 1]. Standard errors hold sampling and perturbation.
+# Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they can lie outside
+# [0, 1]. Standard errors include sampling and perturbation.
 
 # The released records: one file, or a folder of parts. `name` is that of the file in `dir`.
 postrand_data <- function(dir = ".", name = NULL) {
   if (is.null(name)) name <- list.files(dir, "^data([.](@suffixes@))?$")
-  if (length(name) != 1) stop("name the data file: there is not one of it in ", dir)
+  if (length(name) != 1) stop("the folder ", dir, " must contain exactly one data file: use name = to choose it")
   path <- file.path(dir, name)
   if (dir.exists(path)) path <- sort(list.files(path, "^part-", full.names = TRUE))
-  if (!length(path) || !all(file.exists(path))) stop("no data at ", file.path(dir, name))
+  if (!length(path) || !all(file.exists(path))) stop("no data found at ", file.path(dir, name), ": check dir and name")
   do.call(rbind, lapply(path, postrand_file))
 }
 
@@ -36,7 +36,7 @@ postrand_file <- function(path) {
   as.data.frame(frame)
 }
 
-# Columns as the values that the file holds: labels are in r_categories.csv, and missing codes are values here.
+# Columns as the values in the file: labels are in r_categories.csv, and missing codes count as values.
 postrand_values <- function(frame) {
   frame[] <- lapply(frame, function(x) {
     letters <- if (is.double(x)) haven::na_tag(x) else NA
@@ -92,16 +92,16 @@ postrand_table <- function(data, variables, release, weights = NULL) {
 postrand_weights <- function(weights, data) {
   if (is.null(weights)) return(rep(1, nrow(data)))
   if (is.character(weights) && length(weights) == 1) {
-    if (is.null(data[[weights]])) stop("the data have no column '", weights, "'")
+    if (is.null(data[[weights]])) stop("the data do not have a column '", weights, "'")
     weights <- data[[weights]]
   }
   weights <- as.numeric(weights)
-  if (length(weights) != nrow(data)) stop("weights: give the name of a column, or one number for each record")
-  if (anyNA(weights)) stop("weights: a weight is missing or not a number")
+  if (length(weights) != nrow(data)) stop("weights must be the name of a column, or one number for each record")
+  if (anyNA(weights)) stop("weights: at least one weight is missing or not a number")
   weights
 }
 
-# One axis for each block, or single clear variable, that the table needs; `show` sums its cells into what is shown.
+# One axis for each block or unperturbed variable of the table; `show` sums its cells into those that are shown.
 postrand_axes <- function(variables, release) {
   axes <- list()
   for (name in variables) {
@@ -109,7 +109,7 @@ postrand_axes <- function(variables, release) {
     held <- Filter(function(block) name %in% block$variables, release$blocks)
     axis <- if (length(held)) held[[1]] else {
       size <- sum(release$categories$variable == name)
-      if (size == 0) stop("no categories for variable '", name, "' in r_categories.csv")
+      if (size == 0) stop("r_categories.csv does not contain the variable '", name, "'")
       list(variables = name, cells = matrix(seq_len(size) - 1), law = diag(size))
     }
     axis$shown <- variables[variables %in% axis$variables]
@@ -123,12 +123,12 @@ postrand_axes <- function(variables, release) {
   axes
 }
 
-# The cell of each record on an axis; NA where a variable is missing that is released as missing.
+# The cell of each record on an axis; NA if a variable of the axis is missing.
 postrand_cells <- function(axis, data, release) {
   codes <- vapply(axis$variables, function(name) {
     known <- release$categories[release$categories$variable == name, ]
     given <- data[[name]]
-    if (is.null(given)) stop("the data have no column '", name, "'")
+    if (is.null(given)) stop("the data do not have a column '", name, "'")
     if (is.factor(given)) given <- as.character(given)
     if (inherits(given, "haven_labelled")) attributes(given) <- NULL
     truth <- function(x) tolower(as.character(if (is.numeric(x)) as.logical(x) else x))
@@ -141,7 +141,7 @@ postrand_cells <- function(axis, data, release) {
   }, numeric(nrow(data)))
   codes <- matrix(codes, nrow = nrow(data))
   cell <- match(apply(codes, 1, paste, collapse = " "), apply(axis$cells, 1, paste, collapse = " "))
-  if (any(is.na(cell) & !apply(is.na(codes), 1, any))) stop("the data hold a combination that is never released")
+  if (any(is.na(cell) & !apply(is.na(codes), 1, any))) stop("the data contain a combination that is never released: use the data of this release")
   cell
 }
 

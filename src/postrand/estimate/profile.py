@@ -109,7 +109,7 @@ def _ends(released: Array, matrix: Array, best: Array, c: Array, drops: Array) -
 
 
 def _inside(best: Array, likelihood: Callable[[Array], Array], floor: Array, drops: Array) -> Array:
-    """Return points within the simplex that lose at most half of what may be lost."""
+    """Return points within the simplex that lose at most half of the permitted loss."""
     mixed = np.full(len(floor), 0.5)
     while True:
         p = (1 - mixed[:, None]) * best + mixed[:, None] / best.size

@@ -86,7 +86,7 @@ def quantile(
 def _chances(q: float | Sequence[float]) -> tuple[float, ...]:
     chances = tuple(finite(one) for one in (listed(q) or (q,)))
     if not all(0 < one < 1 for one in chances) or len(set(chances)) != len(chances):
-        what = "not the chances of quantiles"
+        what = "the probabilities of the quantiles are invalid"
         raise UsageError(sentence(what, got=repr(q), wanted="distinct numbers between 0 and 1"))
     return chances
 
@@ -112,13 +112,13 @@ class QuantileLaw:
             some = open_[:, j] & ~both
             if some.any():
                 where = f" of {group_names(self.records, some)}" if self.records.layout.shape else ""
-                what = f"The quantile {q:g}{where} is too far out for so few records: its interval is open on one side."
+                what = f"The quantile {q:g}{where} is too extreme for so few records: its interval is open on one side."
                 found.append(what)
         return tuple(found)
 
     def covariance(self, part: Part) -> Array:
         """Refuse: quantiles have intervals, and no covariance."""
-        raise EstimationError(sentence("quantiles have no covariance matrix", fix="use .interval(level)"))
+        raise EstimationError(sentence("quantiles do not have a covariance matrix", fix="use .interval(level)"))
 
     def variance(self, part: Part) -> Array:
         """Return the square of the 95 % interval's length over that of a standard normal one, shape (L Q,)."""
@@ -131,7 +131,9 @@ class QuantileLaw:
 
     def margin(self, keep: Sequence[int]) -> Law:
         """Refuse: a quantile over several groups does not follow from theirs."""
-        raise UsageError(sentence("a statistic of groups has no margin", fix="estimate it again with a shorter 'by'"))
+        raise UsageError(
+            sentence("a statistic by group does not have a margin", fix="estimate it again with a shorter 'by'")
+        )
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return Woodruff's interval of each quantile."""
@@ -326,7 +328,7 @@ def _code(equations: Sequence[Equation], points: Array, g: int, q: float, level:
     return float(points[place]), float(min(low, points[place])), float(max(high, points[place]))
 
 
-_Q = Option("q", "P,Q", "Which quantiles, for example 0.1,0.5,0.9; the median if not given.", numbers)
+_Q = Option("q", "P,Q", "Which quantiles, for example 0.1,0.5,0.9; the default is the median.", numbers)
 ESTIMATORS = (
     Estimator(
         "quantile",

@@ -102,7 +102,7 @@ def _edges(problem: Problem, y: Array, counts: Array) -> Array:
 
 
 def _shares(problem: Problem, theta: Array, edges: Array) -> Iterator[Array]:
-    """Yield the probability of each bin, given clear rows and true cells, (V, K)."""
+    """Yield the probability of each bin, given unperturbed rows and true cells, (V, K)."""
     family = problem.family
     m, p = family.predictors, problem.design.shape[2]
     eta = problem.design @ theta[: m * p].reshape(m, p).T

@@ -93,13 +93,13 @@ def read(
     asked = list(dict.fromkeys([response, *names, *(groups or ())]))
     for column in mechanism.numerical:
         if column.variable in asked:
-            what = f"variable {column.variable!r} was released by a law on ranks, which no model is corrected for"
-            raise EstimationError(sentence(what, fix="leave it out; its own unweighted mean is right as released"))
+            what = f"variable {column.variable!r} was released by a rank law, and no model can be corrected for it"
+            raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
-        raise UsageError(sentence("groups must be columns that the mechanism leaves as they are", got=list(groups)))
+        raise UsageError(sentence("groups must be unperturbed columns", got=list(groups)))
     described = [n for n in asked if n in mechanism.variables or _has_categories(table, mechanism, n)]
     latent = [n for n in described if n in mechanism.variables]
     axes = layout_of(table, latent, mechanism).axes if latent else ()
@@ -118,7 +118,7 @@ def read(
     cells = tuple(code[both[complete]].astype(np.intp) for code in codes)
     kept = table.filter(pa.array(both))
     if not kept.num_rows:
-        raise DataError(sentence("no record has all variables of the formula"))
+        raise DataError(sentence("no record has values of all variables of the formula"))
     weight = np.ones(kept.num_rows) if weights is None else weight_column(kept, weights)
     if not LIGHTEST < weight.max() < 1 / LIGHTEST:
         raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
@@ -200,7 +200,11 @@ def _variables(formula: str) -> tuple[str, tuple[str, ...]]:
     needed = sorted(str(n) for n in right.required_variables)
     if len(left) != 1 or set(parsed.lhs.required_variables) != {response} or response in needed:
         raise UsageError(
-            sentence("the left side must be one variable as it is", got=repr(formula), wanted="response ~ covariates")
+            sentence(
+                "the left side must be one variable, without a transformation",
+                got=repr(formula),
+                wanted="response ~ covariates",
+            )
         )
     return response, tuple(needed)
 
@@ -235,7 +239,7 @@ def _latent_cells(data: Data) -> Index:
 
 
 def _latent_law(axes: Sequence[Axis]) -> Array:
-    """Return the law over all latent cells, shape (K, K), from products along each axis."""
+    """Return the distribution over all latent cells, shape (K, K), from products along each axis."""
     size = math.prod(axis.size for axis in axes)
     unit = np.eye(size).reshape([size, *(axis.size for axis in axes)])
     operators = [None, *(None if axis.matrix is None else axis.matrix.array.T for axis in axes)]
@@ -302,7 +306,7 @@ def _floats(table: pa.Table, name: str) -> Array:
 
 
 def codes_of(data: Data, name: str) -> Index:
-    """Return the distinct values of a clear column as 0..: codebook codes, or ranks of numbers."""
+    """Return the distinct values of an unperturbed column as 0..: codebook codes, or ranks of numbers."""
     if data.is_categorical(name):
         assert data.book is not None
         return encode(data.table.column(name), data.book[name]).astype(np.intp)
@@ -310,7 +314,7 @@ def codes_of(data: Data, name: str) -> Index:
 
 
 def _groups(data: Data, bins: int) -> Index:
-    """Return the group of each record within which the law of the true covariates is free."""
+    """Return the group of each record within which the distribution of the true covariates is free."""
     parts = []
     for name in data.groups:
         if data.is_categorical(name):
@@ -333,7 +337,7 @@ def distinct(columns: Sequence[Any], records: int) -> tuple[Index, Index]:
 
 
 def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ...]]:
-    """Return the design over clear rows and latent cells, shape (V, K, p), and the names of its columns."""
+    """Return the design over unperturbed rows and latent cells, shape (V, K, p), and the names of its columns."""
     spec = model_of(data)
     codes = {name: cells[:, i] for i, name in enumerate(_latent_names(data))}
     return design_on(data, spec, rows, codes, len(cells)), tuple(str(n) for n in spec.column_names)
@@ -399,7 +403,7 @@ def _evaluated(data: Data) -> Iterator[None]:
 
 
 def _model_values(data: Data, name: str) -> pa.Array:
-    """Return what a formula sees: for a latent variable one value per code, for a clear one its column."""
+    """Return what a formula sees: for a latent variable one value per code, for an unperturbed one its column."""
     if not data.is_categorical(name):
         return pa.array(_floats(data.table, name))
     assert data.book is not None

@@ -32,7 +32,7 @@ LEVERAGE = 0.9
 """A record's share of its own Jacobian counts as at most this."""
 WAY_OUT = (
     "merge categories, use fewer perturbed covariates, ask for a release with a higher ε, "
-    "or method='likelihood' if the family can be defended"
+    "or method='likelihood' if the family is plausible"
 )
 
 
@@ -324,6 +324,6 @@ def _no_root(got: str) -> EstimationError:
 
 
 def _separated() -> EstimationError:
-    what = "the response is separated: covariates predict it perfectly, and coefficients run off"
+    what = "the response is separated: covariates predict it perfectly, and coefficients diverge"
     got = f"a linear predictor beyond {MAX_PREDICTOR:g}"
     return EstimationError(sentence(what, got=got, fix="drop or merge the categories of the covariate"))

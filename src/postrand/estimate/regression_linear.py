@@ -123,7 +123,7 @@ def normal_of(data: Data, records: Records) -> tuple[Normal, tuple[str, ...]]:
 
 
 def groups_of(data: Data, records: Records, spec: Any) -> tuple[Group, ...]:
-    """Return the columns of a design by the latent axes and clear variables of their terms."""
+    """Return the columns of a design by the latent axes and unperturbed variables of their terms."""
     return tuple(_groups(data, records, spec))
 
 

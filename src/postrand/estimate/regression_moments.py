@@ -157,9 +157,9 @@ def check_identified(data: Data, factor: Factor, functions: Array, outcomes: Arr
     if np.abs(matrix.times(solved) - needed).max() > IDENTIFIED * max(1.0, float(np.abs(needed).max())):
         raise EstimationError(
             sentence(
-                "the regression is not identified: it parts categories that a singular transition matrix does not",
+                "the regression is not identified: it needs categories that a singular transition matrix merges",
                 where="*".join(data.axes[factor.axis].names),
-                fix="merge the categories that look alike (see estimate.identified), or leave the variable out",
+                fix="merge these categories (see estimate.identified), or leave the variable out",
             )
         )
 

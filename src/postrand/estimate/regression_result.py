@@ -100,12 +100,12 @@ class Regression:
         names = [name for name, silent in zip(self.names, self.silent, strict=True) if silent]
         if names:
             found.append(
-                f"The release says nothing about {', '.join(names)}: the interval is unbounded or too wide to mean "
-                "anything. Merge categories, or leave the term out."
+                f"The release has no information about {', '.join(names)}: the interval is unbounded or too wide to "
+                "use. Merge categories, or leave the term out."
             )
         found += [
-            f"{test.name} rejects what the likelihood assumes (p-value {test.p_value:.2g}, warned of below {SIZE:g}). "
-            "Use method='equations'."
+            f"{test.name} rejects the assumptions of the likelihood (p-value {test.p_value:.2g}, "
+            f"below {SIZE:g}). Use method='equations'."
             for test in self.tests
             if test.rejected
         ]
@@ -113,7 +113,7 @@ class Regression:
 
     @property
     def includes(self) -> str:
-        """One sentence: what was fitted and what the standard errors hold."""
+        """One sentence: what was fitted and what the standard errors include."""
         text = f"{self.method}; {self.records:,} records"
         if self.dropped:
             text += f", {self.dropped:,} left out (a variable of the formula is missing)"
@@ -128,7 +128,7 @@ class Regression:
         """
         low, high = self.interval(level)
         numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": low, "upper": high}
-        flags = ["the release says nothing about this coefficient" if s else None for s in self.silent]
+        flags = ["the release has no information about this coefficient" if s else None for s in self.silent]
         found = tidy.by_term(self.names, numbers | {"p_value": self.p_value})
         return found.append_column("warning", pa.array(flags, pa.string()))
 

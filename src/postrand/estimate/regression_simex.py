@@ -32,7 +32,7 @@ class Simex:
         return f"Simex({len(self.names)} coefficients, extrapolated from {len(self.levels)} levels)"
 
     def to_arrow(self) -> pa.Table:
-        """Return one row for each coefficient: ``term`` and ``estimate``; a simulation gives no standard error."""
+        """Return one row for each coefficient: ``term`` and ``estimate``; a simulation has no standard error."""
         return tidy.by_term(self.names, {"estimate": self.value})
 
     def to_pandas(self) -> Any:

@@ -94,7 +94,7 @@ def regression(
             sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
         )
     if method == "likelihood" and strata is not None:
-        raise UsageError(sentence("strata are for method='equations'", fix="leave out strata, or the method"))
+        raise UsageError(sentence("strata are only for method='equations'", fix="leave out the strata or the method"))
     data = read(formula, frame, mechanism, family, weights, groups, strata)
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
@@ -143,8 +143,8 @@ def _regression(
     return regression(formula, frame, mechanism, family, **options)
 
 
-_FAMILY = Option("family", "NAME", "linear (if not given), logistic, poisson or multinomial.", choice(*FAMILIES))
-_METHOD = Option("method", "NAME", "equations (if not given) or likelihood.", choice(*METHODS))
+_FAMILY = Option("family", "NAME", "linear (the default), logistic, poisson or multinomial.", choice(*FAMILIES))
+_METHOD = Option("method", "NAME", "equations (the default) or likelihood.", choice(*METHODS))
 ESTIMATORS = (
     Estimator(
         "regression",

@@ -124,7 +124,7 @@ class Estimate:
         fix += ", or ask for a release with a larger ε" if self.perturbed else ", or more records"
         return (
             *said,
-            f"The 95% interval is about as wide as all that is possible: {which}. Do not use these numbers: {fix}.",
+            f"The 95% interval is almost as wide as all possible values: {which}. Do not use these numbers: {fix}.",
         )
 
     def _named(self, cells: NDArray[np.intp]) -> str:
@@ -151,7 +151,9 @@ class Estimate:
         """
         if not np.isclose(self.value.sum(), 1.0) and not np.isclose(self.value.sum(), self.total):
             raise UsageError(
-                sentence("only a whole table has an effective sample size", got="quantities that do not add up")
+                sentence(
+                    "only a whole table has an effective sample size", got="the quantities are not shares of one total"
+                )
             )
         mass = np.maximum(self.value, 0.0)
         mass = mass / mass.sum()
@@ -199,7 +201,7 @@ class Estimate:
 
     @property
     def includes(self) -> str:
-        """One sentence: what was counted and what the standard errors hold."""
+        """One sentence: what was counted and what the standard errors include."""
         text = f"{self.method}; {self.records:,} records"
         if self.dropped:
             text += f", {self.dropped:,} left out (a variable of the table is missing)"

@@ -44,7 +44,7 @@ class Tally:
     def __post_init__(self) -> None:
         if not self.records.sum():
             raise DataError(
-                sentence("no record has all variables of the table", fix="check the data and the variables")
+                sentence("no record has values of all variables of the table", fix="check the data and the variables")
             )
 
     @property
@@ -135,18 +135,18 @@ def tally(
 
 
 def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
-    """Return the variables and whatever else their blocks hold, each once, in the order first needed."""
+    """Return the variables and all other variables of their blocks, each once, in the order first needed."""
     return list(dict.fromkeys(name for held in _blocks(variables, mechanism) for name in held))
 
 
 def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
-    """Return the variables grouped by the axis that shows them: a block's, or their own where they are clear.
+    """Return the variables grouped by the axis that shows them: a block's, or their own if they are unperturbed.
 
     A clear variable that a block of the table reads is shown on that block's axis.
     """
     names = tuple(variables)
     if isinstance(variables, str) or not names or len(set(names)) != len(names):
-        raise UsageError(sentence("name each variable of the table once", got=variables, wanted="a list of names"))
+        raise UsageError(sentence("name each variable of the table only once", got=variables, wanted="a list of names"))
     homes = {name: mechanism[name].variables for name in names if name in mechanism.variables}
     for name in names:
         reading = [held for held in homes.values() if name in held]
@@ -200,7 +200,7 @@ def weight_column(table: pa.Table, name: str) -> Array:
     if column.null_count or not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise DataError(sentence("weights must be finite, not negative and not all zero", where=f"column {name!r}"))
     if values.max() > _LARGEST_WEIGHT or values[values > 0].min() < 1 / _LARGEST_WEIGHT:
-        what = "a weight is too large or too small for its square to be summed"
+        what = "a weight is too large or too small: its square cannot be summed"
         wanted = f"0, or {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}"
         raise DataError(sentence(what, where=f"column {name!r}", wanted=wanted, fix="divide the weights by their mean"))
     return np.asarray(values, dtype=np.float64)
@@ -244,7 +244,9 @@ def _cell_of(axis: Axis, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
     found = position[np.ravel_multi_index(tuple(codes), shape)]
     if found.size and found.min() < 0:
         raise DataError(
-            sentence("the data hold a combination that the block never releases", where="block " + "*".join(axis.names))
+            sentence(
+                "the data contain a combination that the block never releases", where="block " + "*".join(axis.names)
+            )
         )
     return found
 

@@ -20,7 +20,7 @@ from postrand.estimate.axes import Array
 def check_level(level: float) -> None:
     """Raise UsageError unless the level of an interval is between 0 and 1."""
     if not 0 < level < 1:
-        raise UsageError(sentence("the level is not a probability", got=level, wanted="0 < level < 1"))
+        raise UsageError(sentence("the confidence level is not a probability", got=level, wanted="0 < level < 1"))
 
 
 def by_cell(variables: Sequence[str], labels: Sequence[Sequence[str]], numbers: Mapping[str, Array]) -> pa.Table:

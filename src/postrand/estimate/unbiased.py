@@ -89,7 +89,7 @@ def from_tally(counted: Tally) -> Estimate:
 
 
 def linear_law(counted: Tally) -> LinearLaw:
-    """Return the law of the unbiased estimator; raises EstimationError where a matrix is singular."""
+    """Return the sampling law of the unbiased estimator; raises EstimationError if a matrix is singular."""
     return LinearLaw(counted, counted.layout, tuple(axis.unbiased() for axis in counted.layout.axes))
 
 
@@ -161,7 +161,7 @@ class LinearLaw:
         return self.layout.arrange(low).reshape(value.shape), self.layout.arrange(high).reshape(value.shape)
 
     def binomial(self, record: Moments | None = None) -> Binomial:
-        """Return the binomial that follows the law of each cell, as tensors over the kept cells of each axis.
+        """Return the binomial distribution that approximates each cell, as tensors over the kept cells of each axis.
 
         ``record`` holds the moments of what one more record of the cell itself, or of any, would contribute;
         by default of a table.

@@ -41,7 +41,7 @@ def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the claim as it is shown: every figure that says "at least" rounded down."""
+    """Return the claim as it is shown: every figure with "at least" rounded down."""
     names = claim["column"] if isinstance(claim["column"], list) else [claim["column"]]
     shown = {name: format_lower(claim[name], 4) for name in ("beta", "bits")}
     choice = format_lower(2.0 ** claim["bits"], 3)

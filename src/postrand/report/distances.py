@@ -40,7 +40,7 @@ def metric_of(block: Block, certificate: Certificate) -> Any:
 
 
 def moves(matrix: NDArray[np.float64], edges: Sequence[Edge]) -> Moves:
-    """Return how far a law (S, S) moves values on a connected map.
+    """Return how far a matrix (S, S) moves values on a connected map.
 
     Bands end at 0, at the median distance to the nearest other value, and at its doubles; the last takes what
     lies beyond.

@@ -36,8 +36,8 @@ MAX_DRAWN = 6
 MAX_MAPS = 20
 """Blocks after these have no drawing of distances, and no table of them, so that the page stays under 2 MB."""
 PRIORS = {
-    "public": ("public", "chosen from public figures, or from none"),
-    "dp": ("differentially private", "tuned on frequencies that were themselves released with a guarantee"),
+    "public": ("public", "chosen from public figures, or without figures"),
+    "dp": ("differentially private", "tuned on frequencies that were released with their own guarantee"),
     "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
@@ -62,7 +62,7 @@ def internal_report(
     pictures: Mapping[str, str] | None = None,
     captions: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Return the same page, marked as internal, with further tables such as risk values for entitled staff.
+    """Return the same page, marked as internal, with further tables such as risk values for authorised staff.
 
     ``pictures`` are SVG texts by the title of the section whose table they draw; they are not escaped. ``captions`` are
     paragraphs above the table of a section, by its title.
@@ -170,7 +170,7 @@ def _level(model: PrivacyModel, level: float) -> str:
 
 
 def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
-    """Return a row for each block: its name, what its law and its prior spend, and their share of the sum."""
+    """Return a row for each block: its name, what its matrix and its prior spend, and their share of the sum."""
     account = certificate.account
     sums = [spent + prior for spent, prior in zip(account.blocks, account.priors, strict=True)]
     whole = math.fsum(sums)
@@ -255,20 +255,20 @@ def _packages(mechanism: Mechanism, data_name: str) -> str:
 
 
 def _r_packages(data_name: str) -> str:
-    """Return what R needs to read the data, empty where nothing; ``postrand.R`` says the same."""
+    """Return what R needs to read the data, empty if it needs nothing; ``postrand.R`` states the same."""
     if not PurePath(data_name).suffix:
-        return "the one that reads the files of data"  # a folder of them
+        return "the package that reads the data files"  # a folder of them
     if data_name.endswith(".json"):
         return "DBI, and the driver of the database"
     return " or ".join(format_of(data_name).readers.r_values)
 
 
 def _r(mechanism: Mechanism, data_name: str) -> str:
-    """Return R code that makes corrected tables with the release's own script, or reads the law where it is large."""
+    """Return R code that makes corrected tables with the release's own script, or reads the matrix if it is large."""
     lines = [
         'folder <- "path/to/release"',
         'source(file.path(folder, "postrand.R"), encoding = "UTF-8")',
-        "data <- DBI::dbReadTable(connection, name)  # of the table that table.json names"
+        "data <- DBI::dbReadTable(connection, name)  # the table in table.json"
         if data_name.endswith(".json")
         else f"data <- postrand_data(folder, {_quoted(data_name)})",
     ]
@@ -292,7 +292,7 @@ def _quoted(name: str) -> str:
 
 
 def _r_large(mechanism: Mechanism) -> Iterable[str]:
-    """Yield R code that corrects the first block of one variable, or reads the first law where there is none."""
+    """Yield R code that corrects the first block of one variable, or reads the first matrix if there is none."""
     number, block = next(
         ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
         (1, mechanism.blocks[0]),
@@ -305,7 +305,7 @@ def _r_large(mechanism: Mechanism) -> Iterable[str]:
 
 
 def _r_matrix(block: Block) -> Iterable[str]:
-    """Yield R code for M, in the form that the block's law is written in."""
+    """Yield R code for M, in the form of the block's matrix."""
     said = "  # rows true, columns released"
     kind = weights_form(block)
     if kind == "rows":

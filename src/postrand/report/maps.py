@@ -29,14 +29,14 @@ QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 
 
 def picture(weights: Ints, metric: MetricPrivacy, labels: Sequence[str]) -> tuple[Markup, str]:
-    """Return the drawing of a law (S, S), in units of 2^-53, and what it shows."""
+    """Return the drawing of a matrix (S, S), in units of 2^-53, and what it shows."""
     if metric.points:
         return map_of(weights / UNIT, metric, labels)
     if metric.edges == ranks(len(weights)):
         return fan(
             weights, labels
         ), "By true value: half of the releases (dark), 95% of them (light), the median (line)."
-    words = "Share of releases at most so far away: the median category (line), and between the lowest and the highest."
+    words = "Share of releases up to each distance: the median category (line), and from the lowest to the highest."
     return reach(weights / UNIT, shortest_paths(metric.edges, len(weights))), words
 
 
@@ -58,7 +58,7 @@ def map_of(matrix: Floats, metric: MetricPrivacy, labels: Sequence[str]) -> tupl
     order = np.argsort(np.round(moved / (float(moved.max()) or 1.0), 9), kind="stable")
     chosen = list(dict.fromkeys(int(order[k]) for k in (0, len(order) // 2, -1)))
     panels = Markup("").join(_panel(matrix[i], i, place, radius, tall, lines, labels[i]) for i in chosen)
-    words = "Where values of the ringed category go: the stronger the colour, the more probable. Shown are "
+    words = "Where values of the ringed category are released: a stronger colour is more probable. The maps show "
     words += "the categories that are moved least, in the middle, and most."
     return Markup('<div class="maps">{}</div>').format(panels), words
 
@@ -79,7 +79,7 @@ def _panel(row: Floats, true: int, place: Floats, radius: float, tall: float, li
 
 
 def fan(weights: Ints, labels: Sequence[str]) -> Markup:
-    """Return the quantiles of the released rank by the true one, as bands; exact, since the law is in integers."""
+    """Return the quantiles of the released rank by the true one, as bands; exact, because the matrix is in integers."""
     size = len(weights)
     shown = np.unique(np.linspace(0, size - 1, min(size, _COLUMNS)).round().astype(int))
     sums = np.cumsum(weights[shown], axis=1)

@@ -178,7 +178,7 @@ def _variables(block: Block, book: Codebook, counts: NDArray[Any], found: Estima
 
 
 def _blocks(parts: Iterable[tuple[Block, NDArray[np.int64], Estimate | str]], book: Codebook) -> Iterable[BlockView]:
-    """Yield blocks until the page is full; the page says that others are left out."""
+    """Yield blocks until the page is full; the page states that others are left out."""
     heat, rows = HEAT_BUDGET, ROW_BUDGET
     for block, counts, found in parts:
         size = block.matrix.size

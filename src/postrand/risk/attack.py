@@ -77,7 +77,7 @@ def _prior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linkage:
-    """The outcome of an attack on m targets who are in the released file.
+    """The outcome of an attack on m targets that are in the released file.
 
     ``correct`` (m,) is the probability that the attacker's link of each target is right, a tie being broken at random;
     ``claimed`` (m,) what the attacker expects of it, 0 where no record is a candidate. ``rate`` and ``claimed_rate``
@@ -134,7 +134,7 @@ def link(
     margins would be wrong by factors where keys depend on each other, and the best link picks the cells where it is
     too low. What is left of that the attacker takes off: they draw a file from their own q, fit q anew to it, and
     multiply every claim by what their links are worth there over what is claimed (``correction``). So the mean claim
-    is near the rate of right links; it is a mean over targets drawn at random from the file, and may be too low for
+    is near the rate of correct matches; it is a mean over targets drawn at random from the file, and may be too low for
     those chosen because nobody is like them: the attacker does not know that.
 
     Raises

@@ -46,7 +46,9 @@ class KeyCodes:
 
     def __post_init__(self) -> None:
         if not self.names or not len(self.names) == len(self.shape) == len(self.codes):
-            raise UsageError(sentence("key variables, their sizes and codes differ in number", fix="name >= 1 key"))
+            raise UsageError(
+                sentence("key variables, their sizes and codes differ in number", fix="name at least one key variable")
+            )
         twice = sorted({n for n in self.names if self.names.count(n) > 1})
         raise_all(UsageError, (sentence(f"key variable {n!r} is named twice") for n in twice))
         problems = []
@@ -54,7 +56,11 @@ class KeyCodes:
             if column.shape != self.codes[0].shape or column.ndim != 1:
                 problems.append(sentence("the columns differ in length", where=f"variable {name!r}"))
             elif column.size and (column.min() < -1 or column.max() >= size):
-                problems.append(sentence("a code is outside its range", where=f"variable {name!r}", wanted=f"< {size}"))
+                problems.append(
+                    sentence(
+                        "a code is outside the range of its variable", where=f"variable {name!r}", wanted=f"< {size}"
+                    )
+                )
         raise_all(DataError, problems)
 
     @property
@@ -105,7 +111,7 @@ class CellTable:
 
     @property
     def uniques(self) -> NDArray[np.bool_]:
-        """Which cells hold exactly one record, shape (C,)."""
+        """Which cells contain exactly one record, shape (C,)."""
         unique: NDArray[np.bool_] = self.counts == 1
         return unique
 
@@ -152,7 +158,12 @@ def ravel(codes: Sequence[IntArray], shape: Sequence[int]) -> IntArray:
     size = math.prod(shape)
     if size >= 1 << 63:
         raise UsageError(
-            sentence("the keys span too many cells", got=f"{size:.3g}", wanted="< 2^63", fix="use fewer keys")
+            sentence(
+                "the key variables have too many cells",
+                got=f"{size:.3g}",
+                wanted="< 2^63",
+                fix="use fewer key variables",
+            )
         )
     dtype = np.int32 if size < 1 << 31 else np.int64
     index: IntArray = codes[0].astype(dtype)

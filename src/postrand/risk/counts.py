@@ -129,7 +129,7 @@ def risky_combinations(keys: KeyCodes, size: int = 3, threshold: int = 3) -> tup
         If the size or threshold is not positive, or the keys have wildcards.
     """
     if keys.has_wildcards or size < 1 or threshold < 1:
-        raise UsageError(sentence("risky cells need every value, and a size and threshold of at least 1"))
+        raise UsageError(sentence("rare combinations need complete records, and a size and a threshold of at least 1"))
     whole = table(keys)
     found = []
     for k in range(1, min(size, len(keys.names)) + 1):

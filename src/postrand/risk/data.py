@@ -56,7 +56,7 @@ def _check_names(wanted: Sequence[str], known: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """Hold the codes of one column: ``size`` of them, ``missing`` standing for no value (it may equal ``size``)."""
+    """Hold the codes of one column: ``size`` of them, ``missing`` standing for no value (it can equal ``size``)."""
 
     codes: IntArray
     size: int
@@ -73,7 +73,7 @@ def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dic
     Raises
     ------
     UsageError
-        If the table's counts are weights, or a name is not one of its axes.
+        If the table contains weights, not counts, or a name is not one of its axes.
     """
     if not isinstance(data, ContingencyTable):
         columns = read_columns(data, names)
@@ -81,7 +81,7 @@ def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dic
     table = data.project(list(dict.fromkeys(names)))
     codes, counts = table.occupied()
     if not np.issubdtype(counts.dtype, np.integer):
-        raise UsageError(sentence("the table's counts are weights", wanted="counts of records"))
+        raise UsageError(sentence("the table contains weights, not counts", wanted="counts of records"))
     records = np.repeat(codes, counts, axis=0)
     return {
         name: Coded(records[:, j], size, size, tuple(range(size)), True)
@@ -107,7 +107,10 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -
         whole = whole.dictionary_encode()
     size = len(whole.dictionary)
     if size > MAX_KEY_CATEGORIES:
-        what, wanted = "too many values for a categorical variable", f"<= {MAX_KEY_CATEGORIES}"
+        what, wanted = (
+            "the variable has too many different values for a categorical variable",
+            f"<= {MAX_KEY_CATEGORIES}",
+        )
         raise DataError(sentence(what, where=f"variable {name!r}", wanted=wanted, fix="group the values"))
     codes = whole.indices.cast(pa.int32()).fill_null(size).to_numpy(zero_copy_only=False)
     return Coded(codes, size, size, tuple(whole.dictionary.to_pylist()), False)
@@ -143,13 +146,13 @@ def rule_codes(coded: Mapping[str, Coded], rules: Sequence[Mapping[str, Any]]) -
     Raises
     ------
     UsageError
-        With every rule that names no variable or an unknown one, or a category that the codebook does not have.
+        With every rule that does not name a variable or an unknown one, or a category that the codebook does not have.
     """
     found, problems = [], []
     for number, rule in enumerate(rules, 1):
         where = f"structural zero {number}"
         if not rule:
-            problems.append(sentence("names no variable", where=where))
+            problems.append(sentence("does not name a variable", where=where))
         unknown = [n for n in rule if n not in coded]
         problems += [sentence(f"no key variable {n!r}{nearest(n, coded)}", where=where) for n in unknown]
         known = {n: value for n, value in rule.items() if n in coded}
@@ -168,5 +171,7 @@ def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:
     try:
         values: FloatArray = column.cast(pa.float64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(sentence("not a number", where=f"variable {name!r}", got=column.type)) from None
+        raise DataError(
+            sentence("the column contains a value that is not a number", where=f"variable {name!r}", got=column.type)
+        ) from None
     return values

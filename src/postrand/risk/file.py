@@ -25,7 +25,7 @@ _NONE: Mapping[str, Coded] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskFile:
-    """Hold n records as codes of their key variables, with what else a measure may ask for.
+    """Hold n records as codes of their key variables, with everything else that a measure can need.
 
     ``fraction`` is the inclusion probability of every record, ``weights`` (n,) the sampling weights: one of them or
     neither. ``household`` (n,) are integer labels. ``sensitive`` names variables of ``columns``, which reads a further
@@ -134,7 +134,7 @@ class RiskFile:
         return risk
 
     def modelled(self) -> Modelled:
-        """Return what the log-linear model says of the file as it is."""
+        """Return what the log-linear model estimates for the unperturbed file."""
         if "modelled" not in self._once:
             self._once["modelled"] = modelled(self.keys, self.cells, self.inclusion(), self.model, self.rules)
         found: Modelled = self._once["modelled"]
@@ -172,8 +172,8 @@ def household_numbers(column: Any) -> IntArray:
 def no_inclusion(what: str) -> str:
     """Return the sentence of a measure that needs to know how much of the population is in the file."""
     return sentence(
-        f"{what} needs the share of the population that is in the file, and none is given",
-        fix="give a sampling fraction (--sampling-fraction 0.05), or a column of sampling weights (--weight W)",
+        f"{what} needs the share of the population that is in the file, but none is given",
+        fix="give a sampling fraction (--sampling-fraction 0.05) or a column of sampling weights (--weight W)",
     )
 
 

@@ -30,10 +30,11 @@ RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Hold one thing that a curator has to know, in a sentence without counts.
+    """Hold one thing that a curator must know, in a sentence without counts.
 
-    ``code`` is ``singles-out`` (``variables`` leave unperturbed and single out records), ``tells`` (they tell true
-    values of the perturbed variable ``about``) or ``household`` (a household's own variable is drawn for each member).
+    ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
+    true values of the perturbed variable ``about``) or ``household`` (a variable of a household is perturbed for each
+    member).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` are confidential.
     """
@@ -47,7 +48,7 @@ class Finding:
     is_decided: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that may be shown: no figure."""
+        """Return plain data that can be published: no figure."""
         names = ("code", "sentence", "is_open", "is_decided")
         return {n: getattr(self, n) for n in names} | {"variables": list(self.variables), "about": list(self.about)}
 
@@ -64,7 +65,7 @@ class Findings:
 
     @property
     def undecided(self) -> tuple[str, ...]:
-        """The columns of which the plan has to say whether they leave as they are."""
+        """The columns for which the plan must state whether they are released as they are."""
         return tuple(name for finding in self.found if finding.is_open for name in finding.variables)
 
     @property
@@ -78,7 +79,7 @@ class Findings:
         return sentence(
             f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone: {named}",
             where="plan",
-            fix=f"name each in [release] as_is = [{listed}], or give it a law in [[numerical]], or the role 'drop'",
+            fix=f"name each in [release] as_is = [{listed}], or give it a rank law in [[numerical]] or the role 'drop'",
         )
 
     def require_decisions(self) -> None:
@@ -102,7 +103,7 @@ class Findings:
         return sorted(self.pairs, key=lambda t: (not t.is_much, -max(t.guessed, t.settled, t.same)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that may be shown."""
+        """Return plain data that can be published."""
         return {"found": [f.to_dict() for f in self.found], "not_tried": list(self.not_tried)}
 
     def internal(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Findings:
 
 
 def share_text(share: float) -> str:
-    """Return a share of the records in words that give no small count away.
+    """Return a share of the records in words that reveal no small count.
 
     >>> [share_text(s) for s in (0.0, 0.004, 0.126, 0.997)]
     ['fewer than 1%', 'fewer than 1%', 'about 13%', 'more than 99%']
@@ -136,11 +137,11 @@ def find(
     as_is: Collection[str] = (),
     exempt: Collection[str] = (),
 ) -> Findings:
-    """Measure what leaves in clear: one pass over the file.
+    """Measure what unperturbed variables reveal, in one pass over the file.
 
     ``codebook`` is the file's, ``mechanism`` bound to what is released, ``released`` the columns of the release.
-    ``as_is`` are those that the plan has decided on; ``exempt`` those that are measured by nobody, since their values
-    are drawn anew (fresh household numbers).
+    ``as_is`` are those that the plan has decided on; ``exempt`` those that are not measured, because their values
+    are new random numbers (household numbers).
     """
     ranked = [column.variable for column in mechanism.numerical]
     perturbed = [*mechanism.variables, *ranked]
@@ -169,8 +170,8 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Fi
         figures = {n: v for n in ("alone", "pair", "triple") if (v := getattr(one, n)) is not None}
         if one.is_much:
             decided = one.name in as_is
-            text = f"{one.name} leaves unperturbed and singles out {share_text(one.alone)} of the records alone"
-            text += "; the plan says that it leaves as it is" if decided else ""
+            text = f"{one.name} is released unperturbed and singles out {share_text(one.alone)} of the records alone"
+            text += "; the plan states that it is released as it is" if decided else ""
             yield Finding("singles-out", (one.name,), (), text, figures, not decided, decided)
             continue
         others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two
@@ -180,37 +181,38 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Fi
             continue
         seen.add(together)
         names = [one.name, *others]
-        text = f"{_listed(names)} leave unperturbed and single out {share_text(share)} of the records together"
+        text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together"
         yield Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
 
 
 def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]]) -> Iterator[Finding]:
-    """Yield one finding for each perturbed variable that others tell, alone or two together."""
+    """Yield one finding for each perturbed variable that others reveal, alone or two together."""
     much: dict[str, list[PairReveal]] = {}
     for pair in pairs:
         if pair.is_much:
             much.setdefault(pair.perturbed, []).append(pair)
-    fix = "drop those, or perturb them too"
+    fix = "drop these variables, or perturb them too"
     for name, held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
-        text = f"true values of {name}, which is perturbed, are settled by {_listed(clear)}, unperturbed"
-        yield Finding("tells", clear, (name,), f"{text}, which no epsilon prevents; {fix}", figures)
+        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}"
+        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
-        text = f"true values of {found.perturbed}, which is perturbed, are settled by {_listed(clear)} together"
-        yield Finding("tells", clear, (found.perturbed,), f"{text}, unperturbed; {fix}", figures)
+        about = f"true values of {found.perturbed}, which is perturbed"
+        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}"
+        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures)
 
 
 def _of_household(one: Shared) -> Finding:
-    where = f"in {share_text(one.constant)} of the households of several"
-    text = f"all members have one value of {one.name} {where}, and it is drawn anew for each member"
+    where = f"in {share_text(one.constant)} of the households with several members"
+    text = f"all members have the same value of {one.name} {where}, and it is perturbed again for each member"
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
         text += (
-            f": the most common released value of the members is the true one in {share_text(one.majority)} of the "
-            f"households, one member's own in {share_text(one.single)}"
+            f": the most common released value of the members is the true value in {share_text(one.majority)} of the "
+            f"households, the released value of one member in {share_text(one.single)}"
         )
     return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members", figures)
 
@@ -218,7 +220,7 @@ def _of_household(one: Shared) -> Finding:
 def _told_pairs(
     sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str]
 ) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
-    """Return what each unperturbed column tells, what two tell together that none tells alone, and what is left out."""
+    """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
     true = _usable({name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed})
     seen = _usable({name: _classes(sample, codebook, name, bins) for name in clear})

@@ -44,7 +44,9 @@ def by_group(report: RiskReport, data: Any, name: str, *, codebook: Codebook | N
     """
     column = code_data(data, [name], codebook)[name]
     if column.codes.size != report.records:
-        raise UsageError(sentence("the data are not those of the report", got=column.codes.size, wanted=report.records))
+        raise UsageError(
+            sentence("the data are not the data of the report", got=column.codes.size, wanted=report.records)
+        )
     at = report.records_at
     return split(column, at.frequency, at.tau1, at.tau2, at.weights)
 

@@ -35,19 +35,19 @@ class Matches:
 
     @property
     def expected(self) -> float:
-        """The expected number of right links when every such person is a target."""
+        """The expected number of correct matches when every such person is a target."""
         return self.persons * self.rate
 
     @property
     def per_thousand(self) -> float:
-        """The expected number of right links among 1,000 targets."""
+        """The expected number of correct matches among 1,000 targets."""
         return 1000 * self.rate
 
     def interval(self, targets: int) -> tuple[int, int]:
-        """Return a 95% prediction interval of the number of right links among ``targets`` of one release.
+        """Return a 95% prediction interval of the number of correct matches among ``targets`` of one release.
 
         The quantiles of ``Binomial(targets, rate)`` where the rate is exact; else of the beta-binomial with the rate's
-        posterior ``Beta(h + 1/2, links − h + 1/2)``, h right links having been simulated. The targets differ in risk,
+        posterior ``Beta(h + 1/2, links − h + 1/2)``, with h correct matches simulated. The targets differ in risk,
         which makes the number vary less than it says.
         """
         if self.links is None:
@@ -74,7 +74,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """What an attacker finds who knows the keys of persons in the file, the matrices, and the released file.
+    """What an attacker can find with knowledge of the keys of persons in the file, the matrices, and the released file.
 
     ``anyone``: targets drawn at random from the file. ``unique``: targets whose true keys nobody else in the file has;
     None where there are none. ``individual``: the posterior of the best link of each person, as the attacker states it
@@ -122,7 +122,7 @@ def informed(
     n = truth.records
     if not n or truth.has_wildcards or (household is not None and household.shape != (n,)):
         wanted = "records without wildcards, and one household number for each"
-        raise UsageError(sentence("the informed attacker needs other data", wanted=wanted))
+        raise UsageError(sentence("the informed attacker cannot use these data", wanted=wanted))
     cells = table(truth)
     alone = np.flatnonzero(cells.uniques[cells.record_cell])
     if law is None:
@@ -162,7 +162,7 @@ def _after(
 
 
 def law_cells(law: KeyLaw) -> int:
-    """Return the number of cells that the law can release: no release has more occupied ones."""
+    """Return the number of cells that the matrices can release: no release has more occupied cells."""
     return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
 
 

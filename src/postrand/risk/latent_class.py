@@ -111,9 +111,9 @@ def _problems(rhat: float, effective: float, most: int, classes: int, chains: in
     """Return why the draws are not those of the posterior; ``means`` are the chains' means of τ2."""
     found = []
     if most == classes:
-        found.append(f"the truncation binds: all {classes} classes are occupied; raise classes")
+        found.append(f"too few classes: all {classes} are occupied; raise classes")
     if chains < 2:
-        found.append("not known to have converged: one chain cannot show it; use at least 2 chains")
+        found.append("convergence is unknown, because one chain cannot show it; use at least 2 chains")
     if rhat >= MOST_RHAT:
         apart = (
             f"their means of tau2 are {means.min():,.1f} to {means.max():,.1f}" if chains > 1 else "its halves differ"
@@ -129,7 +129,9 @@ def _rules(cells: CellTable, forbidden: Iterable[Mapping[str, int]]) -> IntArray
     for rule in forbidden:
         unknown = [name for name in rule if name not in cells.names]
         if unknown or not rule:
-            raise UsageError(sentence(f"no key variable {unknown[0]!r}" if unknown else "an empty structural zero"))
+            raise UsageError(
+                sentence(f"no key variable {unknown[0]!r}" if unknown else "a structural zero without variables")
+            )
         rows.append([rule.get(name, -1) for name in cells.names])
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(cells.names))
 

@@ -36,7 +36,7 @@ class KeyLaw:
 
     @classmethod
     def of(cls, mechanism: Mechanism | None, names: Sequence[str], shape: Sequence[int]) -> KeyLaw:
-        """Return the law on keys of these names and numbers of codes.
+        """Return the matrices on keys of these names and numbers of codes.
 
         Raises
         ------
@@ -54,8 +54,10 @@ class KeyLaw:
                 what = "a joint block perturbs keys together with other variables"
                 problems.append(sentence(what, where=f"block {block.name!r}", fix="name all of its variables as keys"))
             elif any(n in other.perturbed for n in block.given for other in blocks):
-                what = "a variable given to the block is perturbed by another"
-                problems.append(sentence(what, where=f"block {block.name!r}", fix="assess the blocks' keys apart"))
+                what = "another block perturbs a variable that this block reads"
+                problems.append(
+                    sentence(what, where=f"block {block.name!r}", fix="assess the keys of the two blocks separately")
+                )
             elif inside:
                 taken |= set(inside)
                 parts.append(_block_part(block, names, shape, problems))
@@ -78,7 +80,9 @@ class KeyLaw:
             number = ravel([codes[:, j] for j in at], [self.shape[j] for j in at])
             place = np.minimum(np.searchsorted(self.cells[b], number), self.cells[b].size - 1)
             if (self.cells[b][place] != number).any():
-                raise UsageError(sentence("records have a combination of keys that their joint block does not have"))
+                raise UsageError(
+                    sentence("the records contain a combination of keys that their joint block does not have")
+                )
             found[:, b] = self.order[b][place]
         return found
 

@@ -203,7 +203,7 @@ def _check_rules(table: CellTable, rules: Sequence[Mapping[int, int]]) -> None:
     for number, rule in enumerate(rules, 1):
         if np.logical_and.reduce([table.codes[:, j] == code for j, code in rule.items()]).any():
             where = f"structural zero {number}"
-            raise DataError(sentence("there are records in a cell that cannot occur", where=where))
+            raise DataError(sentence("the file contains records in a cell that cannot occur", where=where))
 
 
 def _margin(table: CellTable, margin: tuple[int, ...]) -> FloatArray:

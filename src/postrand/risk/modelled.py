@@ -1,4 +1,4 @@
-"""The population uniques and right links of a file by a log-linear model, before and after perturbation."""
+"""The population uniques and correct matches of a file by a log-linear model, before and after perturbation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEARCHED = (
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """What a log-linear model says of a file: ``τ1`` and ``τ2``, None where they cannot be estimated.
+    """What a log-linear model estimates for a file: ``τ1`` and ``τ2``, None if they cannot be estimated.
 
     ``risk1`` and ``risk2`` (n,) are the terms of ``τ1`` and ``τ2``, 0 for records that are not sample uniques;
     ``inverse`` (n,) is ``E(1/F | f)`` of every record. ``status`` says whether the fit converged, or why there is none.

@@ -18,7 +18,7 @@ MOST_CELLS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Others:
-    """Hold the law ``q(z) = Σ_c s_c Π_b θ_cb(z_b)`` of a released record: ``shares`` (C,) and ``laws[b]`` (C, S_b)."""
+    """Hold ``q(z) = Σ_c s_c Π_b θ_cb(z_b)`` of a released record: ``shares`` (C,) and ``laws[b]`` (C, S_b)."""
 
     shares: FloatArray
     laws: tuple[FloatArray, ...]
@@ -32,7 +32,7 @@ class Others:
         return found
 
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Return ``size`` records drawn independently from the law, shape (size, B)."""
+        """Return ``size`` records drawn independently from the distribution, shape (size, B)."""
         member = rng.choice(self.shares.size, size, p=self.shares)
         rows = np.empty((size, len(self.laws)), dtype=np.int32)
         for b, law in enumerate(self.laws):

@@ -58,7 +58,7 @@ def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: floa
     np.float64(0.0)
     """
     if population.shape != (matrix.size,) or not 0 < pi <= 1:
-        raise UsageError(sentence("the population and the matrix differ in size, or pi is not in (0, 1]"))
+        raise UsageError(sentence("the population and the matrix have different sizes, or pi is not in (0, 1]"))
     M = matrix.array
     odds = M / np.maximum(1 - pi * M, 1e-15)  # π = 1 and a row that surely moves to j: the limit
     total = population @ odds
@@ -69,7 +69,7 @@ def match_probability(population: FloatArray, matrix: TransitionMatrix, pi: floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """What a released file says of its own matches.
+    """What a released file reveals about its own matches.
 
     ``fit`` is the model of the *true* cells, in expected records of the sample. ``own`` and ``others`` belong to the
     released uniques (m,), in the order of their cells: the probability that the keys stayed, and the expected number
@@ -136,7 +136,7 @@ def estimate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Links:
-    """Released uniques with what the model says of them; ``shares`` and ``mixed`` are p and q over all cells."""
+    """Released uniques with their estimates from the model; ``shares`` and ``mixed`` are p and q over all cells."""
 
     fit: LogLinearFit
     law: KeyLaw

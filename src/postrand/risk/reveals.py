@@ -1,4 +1,4 @@
-"""What a variable released in clear settles about one that is perturbed: a fact of the file that no law can hide."""
+"""What an unperturbed variable reveals about a perturbed one: a fact of the file that no matrix can hide."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CHANCE = 1e-3
 
 
 class UnperturbedWarning(UserWarning):
-    """What leaves in clear singles out records, or settles true values of perturbed variables."""
+    """Unperturbed variables single out records, or reveal true values of perturbed variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairReveal:
-    """Hold how far the variable ``clear`` settles the true value of ``perturbed``: confidential, from exact counts.
+    """Hold how far the variable ``clear`` reveals the true value of ``perturbed``: confidential, from exact counts.
 
     With counts n_ic of true value i and clear value c, of n records:
 

@@ -1,4 +1,4 @@
-"""A household's variable, drawn anew for each member: how often the released values of the members give it away."""
+"""A variable of a household, perturbed for each member: how often the released values of the members reveal it."""
 
 from __future__ import annotations
 

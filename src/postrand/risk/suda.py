@@ -83,7 +83,7 @@ def problem(keys: KeyCodes, largest: int) -> str | None:
     if not 1 <= largest <= size:
         return sentence("max_size is outside its range", got=largest, wanted=f"1..{size}")
     if keys.has_wildcards:
-        return sentence("sample uniques need every value", fix="set missing='category'")
+        return sentence("minimal sample uniques need complete records", fix="set missing='category'")
     subsets = sum(math.comb(size, k) for k in range(1, largest + 1))
     if subsets > MAX_SUBSETS:
         return sentence("too many sets of keys", got=subsets, wanted=f"<= {MAX_SUBSETS}", fix="set a smaller max_size")

@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The level found, its mechanism, and the risk–utility map: every point tried, by level.
+    """The level that was found, its mechanism, and the risk–utility map: every point tried, by level.
 
     ``needed`` is false where the unperturbed file meets the limit: ``level`` is then inf and ``mechanism`` None.
     ``status`` says how the level was found, and what could not be decided.
@@ -142,19 +142,23 @@ def tune(
     Raises
     ------
     UsageError
-        If the limit is not understood, or a parameter is outside its range.
+        If the limit is not of the form that is wanted, or a parameter is outside its range.
     DesignError
-        If no level of the range surely meets the limit.
+        If no level in the range certainly meets the limit.
     """
     measure, bound = parse(limit)
     low, high = levels or (EACH[0] * len(key_variables), EACH[1] * len(key_variables))
     problems = []
     if not 0 < finite(low) < finite(high):
-        problems.append(sentence("the levels are no range", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
+        problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
     if not is_whole(draws, 2):
-        problems.append(sentence("no number of draws", got=repr(draws), wanted=">= 2"))
+        problems.append(sentence("the number of draws is too small", got=repr(draws), wanted=">= 2"))
     if (sampling_fraction is None) == (weight is None):
-        what = "the share of the population in the file is not known" if weight is None else "it is given twice"
+        what = (
+            "the share of the population in the file is unknown"
+            if weight is None
+            else "the share of the population in the file is given twice"
+        )
         problems.append(sentence(what, wanted="one of sampling_fraction and weight"))
     if sampling_fraction is not None and not 0 < finite(sampling_fraction) <= 1:
         problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
@@ -197,7 +201,7 @@ class _Search:
         if not met:
             found = min((self.points[level] for level in grid), key=lambda p: p.risk)
             got = f"{found.risk:.2f} at best, with a standard error of {found.standard_error:.2f}"
-            what, fix = f"no level of the range surely meets {self.measure} <= {self.bound:g}", "widen the range"
+            what, fix = f"no level in the range certainly meets {self.measure} <= {self.bound:g}", "widen the range"
             raise DesignError(sentence(what, got=got, fix=f"{fix}, raise draws, or coarsen the keys"))
         safe = met[-1]  # the weakest
         if safe == grid[-1]:
@@ -209,7 +213,7 @@ class _Search:
                 safe = middle
             else:
                 over = middle
-        return self._result(safe, f"level {over:.4g} does not surely meet it", grid)
+        return self._result(safe, f"level {over:.4g} does not certainly meet it", grid)
 
     def point(self, level: float) -> Point:
         if level not in self.points:
@@ -227,7 +231,7 @@ class _Search:
         return Tuning(self.measure, self.bound, level, mechanism, points, "; ".join(parts))
 
     def _undecided(self, level: float) -> list[str]:
-        """Say which weaker levels the draws cannot tell from the limit."""
+        """Return the weaker levels that the draws cannot distinguish from the limit."""
         near = [
             p.level
             for p in self.points.values()
@@ -235,7 +239,7 @@ class _Search:
         ]
         if not near or not math.isfinite(level):
             return []
-        return [f"levels up to {max(near):.4g} may meet it too: {self.draws} draws cannot decide"]
+        return [f"levels up to {max(near):.4g} could meet it too: {self.draws} draws cannot decide"]
 
     def _falls(self, grid: Sequence[float]) -> list[str]:
         """Say where a weaker perturbation has less risk than a stronger one, beyond the error of the draws."""
@@ -244,7 +248,9 @@ class _Search:
             error = math.hypot(one.standard_error, two.standard_error)
             if one.risk - two.risk > 3 * error + 1e-9 * one.risk:
                 where = f"the risk at level {one.level:.4g} is above that at the weaker {two.level:.4g}"
-                return [f"the curve is not monotone: {where}; the level is the weakest tried that meets the limit"]
+                return [
+                    f"the curve is not monotone: {where}; the level is the weakest of those tried that meets the limit"
+                ]
         return []
 
 
@@ -256,7 +262,11 @@ def parse(limit: str) -> tuple[Measure, float]:
     except ValueError:
         bound = math.nan
     if found is None or not bound >= 0:
-        raise UsageError(sentence("the limit is not understood", got=repr(limit), wanted="'tau2 <= 10' or 'tau1 <= 5'"))
+        raise UsageError(
+            sentence(
+                "the limit is not of the form that is wanted", got=repr(limit), wanted="'tau2 <= 10' or 'tau1 <= 5'"
+            )
+        )
     return ("tau1" if found[1] == "tau1" else "tau2"), bound
 
 

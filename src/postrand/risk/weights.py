@@ -151,7 +151,9 @@ def check_weights(weights: FloatArray, name: str) -> None:
     """Raise DataError with every problem of a column of sampling weights."""
     where, problems = f"variable {name!r}", []
     if not np.isfinite(weights).all():
-        problems.append(sentence("a weight is missing", where=where, fix="complete it, or leave the record out"))
+        problems.append(
+            sentence("a weight is missing", where=where, fix="complete the weight, or leave the record out")
+        )
     if (weights < 1).any():
         problems.append(sentence("a weight is below 1", where=where, wanted=">= 1, the inverse of a probability"))
     if problems:

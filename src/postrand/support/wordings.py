@@ -1,7 +1,7 @@
-"""The words of certificates and verifications: everything there is a code with values, and is put into words here.
+"""The words of certificates and verifications: files contain codes with values, and this module puts them into words.
 
-No proof holds a sentence. A certificate on the disk has codes, levels and names; whoever shows it asks this module. So
-a wording can be made better at any time, and no release made before is another one for it.
+A certificate on the disk contains codes, levels and names, and no sentences; the code that shows it asks this module.
+So a wording can be improved at any time, and earlier releases stay as they are.
 
 A template is text with fields: ``{level:up}`` is the value ``level``, rounded up. See :data:`FORMATS`.
 """
@@ -23,7 +23,7 @@ Entry = Mapping[str, Any]
 
 WORDINGS: Mapping[str, str] = MappingProxyType(
     {
-        # What a claim says of the law, by the name of its privacy model.
+        # What a claim states about the mechanism, by the name of its privacy model.
         "claim.differential": (
             "each record's perturbed values are released under ε-differential privacy, ε <= {law_level:up}"
         ),
@@ -32,8 +32,9 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "bistochastic privacy holds with β >= {level:down}, {bits:down} of {most_bits:short} bits"
         ),
         "claim.recognition": (
-            "no released combination of these keys, overviewed {sets}{strata}, points to a person with posterior above "
-            "{alpha}; checked by the curator against the file's confidential frequencies: recomputing it needs the file"
+            "no released combination of these keys, seen {sets}{strata}, points to a person with a posterior "
+            "probability above {alpha}; checked by the curator against the file's confidential frequencies: "
+            "recomputing it needs the file"
         ),
         "claim.other": "{model} privacy holds at level {level:short}",
         "claim.anatomy": (
@@ -42,182 +43,188 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "claim.permute": "bistochastic privacy holds with β >= {beta:down}, {bits:down} of {most_bits:short} bits",
         "claim.average": (
-            "averaged by a bistochastic law with β >= {beta:down}, {bits:down} of {most_bits:short} bits; each value "
-            "is shared by at least {shared} records"
+            "averaged by a bistochastic rank law with β >= {beta:down}, {bits:down} of {most_bits:short} bits; at "
+            "least {shared} records share each value"
         ),
         # What follows a claim.
         "sets.size": "{size} at a time",
         "sets.named": "as {sets:lists}",
         "sets.strata": " together with {given:list}",
         "then.within": " among true values of the same class",
-        "then.priors_counted": ", and ε <= {level:up} with what the priors spent",
-        "then.priors_beside": "; the priors spent ε <= {priors:up} beside that",
+        "then.priors_counted": ", and ε <= {level:up} including what the priors spent",
+        "then.priors_beside": "; in addition, the priors spent ε <= {priors:up}",
         "then.no_ties": ", provided that no two values are equal",
         "then.kept": "; at most {shown:percent} of records are expected to keep their value",
         "then.known": "; the averages give {shown:percent} of the values to within 0.5%",
         # What a guarantee does not cover.
         "limit.not_private": (
-            "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to whoever knows the seed."
+            "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to anyone who knows the seed."
         ),
         "limit.covers": "The guarantee is per record and covers only the values of: {variables:list}.",
-        "limit.unclaimed": "Perturbed, but no claim covers: {variables:list}.",
+        "limit.unclaimed": "Perturbed, but not covered by any claim: {variables:list}.",
         "limit.feasible": (
             "Block {block:block}: the guarantee is stated on the {cells:count} feasible of {combinations:count} "
             "combinations."
         ),
-        "limit.strata": "Block {block:block}: a separate law for each value of {given:list}, read as it is.",
+        "limit.strata": (
+            "Block {block:block}: a separate transition matrix for each value of {given:list}, which this block reads "
+            "as it is."
+        ),
         "limit.classes": (
-            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in "
-            "is disclosed."
+            "Block {block:block}: values are exchanged within {classes:count} classes only; the release shows the "
+            "class of each record."
         ),
         "limit.listed_classes": (
-            "Block {block:block}: values are exchanged within {classes:count} classes only; which one a record is in "
-            "is disclosed: {members:sets}."
+            "Block {block:block}: values are exchanged within {classes:count} classes only; the release shows the "
+            "class of each record: {members:sets}."
         ),
         "limit.unchanged_values": (
             "Block {block:block}: {values:count} of {cells:count} values are released unchanged, and only by records "
-            "that have them; these records are not protected by this block, and who sees such a value knows it is true."
+            "that have them; this block does not protect these records: anyone who sees such a value knows that it is "
+            "true."
         ),
         "limit.selected_values": (
-            "Block {block:block}: which values are perturbed was decided on the file's own counts; the matrix tells "
-            "everyone which combinations few records have, and a record released with one of these has one of them."
+            "Block {block:block}: the file's own counts decided which values are perturbed; the matrix reveals which "
+            "combinations few records have, and a record that is released with one of these combinations truly has one "
+            "of them."
         ),
         "limit.unchanged": "Released unchanged, with no guarantee: {variables:list}.",
         "limit.fresh_numbers": (
-            "Numbers drawn anew, which tell the records of one household and nothing else: {variables:list}."
+            "New random numbers, which show the records of one household and nothing else: {variables:list}."
         ),
-        "limit.missing_shown": "Which records have a missing value is disclosed for: {variables:list}.",
+        "limit.missing_shown": "The release shows which records have a missing value: {variables:list}.",
         "limit.no_epsilon": (
-            "No ε holds for {variables:list}: each was moved alone, and only among neighbours in rank."
+            "There is no guarantee by ε for {variables:list}: each was moved alone, and only among neighbours in rank."
         ),
         "limit.permuted": (
-            "{variable}: permuted among neighbours in rank. All its values are released, extremes included; hidden is "
-            "only which of these neighbours has which. Whoever knows a record's rank knows that its value is one of "
-            "its neighbours'; where these are equal, it is disclosed. That the values were permuted by this law is a "
-            "fact of the run, which nobody can recompute from the release."
+            "{variable}: permuted among neighbours in rank. All its values are released, extremes included; the "
+            "release hides only which of these neighbours has which value. Anyone who knows a record's rank knows that "
+            "its value is one of its neighbours' values; if these are equal, the value is disclosed. Nobody can "
+            "recompute from the release that this rank law permuted the values."
         ),
         "limit.averaged": (
-            "{variable}: averaged over neighbours in rank. Nothing is drawn: averages are functions of the true "
-            "values, and coarsen without deniability. All values of a block lie between the averages of the blocks "
-            "before and after it; who knows all but one of them knows the last. Averages of the same values over other "
-            "blocks, or of functions of them, can be solved together with these. That they are the averages of the "
-            "true values is a fact of the run, which nobody can recompute from the release."
+            "{variable}: averaged over neighbours in rank. Nothing is drawn at random: averages are functions of the "
+            "true values; they make values coarser, and a respondent cannot deny them. All values of a block lie "
+            "between the averages of the blocks before and after it; anyone who knows all but one of them knows the "
+            "last one. Averages of the same values over other blocks, or of functions of the values, can be solved "
+            "together with these. Nobody can recompute from the release that these are the averages of the true values."
         ),
         "limit.recognition": (
-            "Security against spontaneous recognition is about this file and few keys at a time: more keys at once, "
-            "other released variables, several records of one person, and the same matrix on another file are not "
-            "covered. Combinations that no record has carry no condition; their rows of the matrix are never drawn "
-            "from."
+            "Security against spontaneous recognition is about this file and few keys at a time. It does not cover "
+            "more keys at once, other released variables, several records of one person, or the same matrix on another "
+            "file. There is no condition on combinations that no record has; their rows of the matrix are never used."
         ),
         "limit.confidential_matrix": (
-            "The guarantee does not cover the choice of the matrix, tuned on confidential frequencies: {blocks:blocks}."
+            "The guarantee does not cover the choice of the matrix, which was tuned on confidential frequencies: "
+            "{blocks:blocks}."
         ),
         "limit.unstated_matrix": (
             "The guarantee does not cover the choice of the matrix, whose origin was not stated: {blocks:blocks}."
         ),
         "limit.dp_budget": (
-            "The guarantee does not cover the choice of ε, for which differentially private frequencies of other "
-            "blocks counted when the budget was divided: {blocks:blocks}."
+            "The guarantee does not cover the choice of ε, because differentially private frequencies of other "
+            "blocks were used to divide the budget: {blocks:blocks}."
         ),
         "limit.confidential_budget": (
-            "The guarantee does not cover the choice of ε, for which confidential frequencies of other blocks counted "
-            "when the budget was divided: {blocks:blocks}."
+            "The guarantee does not cover the choice of ε, because confidential frequencies of other blocks were "
+            "used to divide the budget: {blocks:blocks}."
         ),
         "limit.unstated_budget": (
-            "The guarantee does not cover the choice of ε, for which unstated frequencies of other blocks counted when "
-            "the budget was divided: {blocks:blocks}."
+            "The guarantee does not cover the choice of ε, because unstated frequencies of other blocks were used to "
+            "divide the budget: {blocks:blocks}."
         ),
         "limit.unstated_spending": (
-            "What a differentially private prior spent was not stated, and is not counted: {blocks:blocks}."
+            "The ε that a differentially private prior spent was not stated, and is not counted: {blocks:blocks}."
         ),
-        "limit.original_order": "Records stand in their original order.",
+        "limit.original_order": "Records are in their original order.",
         "limit.ids": "Record ids are released.",
         "limit.persons": (
-            "Not covered: that a person is in the file, and what several records of one person or household say "
+            "Not covered: that a person is in the file, and what several records of one person or household reveal "
             "together."
         ),
         # The same for folders of whole columns and of Anatomy.
         "limit.ranks_only": (
-            "No ε holds for {variables:list}: a value never leaves its neighbourhood. β is an average."
+            "There is no guarantee by ε for {variables:list}: a value never leaves its neighbourhood. β is an average."
         ),
         "limit.links_alone": (
-            "The links of a class are equally likely only to one who looks at this class alone. Classes tell of one "
-            "another how keys and other values go together: whoever learns that from all of them links better than "
-            "that."
+            "The links of a class are equally likely only for a person who looks at this class alone. Other classes "
+            "reveal how keys and other values go together: an attacker who learns this from all classes finds more "
+            "correct links."
         ),
         "limit.link_rate": (
-            "{variable}: guessed right for {plain:share} of the records from their class alone, and, as it expects "
-            "itself, for {learnt:share} by an attack that learns from all classes; better ones exist."
+            "{variable}: guessed correctly for {plain:share} of the records from their class alone. An attack that "
+            "learns from all classes expects to guess it correctly for {learnt:share}; better attacks exist."
         ),
-        "limit.agreeing_classes": "Classes whose other values agree disclose them: see the diversity.",
+        "limit.agreeing_classes": (
+            "If all records of a class have the same value of another variable, the class discloses this value: see "
+            "the diversity."
+        ),
         "limit.links_only": (
-            "All values are released as they are; hidden is only which of the records of a class has which."
+            "All values are released as they are; the release hides only which of the records of a class has which "
+            "values."
         ),
         "limit.as_they_are": "Released as they are, ids and weights included: {variables:list}.",
         "limit.linked_records": (
-            "Records that belong together, such as those of a household or of one person, are not covered: what links "
-            "them, an id or a class that is theirs alone, can tell whose they are."
+            "Records that belong together, such as those of a household or of one person, are not covered: an id that "
+            "links them, or a class that only they are in, can reveal whose they are."
         ),
-        "limit.classes_only": "No ε holds: a record never leaves its class. β is an average over classes.",
-        # What a verification found.
+        "limit.classes_only": (
+            "There is no guarantee by ε: a record never leaves its class. β is an average over classes."
+        ),
+        # The result of a check.
         "check.files": "every entry is a plain file",
         "check.manifest": "well formed",
         "check.published": "the manifest is the published one",
         "check.digests": "every file has its size and SHA-256",
         "check.codebook": "well formed",
         "check.mechanism": "every row sums to exactly 2^53",
-        "check.claims": "every claim holds for the exact law",
-        "check.claims_but_files": ("every claim that the release suffices to recompute holds for the exact law"),
-        "check.data": "every value fits codebook and law",
-        "check.margins": "the law can give the released counts (tables tested: {tables:count})",
-        "check.bytes": "nothing is in its bytes beside the records",
-        "check.derived": "each is the one the others give",
-        "check.file": "every claim holds for the exact law and this file",
-        "check.values": "values and averages are those that the law on ranks makes of this file",
-        "check.drawn": "the key draws these records from this file, by this law",
-        "check.records": "claims on the whole file are about as many records as it has",
-        "check.stated": (
-            "{claims:claims}: stated by the curator, not recomputable from the release; it takes the file"
-        ),
-        "check.levels": "every level is the one of the released tables",
-        "check.tables_bytes": "nothing is in the tables' bytes beside the records",
-        "check.page": "the report is the one that the certificate gives",
-        "check.method": "the released values are those that the method makes of this file",
-        "check.stands_on": "could not be checked, since an earlier check failed",
-        "check.stands_on_open": "could not be checked, since an earlier check could not run here",
-        # What a release states, and nobody can recompute.
-        "said.ranks": (
-            "that the law on ranks was followed ({columns:list}) is a fact of the run; counts and claims fit"
-        ),
-        "said.ranks_with_file": (
-            "that the law on ranks was followed ({columns:list}) is a fact of the run; the values fit"
-        ),
-        "said.facts": "on the curator's word: {facts:facts}",
-        "said.origins": "on the curator's word: that matrices were designed as stated ({origins:origins})",
-        "said.extra": "contents of extra files are not checked: {files:list}",
-        "said.writer": "that postrand {version} with {library} wrote it cannot be told from its bytes",
+        "check.claims": "every claim is met by the exact matrices",
+        "check.claims_but_files": "every claim that can be recomputed from the release is met by the exact matrices",
+        "check.data": "every value fits the codebook and the matrices",
+        "check.margins": "the matrices can produce the released counts (tables tested: {tables:count})",
+        "check.bytes": "its bytes contain only the records",
+        "check.derived": "each is what the other files produce",
+        "check.file": "every claim is met by the exact matrices on this file",
+        "check.values": "values and averages are those that the rank laws make from this file",
+        "check.drawn": "the key draws these records from this file with this mechanism",
+        "check.records": "claims on the whole file state its number of records",
+        "check.stated": "{claims:claims}: stated by the curator; not recomputable from the release, only from the file",
+        "check.levels": "every level agrees with the released tables",
+        "check.tables_bytes": "the bytes of the tables contain only the records",
+        "check.page": "the report is what the certificate produces",
+        "check.method": "the released values are those that the method makes from this file",
+        "check.stands_on": "not checked, because an earlier check failed",
+        "check.stands_on_open": "not checked, because an earlier check could not run here",
+        # Statements of a release that nobody can recompute.
+        "said.ranks": "nobody can recompute that the rank law was followed ({columns:list}); counts and claims fit",
+        "said.ranks_with_file": "nobody can recompute that the rank law was followed ({columns:list}); the values fit",
+        "said.facts": "stated by the curator, not checked: {facts:facts}",
+        "said.origins": "stated by the curator, not checked: that matrices were designed as stated ({origins:origins})",
+        "said.extra": "the contents of extra files are not checked: {files:list}",
+        "said.writer": "the bytes cannot show that postrand {version} with {library} wrote them",
         "said.rendered": (
-            "another program, postrand {version}, wrote these pages, and this one would write them in other words; "
-            "their words are not compared: {files:list}"
+            "another program, postrand {version}, wrote these pages; this one would use other words, so their words "
+            "are not compared: {files:list}"
         ),
         "said.earlier_words": (
-            "an earlier version wrote sentences into the certificate; they are not compared. Its claims and levels "
-            "are, and this version puts them into its own words"
+            "an earlier version wrote sentences into the certificate; they are not compared. Its claims and levels are "
+            "compared, and this version shows them in its own words"
         ),
         "said.earlier_levels": (
-            "an earlier version stated these levels: those of numerical columns hold if no two values are equal, those "
-            "of Anatomy for someone who looks at one class only"
+            "an earlier version stated these levels: those of numerical columns are correct if no two values are "
+            "equal, those of Anatomy for a person who looks at one class only"
         ),
-        "said.averages": "that the averages are those of the true values is a fact of the run",
+        "said.averages": "nobody can recompute without the file that the averages are those of the true values",
         "said.cut_links": (
-            "that the links of keys and others were cut at random is a fact of the run, and that the key is private"
+            "nobody can recompute that the links of keys and other values were cut at random, and that the key is "
+            "private"
         ),
-        "said.moved_ranks": "that the ranks were moved at random is a fact of the run, and that the key is private",
-        "fact.drawn": "that the records were drawn by this law from the confidential file",
+        "said.moved_ranks": "nobody can recompute that the ranks were moved at random, and that the key is private",
+        "fact.drawn": "that the records were drawn from the confidential file with this mechanism",
         "fact.key": "that the release key is private",
         "fact.order": "that their order was shuffled",
         "origin.public": "public figures",
-        "origin.dp": "a differentially private histogram, and what it spent",
+        "origin.dp": "a differentially private histogram, and the ε that it spent",
     }
 )
 
@@ -257,7 +264,7 @@ def limit(entry: Entry) -> str:
 
 
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return what a claim's entry states of the law, without the names of its variables and the full stop.
+    """Return what a claim's entry states about the mechanism, without the names of its variables and the full stop.
 
     ``templates`` are those of privacy models that have none here, by their names.
 
@@ -292,7 +299,7 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
 
 
 def ranked(entry: Entry, form: str) -> str:
-    """Return what the entry of a numerical variable states, which was moved or averaged (``form``) by rank."""
+    """Return what the entry of a numerical variable states, which was permuted or averaged (``form``) by rank."""
     records = entry.get("records", entry.get("values"))
     text = say(f"claim.{form}", **{"most_bits": math.log2(records or 1), **entry})
     level = entry.get("level")

@@ -198,7 +198,7 @@ def check_refusals(estimator: Estimator) -> None:
     """Assert that what does not fit is refused by name, and that no value of a record is shown."""
     table = released(survey())
     given = dict(estimator.needs or {})
-    refused(UsageError, "--nothing does not go with", lambda: ask(estimator, table, mechanism(), nothing="1"))
+    refused(UsageError, "--nothing cannot be used with", lambda: ask(estimator, table, mechanism(), nothing="1"))
     unknown = re.sub(r"[a-z]+", lambda m: f"{m[0]}x" if m[0] in BOOK else m[0], estimator.example)
     error = refused(PostrandError, "", lambda: estimator.answer(table, mechanism(), unknown, given))
     assert any(f"{name}x" in str(error) for name in BOOK.names), f"{estimator.name}: an unknown variable is not named"

@@ -29,7 +29,7 @@ __all__ = [
     "measure_file",
 ]
 
-INTERNAL = "For use inside the agency: counts from 1 to 4 are hidden, but other figures may give them away."
+INTERNAL = "For use inside the agency: counts from 1 to 4 are hidden, but other figures can reveal them."
 
 
 @cache
@@ -46,7 +46,7 @@ def kinds() -> Mapping[str, type[RiskMeasure]]:
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """A measure that the file does not support, and the sentence that says why."""
+    """A measure that the file does not support, and the reason."""
 
     measure: str
     title: str
@@ -168,7 +168,7 @@ def make(measures: str | Sequence[str | RiskMeasure], settings: Mapping[str, Map
     asked = {name if isinstance(name, str) else name.name for name in names}
     problems += [_unknown(name, known) for name in settings if name not in known]
     problems += [
-        sentence(f"an option of {name!r} is given, and the measure is not asked for", fix=f"add it: --measure {name}")
+        sentence(f"an option of {name!r} is given, but the measure is not requested", fix=f"add it: --measure {name}")
         for name in settings
         if name in known and name not in asked
     ]

@@ -23,7 +23,9 @@ class Attackers:
 
     name: ClassVar[str] = "attackers"
     title: ClassVar[str] = "Prosecutor, journalist and marketer"
-    meaning: ClassVar[str] = "The risk from one who knows that a person is in the file, and from two who do not."
+    meaning: ClassVar[str] = (
+        "The risk from an attacker who knows that a person is in the file, and from two who do not."
+    )
     cost: ClassVar[Cost] = "model"
     tolerance: ClassVar[float] = 1e-4  # as the model's
 
@@ -45,7 +47,7 @@ class Attackers:
         facts = []
         for who, reading, meaning in (
             ("prosecutor", found.prosecutor, "Knows that the person is in the file: 1/f."),
-            ("journalist", found.journalist, "Does not know it, and looks for anybody: E(1/F given f)."),
+            ("journalist", found.journalist, "Does not know it, and looks for any person: E(1/F given f)."),
         ):
             if reading is not None:
                 high = Count(round(reading.at_risk * file.records))
@@ -54,8 +56,8 @@ class Attackers:
                     Fact(f"{who}_largest", f"{who.capitalize()}: largest risk", reading.highest),
                     Fact(f"{who}_high", f"{who.capitalize()}: records above {self.threshold:g}", high),
                 ]
-        share = "Expected share of right links when all records are linked."
-        facts.append(Fact("marketer", "Marketer: share of right links", found.marketer, share))
+        share = "Expected share of correct matches when all records are linked."
+        facts.append(Fact("marketer", "Marketer: share of correct matches", found.marketer, share))
         return Measured(self.name, self.title, tuple(facts), records_at=inverse)
 
     @staticmethod

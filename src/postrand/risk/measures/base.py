@@ -176,7 +176,9 @@ def first(*tests: tuple[bool, Callable[[], str]]) -> str | None:
 
 def wildcards(what: str) -> str:
     """Return the sentence of a measure that needs every key value."""
-    return sentence(f"{what} needs every key value, and a missing one matches all", fix="set missing='category'")
+    return sentence(
+        f"{what} needs complete keys, but here a missing key matches every value", fix="set missing='category'"
+    )
 
 
 def check_threshold(value: object) -> None:

@@ -13,25 +13,25 @@ from postrand.risk.measures.base import Cost, Count, Fact, Measured, require
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Split sample uniques and expected right links by the categories of ``by``, or of the first sensitive variable."""
+    """Split sample uniques and expected correct matches by the categories of ``by`` or the first sensitive variable."""
 
     by: str = ""
 
     name: ClassVar[str] = "groups"
     title: ClassVar[str] = "Risk by group"
-    meaning: ClassVar[str] = "In which groups of records, such as regions, the risk is."
+    meaning: ClassVar[str] = "Which groups of records, such as regions, have most of the risk."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 
     def __post_init__(self) -> None:
         if not isinstance(self.by, str):
-            raise UsageError(sentence("by is not the name of a variable", got=repr(self.by)))
+            raise UsageError(sentence("the option by is not the name of a variable", got=repr(self.by)))
 
     def supports(self, file: RiskFile) -> str | None:
         """Return a sentence where the variable is not named, or cannot be read."""
         by, fix = self._variable(file), f"name one: --set {self.name}.by=region"
         if not by:
-            return sentence("no variable to group by is named, and no sensitive one", fix=fix)
+            return sentence("neither a variable to group by nor a sensitive variable is named", fix=fix)
         try:
             file.columns[by]
         except KeyError:
@@ -54,7 +54,7 @@ class Groups:
             row |= {"Records": Count(one.records), "Sample uniques": Count(one.sample_uniques)}
             row["Share"] = one.sample_uniques / one.records if one.records >= 20 else None
             if one.expected_reidentifications is not None:
-                row["Expected right links"] = one.expected_reidentifications
+                row["Expected correct matches"] = one.expected_reidentifications
             table.append(row)
         facts = (Fact("groups", f"Groups of {by}", len(table)),)
         return Measured(self.name, self.title, facts, tuple(table))

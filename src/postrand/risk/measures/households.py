@@ -38,7 +38,7 @@ class HouseholdRisk:
 
     name: ClassVar[str] = "households"
     title: ClassVar[str] = "Risk of households"
-    meaning: ClassVar[str] = "The chance that at least one member of a household is found, and that all are."
+    meaning: ClassVar[str] = "The probability that at least one member of a household is found, and that all are."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 
@@ -69,7 +69,7 @@ class HouseholdRisk:
                 "expected_persons",
                 "Expected persons in them",
                 float(of_record.sum()),
-                "All members of a household count as found once one is.",
+                "If one member is found, all members of the household count as found.",
             ),
             *spread(some, "households", self.threshold),
             Fact("whole_expected", "Expected households with all members found", float(whole.sum())),

@@ -32,7 +32,7 @@ class IndividualRisk:
 
     name: ClassVar[str] = "individual"
     title: ClassVar[str] = "Risk of persons"
-    meaning: ClassVar[str] = "The chance that a link of a record to a person of the population is right."
+    meaning: ClassVar[str] = "The probability that a link of a record to a person of the population is correct."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 
@@ -52,7 +52,7 @@ class IndividualRisk:
         risk = file.individual()
         expected = Fact(
             "expected",
-            "Expected right links",
+            "Expected correct matches",
             float(risk.sum()),
             "When each record is linked with a person of the population that has its key values: the sum of the risks.",
         )

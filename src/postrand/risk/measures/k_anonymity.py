@@ -45,7 +45,7 @@ class KAnonymity:
                 "sample_uniques",
                 "Sample uniques",
                 Count((frequency == 1).sum()),
-                "Records whose combination of key values no other record has.",
+                "Records with a combination of key values that no other record has.",
             ),
             Fact("k", "Smallest class (k)", found.k, "The file is k-anonymous for this k."),
             *below,

@@ -19,7 +19,7 @@ class LDiversity:
 
     name: ClassVar[str] = "l-diversity"
     title: ClassVar[str] = "l-diversity"
-    meaning: ClassVar[str] = "How many values of a sensitive variable the least diverse class of records has."
+    meaning: ClassVar[str] = "How many values of a sensitive variable occur in the least diverse class of records."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 
@@ -27,7 +27,7 @@ class LDiversity:
         """Return a sentence where no sensitive variable is named, or cannot be read."""
         if not file.sensitive:
             fix = "name one: --sensitive S"
-            return sentence("l-diversity needs a sensitive variable, and none is named", fix=fix)
+            return sentence("l-diversity needs a sensitive variable, but none is named", fix=fix)
         if file.keys.has_wildcards:
             return wildcards("l-diversity")
         try:
@@ -45,7 +45,7 @@ class LDiversity:
             column = file.columns[name]
             codes = np.where(column.codes < 0, column.missing, column.codes)
             found = counts.l_diversity(file.keys, codes, column.size + 1)
-            few = "Fewest values in a class. 1: who finds the class knows the value."
+            few = "Fewest values in a class. 1: anyone who finds the class knows the value."
             facts += [
                 Fact(f"{name}_distinct", f"{name}: distinct values, least", found.distinct, few),
                 Fact(

@@ -13,7 +13,7 @@ from postrand.risk.measures.base import Cost, Count, Fact, Measured, first, requ
 from postrand.risk.measures.tau import tau_facts
 from postrand.support.inputs import is_whole
 
-AVERAGE = "the model takes one inclusion probability for all records: the average of the weights"
+AVERAGE = "the model uses one inclusion probability for all records, from the average weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LatentClasses:
 
     name: ClassVar[str] = "latent-classes"
     title: ClassVar[str] = "Population uniques by latent classes"
-    meaning: ClassVar[str] = "The same as tau, by a model that needs no choice of interactions, and takes longer."
+    meaning: ClassVar[str] = "The same as tau, by a model that needs no choice of interactions but more time."
     cost: ClassVar[Cost] = "long"
     tolerance: ClassVar[float] = 0.1
 
@@ -58,7 +58,7 @@ class LatentClasses:
         facts = [Fact("sample_uniques", "Sample uniques", uniques)]
         notes = (AVERAGE,) if file.weights is not None else ()
         if not uniques:
-            facts += [Fact("tau1", "Population uniques (tau1)", 0.0), Fact("tau2", "Right links (tau2)", 0.0)]
+            facts += [Fact("tau1", "Population uniques (tau1)", 0.0), Fact("tau2", "Correct matches (tau2)", 0.0)]
             return Measured(self.name, self.title, tuple(facts), notes=("no sample uniques: tau1 and tau2 are 0",))
         fraction = file.records / float(file.inclusion_weights().sum())
         with warnings.catch_warnings():

@@ -31,8 +31,8 @@ def write_records(path: Path, found: Assessment, ids: Mapping[str, Any] | None =
     """
     risks = {result.measure: result.records_at for result in found.measured if result.records_at is not None}
     if not risks:
-        fix = "ask for one that has them, such as --measure individual"
-        raise UsageError(sentence("none of the measures has a risk for each record", fix=fix))
+        fix = "choose a measure that has them, such as --measure individual"
+        raise UsageError(sentence("none of the chosen measures has a risk for each record", fix=fix))
     table = pa.table({**(ids or {}), **{name: pa.array(risk, pa.float64()) for name, risk in risks.items()}})
     with formats.open_writer(path, table.schema) as writer:
         for batch in table.to_batches(max_chunksize=formats.BATCH_ROWS):

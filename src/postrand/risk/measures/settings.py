@@ -29,7 +29,9 @@ def settings_of(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
         measure, dot, option = (part.strip() for part in where.partition("."))
         option = option.replace("-", "_")
         if not (equals and dot and measure and option and value.strip()):
-            problems.append(sentence("an option is not understood", got=repr(text), wanted="NAME.OPTION=VALUE"))
+            problems.append(
+                sentence("an option is not of the form that is wanted", got=repr(text), wanted="NAME.OPTION=VALUE")
+            )
         elif option in found.get(measure, {}):
             problems.append(sentence(f"the option {measure}.{option} is given twice"))
         else:

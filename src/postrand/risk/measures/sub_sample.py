@@ -13,7 +13,7 @@ from postrand.risk.measures.base import Cost, Fact, Measured, require, wildcards
 from postrand.risk.sampling import whole_cell_probability
 from postrand.support.inputs import finite
 
-NEVER = "sampling alone is not differentially private, whatever the share: a record that is drawn is shown as it is"
+NEVER = "sampling alone is never differentially private: a record that is drawn is shown as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SubSample:
 
     name: ClassVar[str] = "sub-sample"
     title: ClassVar[str] = "A random part of the file"
-    meaning: ClassVar[str] = "What is left of the risk if only a random part of the file is released."
+    meaning: ClassVar[str] = "How much risk remains if only a random part of the file is released."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 
@@ -50,7 +50,7 @@ class SubSample:
             Fact("uniques", "Expected uniques of the part", float((counts * alone).sum())),
             Fact(
                 "right",
-                "Expected right links",
+                "Expected correct matches",
                 float(alone.sum()),
                 "When each unique of the part is linked once with this file.",
             ),
@@ -63,7 +63,7 @@ class SubSample:
                 "whole_class",
                 "Probability that some class is drawn whole",
                 whole_cell_probability(counts, self.share) if counts.size else 0.0,
-                "Then the part could not come from a file that lacks one of these records.",
+                "Then a file without one of these records could not produce the part.",
             ),
         )
         of_record = (alone / counts)[file.cells.record_cell]

@@ -13,7 +13,7 @@ from postrand.risk.measures.base import Cost, Count, Fact, Measured, require
 from postrand.risk.suda import problem, suda
 from postrand.support.inputs import is_whole
 
-SCORE = "A record that few keys single out has a high score: it is the one to look at first."
+SCORE = "A record that few keys single out has a high score: look at it first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SudaScores:
 
     name: ClassVar[str] = "suda"
     title: ClassVar[str] = "Minimal sample uniques and SUDA scores"
-    meaning: ClassVar[str] = "Which small sets of keys single a record out, and which keys do most of it."
+    meaning: ClassVar[str] = "Which small sets of keys single out a record, and which keys contribute most."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
 

@@ -1,4 +1,4 @@
-"""τ1 and τ2: population uniques and right links among the sample uniques, by a log-linear model."""
+"""τ1 and τ2: population uniques and correct matches among the sample uniques, by a log-linear model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ class PopulationUniques:
     """
 
     name: ClassVar[str] = "tau"
-    title: ClassVar[str] = "Population uniques (tau1) and right links (tau2)"
-    meaning: ClassVar[str] = "How many sample uniques are unique in the population, and how many links would be right."
+    title: ClassVar[str] = "Population uniques (tau1) and correct matches (tau2)"
+    meaning: ClassVar[str] = (
+        "How many sample uniques are unique in the population, and how many links would be correct."
+    )
     cost: ClassVar[Cost] = "model"
     tolerance: ClassVar[float] = 1e-4  # two fits stop at margins within 1e-6 of the same data
 
@@ -52,7 +54,7 @@ def tau_facts(tau1: Tau, tau2: Tau) -> list[Fact]:
     facts = []
     for name, tau, label, meaning in (
         ("tau1", tau1, "Population uniques (tau1)", "Expected sample uniques that are unique in the population."),
-        ("tau2", tau2, "Right links (tau2)", "Expected right links when each sample unique is linked once."),
+        ("tau2", tau2, "Correct matches (tau2)", "Expected correct matches when each sample unique is linked once."),
     ):
         facts.append(Fact(name, label, tau.corrected, meaning))
         if tau.interval is not None:
