@@ -218,7 +218,7 @@ def test_epsilon_beyond_the_exact_law_is_refused(epsilon):
 
 
 def test_epsilon_below_what_the_exact_law_expresses_is_refused():
-    with pytest.raises(PrivacyError, match="smaller than a law"):
+    with pytest.raises(PrivacyError, match="too small for a matrix"):
         design([0.5, 0.3, 0.2], DifferentialPrivacy(1e-12))
     assert design([0.5, 0.3, 0.2], DifferentialPrivacy(1e-8)).matrix.epsilon <= 1e-8
 

@@ -278,7 +278,7 @@ def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
     root = make(tmp_path / "release").path
     edit(root / "manifest.json", lambda m: m.update(rendering_sha256=digest))
     first = next(c for c in release.verify(root, raise_if_failed=False).checks if c.ok is False)
-    assert (first.name, "what rendered the pages" in first.sentence) == ("manifest", True)
+    assert (first.name, "the program that wrote the pages" in first.sentence) == ("manifest", True)
 
 
 def test_checks_are_codes_with_values() -> None:

@@ -145,7 +145,7 @@ def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tu
 
 @contextmanager
 def _reading(program: Program, path: Path) -> Iterator[None]:
-    """Turn the library's complaint into a DataError; it names no record, but it may name nothing useful either."""
+    """Turn the library's error into a DataError, which shows no record."""
     errors = (_library().ReadstatError, _library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
     with open(path, "rb") as file:
         locked = b"ENCRYPTEDSAV" in file.read(64)
@@ -255,7 +255,7 @@ def _array(values: list[Any], field: pa.Field, path: Path) -> pa.Array:
             pa.types.is_boolean(field.type)
             and not pc.all(pc.is_in(numbers, pa.array([0.0, 1.0, None])), min_count=0).as_py()
         ):
-            raise pa.ArrowInvalid("neither 0 nor 1")
+            raise pa.ArrowInvalid("not 0 or 1")
         return numbers.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         what = f"column {field.name!r} has values that are not exactly of type {field.type}"
@@ -278,13 +278,13 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     except (library.ReadstatError, library.PyreadstatError) as error:  # names and labels, never values
         fix = "rename the column, or release as Parquet or CSV"
         raise DataError(
-            sentence(f"a {program.name} file cannot hold this", where=path.name, got=error, fix=fix)
+            sentence(f"a {program.name} file cannot contain this", where=path.name, got=error, fix=fix)
         ) from None
     if table.num_rows:
         back = pa.Table.from_batches(list(LabelledSource(made, pa.schema(plain), len(table), program).batches()))
         changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(table.column(f.name))]
         if changed:
-            what = f"a {program.name} file cannot hold the values of {', '.join(map(repr, changed))} exactly"
+            what = f"a {program.name} file cannot store the values of {', '.join(map(repr, changed))} exactly"
             raise DataError(sentence(what, where=path.name, fix="release as Parquet or CSV"))
 
 

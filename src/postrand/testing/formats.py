@@ -276,7 +276,7 @@ def check_codebook(entry: Format, folder: Path) -> None:
     book = Codebook((Variable("b", role="other"), Variable("c", role="other")))
     error = refused(DataError, "", lambda: read_file(entry, path, book))
     assert len(error.problems) == 2, f"{entry.name}: not both columns are named: {error}"
-    assert "column 'a' has no entry in the codebook, and so no role" in error.problems[0]
+    assert "column 'a' has no entry in the codebook, so it has no role" in error.problems[0]
     assert "no column 'c'" in error.problems[1]
 
 
