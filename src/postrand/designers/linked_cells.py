@@ -114,8 +114,8 @@ def advice(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[str]:
         text += (
             f"One joint block is recommended: it discloses nothing else about them, and keeps, {figures}."
             if together >= apart
-            else f"Blocks closed under the rules keep more, and disclose classes; one joint block keeps, {figures}. "
-            "Its structure 'product' comes near the latter and discloses no classes."
+            else f"Blocks closed under the rules keep more, but disclose classes; one joint block keeps, {figures}. "
+            "Its structure 'product' comes near the latter and does not disclose classes."
         )
         texts.append(text)
     return texts
