@@ -434,7 +434,7 @@ def test_a_reserved_name_asks_for_a_newer_version(name: str, feature: str, tmp_p
         (root / name).write_text("{}\n")
     with pytest.raises(ReleaseError, match=f"uses {feature}.*use a newer postrand"):
         release.verify(root)
-    with pytest.raises(ReleaseError, match=r"the file name .* is taken"):
+    with pytest.raises(ReleaseError, match=r"the file name .* is already used"):
         make(tmp_path / "other", extra={name: "mine"})
 
 

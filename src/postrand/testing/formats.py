@@ -101,7 +101,7 @@ def check_declared(entry: Format, folder: Path) -> None:
     )
     for suffix in entry.read_only:
         path = folder / f"x{suffix}"
-        refused(UsageError, "cannot be written", lambda path=path: new_file(entry, path, pa.schema([])))  # type: ignore[misc]
+        refused(UsageError, "can be read, but not written", lambda path=path: new_file(entry, path, pa.schema([])))  # type: ignore[misc]
 
 
 def check_values(entry: Format, folder: Path) -> None:
