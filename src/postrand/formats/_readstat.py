@@ -278,13 +278,13 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     except (library.ReadstatError, library.PyreadstatError) as error:  # names and labels, never values
         fix = "rename the column, or release as Parquet or CSV"
         raise DataError(
-            sentence(f"a {program.name} file cannot contain this", where=path.name, got=error, fix=fix)
+            sentence(f"a {program.name} file cannot hold this", where=path.name, got=error, fix=fix)
         ) from None
     if table.num_rows:
         back = pa.Table.from_batches(list(LabelledSource(made, pa.schema(plain), len(table), program).batches()))
         changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(table.column(f.name))]
         if changed:
-            what = f"a {program.name} file cannot store the values of {', '.join(map(repr, changed))} exactly"
+            what = f"a {program.name} file cannot hold the values of {', '.join(map(repr, changed))} exactly"
             raise DataError(sentence(what, where=path.name, fix="release as Parquet or CSV"))
 
 
