@@ -219,7 +219,7 @@ def test_bad_input_is_explained_and_nothing_is_lost(browser: Browser, address: s
         page.select_option("[data-act=rest]", "key")
         (tmp_path / "mine.csv").write_text("sex,age\nF\n")  # the same name, and no longer readable
         bad["mine.csv"] = (tmp_path / "mine.csv").read_bytes()
-        for (name, data), words in zip(bad.items(), (*said, "ragged row"), strict=True):
+        for (name, data), words in zip(bad.items(), (*said, "the row has too many or too few fields"), strict=True):
             (tmp_path / name).write_bytes(data)
             page.set_input_files("input[type=file]", tmp_path / name)
             expect(page.locator("#opening [role=alert]")).to_contain_text(words)

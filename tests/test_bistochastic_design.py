@@ -100,7 +100,7 @@ def test_a_large_domain_is_solved_and_proven():
 
 def test_beta_one_needs_a_power_of_two():
     assert truthful([0.9, 0.05, 0.05, 0.0], 1.0).value == 0.25
-    with pytest.raises(PrivacyError, match="no exact law was found"):
+    with pytest.raises(PrivacyError, match="no exact matrix with this beta was found"):
         truthful([0.9, 0.05, 0.05], 1.0)
 
 

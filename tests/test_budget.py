@@ -76,7 +76,7 @@ def test_information_of_designed_matrices_is_divided():
         (([concave(1.0)], 1.0, [0.0]), "a weight is not positive"),
         (([concave(1.0)], 1.0, [1.0], [0.0]), "a budget of zero"),
         (([concave(1.0)] * 2, 1.0, [1.0] * 2, [0.6] * 2), "the least shares exceed the budget"),
-        (([], 1.0), "no variables share"),
+        (([], 1.0), "there is no variable to share"),
     ],
 )
 def test_bad_divisions_are_refused(arguments, message):

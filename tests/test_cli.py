@@ -127,7 +127,7 @@ def test_verify_ends_with_a_code_for_each_verdict(started):
         verdicts.append((code, found.get("verdict"), found.get("ok"), found.get("error")))
         return call("verify", root)
 
-    assert "what is only said rests on the curator's word" in verdict().output
+    assert "statements marked 'said' rest on the curator's word" in verdict().output
     edit(root / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
     verdict()
     pq.write_table(table, root / "data.parquet", row_group_size=7)  # room for hidden bytes, and digests in line
@@ -144,7 +144,7 @@ def test_verify_ends_with_a_code_for_each_verdict(started):
         (7, None, None, "ReleaseError"),
     ]
 
-    for text in ("0 done (verify: every check ran and passed)", "9 verify: consistent"):
+    for text in ("0 success (verify: every check ran and passed)", "9 verify: no check failed"):
         assert text in " ".join(call("--help").output.split())
     assert "a check could not run here" in " ".join(call("verify", "--help").output.split())
 
@@ -401,7 +401,7 @@ def test_estimate_fits_regressions(released):
         (["--ratio", "pay"], "--ratio does not name two variables"),
         (["--quantile", "pay", "--q", "half"], "the value is not a list of numbers"),
         (["--quantile", "pay", "--q", "2"], "the probabilities of the quantiles are invalid"),
-        (["--mean", ","], "nothing is named"),
+        (["--mean", ","], "no name is given"),
     ],
 )
 def test_a_question_that_cannot_be_meant_is_refused(released, words, said):

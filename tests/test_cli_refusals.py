@@ -173,7 +173,7 @@ def test_an_empty_list_names_nothing_and_is_refused(work, tmp_path, name, option
     words = list(WHOLE[name])
     words[words.index(option) + 1] = given
     code, problems = answer(name, *filled(work, words, tmp_path))
-    assert (code, problems) == (2, [f"{option}: nothing is named; got {given!r}."])
+    assert (code, problems) == (2, [f"{option}: no name is given; got {given!r}."])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -357,4 +357,4 @@ def test_ctrl_c_ends_the_workbench_as_it_is_meant_to():
         running.send_signal(signal.SIGINT)
         out, said = running.communicate(timeout=60)
     assert (running.returncode, said) == (0, "")
-    assert out.endswith("The workbench has ended; its working files are removed.\n")
+    assert out.endswith("The workbench has ended. Its working files were removed.\n")

@@ -167,7 +167,7 @@ def test_another_file_is_not_the_one(file, tmp_path):
     permuted(file, tmp_path / "out")
     other = tmp_path / "other.parquet"
     pq.write_table(survey().rename_columns(["id", "age", "wage", "ill", "w"]), other)
-    with pytest.raises(ReleaseError, match="not those of this file"):
+    with pytest.raises(ReleaseError, match="differ from those of this file"):
         verify(tmp_path / "out", file=other)
 
 
@@ -376,7 +376,7 @@ def test_the_command_line_does_all_of_it(file, tmp_path):
     assert code == 0, made
     assert (tmp_path / "page.html").read_bytes() == (tmp_path / "a" / "report.html").read_bytes()
     code, refused = call("average", file, "--columns", "age", "--out", tmp_path / "c")
-    assert (code, refused["problems"][0].startswith("give one of --band")) == (2, True)
+    assert (code, refused["problems"][0].startswith("give exactly one of --band")) == (2, True)
 
 
 def test_public_verify_knows_these_folders(file, tmp_path):

@@ -218,7 +218,7 @@ def test_epsilon_beyond_the_exact_law_is_refused(epsilon):
 
 
 def test_epsilon_below_what_the_exact_law_expresses_is_refused():
-    with pytest.raises(PrivacyError, match="smaller than a law"):
+    with pytest.raises(PrivacyError, match="too small for a matrix"):
         design([0.5, 0.3, 0.2], DifferentialPrivacy(1e-12))
     assert design([0.5, 0.3, 0.2], DifferentialPrivacy(1e-8)).matrix.epsilon <= 1e-8
 
@@ -273,7 +273,7 @@ def test_a_smooth_objective_is_followed_to_its_optimum_inside():
 def test_what_cannot_be_searched_is_refused():
     with pytest.raises(DesignError, match="too many categories to search"):
         design(np.full(50, 0.02), DifferentialPrivacy(1.0), EstimatorVariance(), UniformOffDiagonal())
-    with pytest.raises(DesignError, match="not finite anywhere"):
+    with pytest.raises(DesignError, match="not finite for any matrix"):
         design(SCENARIO_I, DifferentialPrivacy(1.0), CustomObjective(lambda M, p: math.inf), UniformOffDiagonal())
     with pytest.raises(DesignError, match="not a Structure"):
         design(SCENARIO_I, DifferentialPrivacy(1.0), structure=UniformOffDiagonal)

@@ -150,7 +150,7 @@ def test_folders_that_cannot_be_meant(parts, tmp_path):
         with pytest.raises(UsageError, match=message):
             formats.read(path)
     pq.write_table(survey().slice(0, 0), tmp_path / "empty" / "a.parquet")
-    with pytest.raises(DataError, match="no file has a record"):
+    with pytest.raises(DataError, match="no file contains a record"):
         formats.read(tmp_path / "empty")
 
 

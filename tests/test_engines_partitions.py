@@ -103,9 +103,9 @@ def test_folders_that_do_not_fit_are_explained(tmp_path):
     dropped = Codebook((*book.variables, Variable("town", role="drop")))
     assert formats.read(tmp_path / "a", dropped).num_rows == 2 * table.num_rows
     (tmp_path / "a" / "year=10" / "y.parquet").write_bytes((tmp_path / "a" / place / "x.parquet").read_bytes())
-    with pytest.raises(DataError, match="column 'town' is in the names of other files' folders, and not of this one's"):
+    with pytest.raises(DataError, match="column 'town' is in the folder names of other files, but not of this file"):
         formats.read(tmp_path / "a", BOOK)
     (tmp_path / "b" / "year=ten" / "town=Wien").mkdir(parents=True)
     pq.write_table(table, tmp_path / "b" / "year=ten" / "town=Wien" / "x.parquet")
-    with pytest.raises(DataError, match=r"holds no value of the column's type; wanted int64"):
+    with pytest.raises(DataError, match=r"does not contain a value of the column's type; wanted int64"):
         released("local", formats.read(tmp_path / "b", BOOK))

@@ -161,7 +161,7 @@ def forge_a_hidden_part(root: Path) -> None:
         (forge_a_folder, "'data/more' is not a plain file"),
         (forge_another_folder, "'extra' is not a plain file"),
         (forge_emptiness, "'data' is not a plain file"),
-        (forge_a_hidden_part, "'data/_part-00001.parquet' is no safe file name"),
+        (forge_a_hidden_part, "'data/_part-00001.parquet' is not a safe file name"),
     ],
 )
 def test_forged_folders_fail(made, forge, message):

@@ -99,7 +99,7 @@ def test_a_failed_run_leaves_no_folder(session, files, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_explained(session, tmp_path):
     target = FolderSink(tmp_path / "out", ".sas7bdat")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="can be read, but not written"):
         SparkEngine(session).perturb(Memory(survey()), mechanism(), KEY, target)
     assert not target.folder.exists()
 

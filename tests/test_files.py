@@ -259,7 +259,7 @@ def test_the_command_line_does_the_same(survey, tmp_path):
     assert (code, "4-anonymity" in made["claims"][0]["sentence"]) == (0, True)
     for choice in ((), ("--band", 3, "--blocks", 3)):
         code, refused = call("permute", survey, "--columns", "age", *choice, "--out", tmp_path / "d")
-        assert (code, refused["problems"][0].startswith("give one of --band")) == (2, True)
+        assert (code, refused["problems"][0].startswith("give exactly one of --band")) == (2, True)
     assert formats.read(tmp_path / "c" / "keys.parquet").num_rows == 300
 
 
@@ -271,7 +271,7 @@ def test_cells_that_a_spreadsheet_would_run_are_told_by_the_names_of_their_colum
     assert formula_columns(source, ["b", "d"]) == ()
     for make in (lambda out: permute_columns(tmp_path / "s.csv", out, ["d"], RankBlocks(4), KEY),
                  lambda out: anatomise_file(tmp_path / "s.csv", out, ["d"], 3, KEY)):  # fmt: skip
-        with pytest.warns(FormulaWarning, match="cells of 'a', 'c' begin as a formula") as told:
+        with pytest.warns(FormulaWarning, match="cells of 'a', 'c' begin like a formula") as told:
             make(tmp_path / f"out{id(make)}")
         assert not any("cmd" in str(w.message) for w in told)
     pq.write_table(pa.table({"=a": ["x", "y"], "b": [1, 2]}), tmp_path / "t.parquet")

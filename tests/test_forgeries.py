@@ -482,7 +482,7 @@ def test_what_is_no_release_is_one_problem_with_a_next_step(tmp_path: Path, kind
     with pytest.raises(ReleaseError) as caught:
         release.verify(place)
     (problem,) = caught.value.problems
-    assert "Next: name the folder that 'postrand protect --out' made" in problem
+    assert "Next: give the folder that 'postrand protect --out' made" in problem
     wanted = {"nothing": "no such release", "a file": "a release is a folder", "a folder": "manifest.json is missing"}
     assert wanted[kind] in problem
     assert [check.ok for check in release.verify(place, raise_if_failed=False).checks] == [False]

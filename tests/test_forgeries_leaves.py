@@ -192,7 +192,7 @@ def test_files_of_the_tool_s_names_that_do_not_belong_are_refused(tmp_path: Path
         rehash(root)
         found = release.verify(root, raise_if_failed=False)
         assert found.verdict == "failed"
-        assert f"{name}: no such file belongs to this release" in " ".join(found.problems)
+        assert f"{name}: this file does not belong to the release" in " ".join(found.problems)
         (root / name).unlink()
     for name in ("Report.html", "report.html.", "ddi.XML", "notes.txt."):
         (root / name).write_text("true values")

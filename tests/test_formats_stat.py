@@ -191,7 +191,7 @@ def test_a_locked_file_is_named_as_such(tmp_path):
 
 def test_sas_data_sets_are_read_only(tmp_path):
     with (
-        pytest.raises(UsageError, match=r"\.sas7bdat files are read, and cannot be written.*\.xpt"),
+        pytest.raises(UsageError, match=r"\.sas7bdat files can be read, but not written.*\.xpt"),
         formats.open_writer(tmp_path / "x.sas7bdat", pa.schema([("x", pa.string())])),
     ):
         pass

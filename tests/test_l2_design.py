@@ -230,7 +230,9 @@ def test_types_without_records_keep_the_identity_s_rows_and_large_domains_are_re
     assert notes == [("all", False), ("cover", True)]
     assert d.value == least_loss(model, reach="cover").value
     prior = Prior(model.file.counts / model.file.records)
-    with pytest.raises(DesignError, match="every type may become every other, and these are many; got 6 types"):
+    with pytest.raises(
+        DesignError, match="every type can become every other type, and there are too many types; got 6 types"
+    ):
         design(prior, Together((model, DifferentialPrivacy(6.0))), L2Loss(), LeastLoss())
 
 

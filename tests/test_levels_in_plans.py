@@ -179,10 +179,18 @@ WEIGHT = CODEBOOK + '\n[[variables]]\nname = "w"\nrole = "other"\ncategories = [
     ("text", "book", "words"),
     [
         (SHUFFLED + BLOCKS + "[release]\nshuffle = false\n", CODEBOOK, "original order"),
-        (SHUFFLED + BLOCKS, CODEBOOK.replace('name = "b"', 'name = "b"\nmissing = "keep"'), "missing values are kept"),
-        (SHUFFLED + BLOCKS.rpartition("[[blocks]]")[0], CODEBOOK, "unperturbed, and tell records apart; got b"),
+        (
+            SHUFFLED + BLOCKS,
+            CODEBOOK.replace('name = "b"', 'name = "b"\nmissing = "keep"'),
+            "kept missing values distinguish",
+        ),
+        (
+            SHUFFLED + BLOCKS.rpartition("[[blocks]]")[0],
+            CODEBOOK,
+            "unperturbed variables distinguish the records; got b",
+        ),
         (SHUFFLED.replace("0.3", "0.01") + BLOCKS, CODEBOOK, "does not meet shuffled"),
-        (SHUFFLED + "records = 10000\n" + BLOCKS, CODEBOOK, "another number of records"),
+        (SHUFFLED + "records = 10000\n" + BLOCKS, CODEBOOK, "differ in the number of records"),
     ],
 )
 def test_nothing_is_hidden_by_the_order_of_records_that_can_be_told_apart(survey, text, book, words):
@@ -194,7 +202,7 @@ def test_nothing_is_hidden_by_the_order_of_records_that_can_be_told_apart(survey
 def test_a_forged_number_of_records_is_found_out(survey):
     release = run(planned(survey, SHUFFLED + BLOCKS), survey / "release", release_key=ReleaseKey.from_seed(1))
     rebuild(release.path, [Claim(ShuffledPrivacy(0.3, 1e-6, records=9_000), ("a", "b"))])
-    with pytest.raises(ReleaseError, match="another number of records than the file has"):
+    with pytest.raises(ReleaseError, match="differ in the number of records"):
         verify(release.path)
 
 
@@ -207,5 +215,5 @@ def test_blocks_do_not_share_a_level_that_is_not_divided(survey):
 
 
 def test_a_model_without_records_says_what_it_misses():
-    with pytest.raises(PrivacyError, match="number of records is not known"):
+    with pytest.raises(PrivacyError, match="number of records, which is unknown"):
         ShuffledPrivacy(0.3, 1e-6).check([randomised_response(2, 1.0)])

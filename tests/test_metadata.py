@@ -162,7 +162,7 @@ def test_bad_documents_are_refused(tmp_path: Path, text: str, message: str) -> N
 def test_a_description_of_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a\n1\n")
-    with pytest.raises(SpecificationError, match="names no column of the file"):
+    with pytest.raises(SpecificationError, match="does not name any column of the file"):
         metadata.described(formats.read(path), {"b": {"label": "B"}})
 
 

@@ -73,7 +73,7 @@ def test_estimate_and_report_refuse_data_that_was_cut(tmp_path: Path, name: str)
         ):
             done = call(*words)
             assert done.exit_code == 7
-            assert f"{name}: the file is not the one that was released" in done.output
+            assert f"{name}: this is not the released file" in done.output
         with pytest.raises(ReleaseError, match="postrand verify"):
             read(root).frame()
     (root / name).write_bytes(whole)
@@ -105,5 +105,5 @@ def test_two_runs_into_one_folder_are_told_apart(tmp_path):
             (tmp_path / "out").mkdir()
             (tmp_path / "out" / "data.csv").touch()
 
-    with pytest.raises(ReleaseError, match="another run made it meanwhile"):
+    with pytest.raises(ReleaseError, match="another run made it in the meantime"):
         run()

@@ -140,7 +140,7 @@ def test_variables_that_get_nothing_are_named_and_a_floor_says_what_it_costs():
     kept = design(p, DifferentialPrivacy(1.0), structure=Product.over(cells))
     assert "With floor = 0" in kept.message
     assert free.value > kept.value
-    with pytest.raises(DesignError, match="no part of an equal share"):
+    with pytest.raises(DesignError, match="not a number from 0 to 1"):
         Product.over(cells, 2.0)
 
 

@@ -501,7 +501,7 @@ def test_an_auditor_with_the_key_sees_that_the_origin_of_a_law_was_rewritten(fol
     assert verify(root).ok
     forged = verify(root, file=file, release_key=key, raise_if_failed=False)
     assert [c.name for c in forged.checks if c.ok is False] == ["drawn"]
-    assert "by this law with this origin" in forged.problems[0]
+    assert "matrices (with their stated origin) do not give these records" in forged.problems[0]
 
 
 def test_records_are_drawn_anew_by_their_ids_in_their_order_and_in_folders(folder):
@@ -536,4 +536,7 @@ def test_a_key_alone_is_refused(folder):
     call = ["verify", str(root), "--file", str(folder / "people.parquet"), "--key-file", str(folder / "key")]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 7
-    assert "drawn: data.parquet: the key does not draw these records" in done.stderr
+    assert (
+        "drawn: data.parquet: file, key and matrices (with their stated origin) do not give these records"
+        in done.stderr
+    )

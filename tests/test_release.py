@@ -326,7 +326,7 @@ def test_a_full_disk_under_the_dossier_leaves_nothing(tmp_path: Path, monkeypatc
 
 
 def test_a_dossier_with_an_unsafe_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="no safe file name"):
+    with pytest.raises(ReleaseError, match="not a safe file name"):
         make(tmp_path / "out", dossier=tmp_path / "inside", inspect=lambda *_: {"../risk.json": ""})
     assert os.listdir(tmp_path) == []
 

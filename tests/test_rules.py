@@ -216,7 +216,7 @@ def test_the_advice_compares_what_joint_and_separate_blocks_keep(epsilon):
     assert f"Rules link age, job, degree: {cells} feasible combinations." in text
     assert f"at ε = {3 * epsilon:.3g}, {together:.2g} nats" in text
     assert f"blocks apart {apart:.2g}" in text
-    assert ("One joint block is advised" in text) == (together >= apart) == (epsilon > 1)
+    assert ("One joint block is recommended" in text) == (together >= apart) == (epsilon > 1)
     assert ("structure 'product'" in text) == (together < apart)
 
 

@@ -278,7 +278,7 @@ def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
     root = make(tmp_path / "release").path
     edit(root / "manifest.json", lambda m: m.update(rendering_sha256=digest))
     first = next(c for c in release.verify(root, raise_if_failed=False).checks if c.ok is False)
-    assert (first.name, "what rendered the pages" in first.sentence) == ("manifest", True)
+    assert (first.name, "the program that wrote the pages" in first.sentence) == ("manifest", True)
 
 
 def test_checks_are_codes_with_values() -> None:
@@ -434,7 +434,7 @@ def test_a_reserved_name_asks_for_a_newer_version(name: str, feature: str, tmp_p
         (root / name).write_text("{}\n")
     with pytest.raises(ReleaseError, match=f"uses {feature}.*use a newer postrand"):
         release.verify(root)
-    with pytest.raises(ReleaseError, match=r"the file name .* is taken"):
+    with pytest.raises(ReleaseError, match=r"the file name .* is already used"):
         make(tmp_path / "other", extra={name: "mine"})
 
 

@@ -186,7 +186,7 @@ def test_classes_that_leave_nothing_to_tell_keep_nothing():
         (lambda: WholeRecord("age"), "'clear' is not a list of names"),
         (lambda: design([0.5, 0.5], DifferentialPrivacy(1.0), WholeRecord()), "frequencies of its variables together"),
         (lambda: design([0.5, 0.5], DifferentialPrivacy(1.0), WholeRecord(joint=SKEWED)), "not the margin"),
-        (lambda: designed(table(0, 17, 2), 1.0, General()), "too large a table"),
+        (lambda: designed(table(0, 17, 2), 1.0, General()), "the table is too large"),
     ],
 )
 def test_what_cannot_be_treated_is_refused(make, message):

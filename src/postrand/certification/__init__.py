@@ -1,4 +1,4 @@
-"""The certificate: what the exact law guarantees, checked without the designer."""
+"""The certificate: what the exact matrices guarantee, checked without the designer."""
 
 from postrand.certification.certificate import Certificate, Claim, certify
 

@@ -28,7 +28,7 @@ MAX_STRATA = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Hold what a record spends; every figure is rounded up, ``total`` is theirs for the worst record.
+    """The ε that a record spends, rounded up; ``total`` is for the worst record.
 
     ``blocks[b]`` is the ε of block b in its worst class; ``total <= sum(blocks) + sum(priors)``, with equality up to
     rounding where no block has several classes.
@@ -52,13 +52,13 @@ def record_account(blocks: Sequence[Block]) -> Account:
     known = [ratio for ratio in ratios if ratio is not None]
     spent = log_upper(math.prod(known, start=Fraction(1))) if len(known) == len(ratios) else math.inf
     priors, each = tuple(block.prior_epsilon for block in blocks), tuple(block.epsilon for block in blocks)
-    # A block that changes nothing has no ratio to multiply, and tells everything.
+    # A block that changes nothing has no ratio to multiply, and reveals everything.
     spent = math.inf if math.inf in each else spent
     return Account(each, priors, add_upper(spent, *priors))
 
 
 def worst_laws(blocks: Sequence[Block]) -> list[TransitionMatrix]:
-    """Return one law for each block: those of the combination of classes whose ratios multiply to the most."""
+    """Return one matrix for each block: those of the combination of classes with the largest product of ratios."""
     chosen: dict[int, TransitionMatrix] = {}
     for group in _sharing(blocks):
         candidates = [_by_class(blocks[b]) for b in group]
@@ -82,7 +82,7 @@ _Held = dict[str, frozenset[int]]
 
 
 def _by_class(block: Block) -> list[tuple[TransitionMatrix, _Held]]:
-    """Return the law of each class, and the codes of each variable that occur in it."""
+    """Return the matrix of each class, and the codes of each variable that occur in it."""
     labels = classes_of(block.matrix)
     if block.cells is None and len(block.variables) > 1:
         codes = np.zeros((block.matrix.size, 0), dtype=np.int32)  # no given variables to tell apart
@@ -111,7 +111,7 @@ def _consistent(held: _Held, at: dict[str, int]) -> bool:
 
 
 def _worst(laws: Sequence[TransitionMatrix]) -> TransitionMatrix:
-    """Return the law with the largest ratio; a combination that no cell has spends nothing."""
+    """Return the matrix with the largest ratio; a combination without a cell spends nothing."""
     infinite = [law for law in laws if law.ratio is None]
     return infinite[0] if infinite else max(laws, key=_ratio, default=TransitionMatrix.identity(1))
 

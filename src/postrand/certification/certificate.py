@@ -1,4 +1,4 @@
-"""The certificate: what the exact law guarantees, what it does not, recomputed from the mechanism alone."""
+"""The certificate: what the exact matrices guarantee and what they do not, recomputed from the mechanism alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the certificate cannot recompute from the law, and takes from the run that made the release."""
+    """What the certificate takes from the run, because it cannot be recomputed from the matrices."""
 
     key_is_private: bool = True
     order_is_shuffled: bool = True
@@ -53,7 +53,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Hold the findings of a mechanism's claims, and the limits of what they cover.
+    """The findings for the claims of a mechanism, and the limits of what they cover.
 
     ``findings[k]`` belongs to ``claims[k]``; all hold. ``level`` values are rounded up. A finding that is not
     ``recomputable`` holds by the word of the curator, whose :func:`certify` checked it against the file. The digests
@@ -86,7 +86,7 @@ class Certificate:
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
-        """What each claim states, in words; a model that brings no wording speaks through its finding."""
+        """What each claim states, in words; for a model without a wording, the sentence of its finding."""
         told = zip(self._claim_entries(), self.claims, self.findings, strict=True)
         return tuple(
             wordings.claim(entry, {c.privacy.name: getattr(c.privacy, "wording", _literal(f.sentence))})
@@ -133,12 +133,12 @@ class Certificate:
 def certify(
     mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel] = (), facts: Facts | None = None
 ) -> Certificate:
-    """Recompute every claim from the exact law, and refuse the mechanism where one fails.
+    """Recompute every claim from the exact matrices; refuse the mechanism if one fails.
 
-    With no claims, the record-level ε that the law attains is certified. Levels are rounded up; whether a claim holds
+    Without claims, the record's ε of the matrices is certified. Levels are rounded up; whether a claim holds
     is decided in exact arithmetic. This module never sees a designer.
 
-    Claims that rest on the file's confidential frequencies must be tied to them
+    Claims that rest on the file's confidential frequencies must be bound to them
     (:func:`postrand.certification.file_claims.tie`). They are checked exactly here; the certificate
     states them, and says that the release does not suffice to recompute them.
 
@@ -146,7 +146,7 @@ def certify(
     ------
     PrivacyError
         Naming each claim that fails, with the block, column and pair of rows that exceed it most; each rule of the
-        codebook that the mechanism could contradict; or a claim that needs the file and is not tied to it.
+        codebook that the mechanism could contradict; or a claim that needs the file and is not bound to it.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def certify(
 
 
 def recertify(mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts) -> Certificate:
-    """Certify again as far as the released law allows: claims that need the file are stated, and not recomputed.
+    """Certify again from the released matrices; claims that need the file are stated, and not recomputed.
 
     The result is that of :func:`certify`, byte for byte, where those claims do hold. Their findings are marked:
     ``recomputable`` is false.
@@ -247,7 +247,7 @@ def _attained(mechanism: Mechanism) -> Claim:
                 sentence(
                     "a matrix with zeros has no finite epsilon",
                     where=f"block {block.name!r}",
-                    fix="state the claim it should meet, certify(mechanism, [claim])",
+                    fix="give the claim that it should meet: certify(mechanism, [claim])",
                 )
             )
     within_classes = any(classes_of(block.matrix).any() for block in mechanism.blocks)
@@ -269,12 +269,12 @@ def _not_within(claim: Claim) -> SpecificationError:
 
 
 def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
-    """Test a claim on the blocks' laws; what differentially private priors spent counts for differential privacy."""
+    """Test a claim on the blocks' matrices; differential privacy includes what private priors spent."""
     if claim.within and not claim.privacy.traits.within_classes:
         raise _not_within(claim)
     idle = [b for b, block in enumerate(blocks) if math.isinf(block.epsilon)] if claim.within else []
     if idle:  # alone in its class, every value is released as it is: a claim within classes would be empty
-        return Finding(False, math.inf, "a block changes no value: no finite ε holds", idle[0], "every column")
+        return Finding(False, math.inf, "a block changes no value: it has no finite ε", idle[0], "every column")
     laws = worst_laws(blocks) if claim.within else [block.matrix for block in blocks]
     finding = claim.privacy.check(laws)
     priors = [block.prior_epsilon for block in blocks]
@@ -285,7 +285,7 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
         ratio = math.prod((law.ratio or Fraction(1) for law in laws), start=Fraction(1))
         holds, level = left > 0 and within(ratio, left), add_upper(finding.level, *priors)
         return dataclasses.replace(finding, holds=holds, level=level, figures={"law_level": finding.level})
-    # What another model promises of the values is beside what the choice of the matrix tells.
+    # The claim of another model is about the values; what the choice of the matrix reveals comes in addition.
     return dataclasses.replace(finding, figures={**finding.figures, "priors": add_upper(*priors)})
 
 
@@ -321,10 +321,10 @@ def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
 
 def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
     return sentence(
-        f"the exact law does not meet {options.describe(claim.privacy)}",
+        f"the exact matrix does not meet {options.describe(claim.privacy)}",
         where=", ".join(claim.variables),
         got=f"level {format_upper(finding.level)}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
-        fix="protect its blocks more (in a claim on several, ε adds up and so do bits), or claim less",
+        fix="give its blocks more protection (in a claim on several blocks, ε adds up, and so do bits), or claim less",
     )
 
 
@@ -374,7 +374,7 @@ def _naming(code: str, names: list[str]) -> Iterable[dict[str, Any]]:
 
 
 def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> Iterable[dict[str, Any]]:
-    """Say which variables leave as they are, with fresh numbers, or with their missing values."""
+    """Yield the variables that are released unchanged, with new numbers, or with their missing values."""
     released = book.with_role("key", "sensitive", "other", "weight", "household")
     fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
     yield from _naming("unchanged", [v.name for v in released if v.name not in (*treated, *fresh)])
@@ -396,7 +396,7 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
 
 
 def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
-    """Say where the guarantee is restricted: to feasible combinations, and to values that are exchanged at all."""
+    """Yield the restrictions of the guarantee: to feasible combinations, and to values that are exchanged at all."""
     book = mechanism.require_codebook()
     for block in mechanism.blocks:
         about = {"block": list(block.variables)}
@@ -419,13 +419,13 @@ def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
 
 
 def _tied_by_rules(block: Block, book: Codebook) -> bool:
-    """Tell whether rules tie the block to other variables, which then decide what is exchanged."""
+    """Return whether rules link the block to other variables, which then decide what is exchanged."""
     names = set(block.variables)
     return any(not names.isdisjoint(rule.variables) and not names.issuperset(rule.variables) for rule in book.rules)
 
 
 def _members(block: Block, labels: Any, book: Codebook) -> list[list[str]]:
-    """Return the labels of each class of a block of one variable, where they are few; else nothing."""
+    """Return the labels of each class if the block has one variable and few classes, else an empty list."""
     if len(block.variables) > 1 or labels.max() >= 12:
         return []
     codes = block.cell_table((block.matrix.size,))[:, 0]

@@ -1,4 +1,4 @@
-"""Tying claims to the file: for models that rest on its confidential frequencies, at release time and in an audit."""
+"""Bind claims to the file: for models that depend on its confidential frequencies, in a run and in an audit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from postrand.mechanism import Mechanism
 from postrand.privacy import KeyTypes, needs_file
 
 Count = Callable[[Sequence[str]], ContingencyTable]
-"""Counts the records of the file by the categories of these variables."""
+"""Count the records of the file by the categories of these variables."""
 
 
 def tie(claims: Iterable[Claim], mechanism: Mechanism, count: Count) -> tuple[Claim, ...]:
-    """Return the claims, those that need the file tied to its frequencies of the blocks that they cover.
+    """Return the claims; those that need the file are bound to its frequencies of the blocks that they cover.
 
     A claim on several blocks is about the product of their domains; blocks on listed cells are covered one at a time.
 
     Raises
     ------
     PrivacyError
-        If no law can meet a model on this file, or a claim covers several blocks on listed cells.
+        If no matrix can meet a model on this file, or a claim covers several blocks on listed cells.
     """
     return tuple(_tied(claim, mechanism, count) if needs_file(claim.privacy) else claim for claim in claims)
 
@@ -33,7 +33,7 @@ def _tied(claim: Claim, mechanism: Mechanism, count: Count) -> Claim:
         claim = dataclasses.replace(claim, variables=mechanism.variables)
     blocks = blocks_of(claim, mechanism)
     if len(blocks) > 1 and any(block.cells is not None for block in blocks):
-        what = f"{claim.privacy.name!r} is not computed over several blocks where one lists its cells"
+        what = f"{claim.privacy.name!r} cannot be computed over several blocks if one lists its cells"
         fix = "claim it for one block, with all keys in it"
         raise PrivacyError(sentence(what, where=", ".join(claim.variables), fix=fix))
     assert needs_file(claim.privacy)

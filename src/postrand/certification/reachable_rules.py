@@ -45,13 +45,13 @@ def reachable(mechanism: Mechanism) -> list[Rule]:
 
 
 def _leads_to(block: Block, rule: Rule, codebook: Codebook, codes: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Tell from which true combinations the block may release the rule's categories of the variables it perturbs."""
+    """Return the true combinations from which the block can release the rule's categories of its variables."""
     shape = tuple(codebook[n].size for n in block.variables)
     cells = block.cell_table(shape)
     inside = Rule([p for p in rule.parts if p[0] in block.perturbed])
     bad = inside.matches(codebook, dict(zip(block.variables, cells.T, strict=True)))
     leads = block.matrix.times(bad.astype(np.float64)) > 0  # no sum of multiples of 2^-53 is lost
-    lookup = np.zeros(shape, dtype=bool)  # combinations that are no cell stop the run, and release nothing
+    lookup = np.zeros(shape, dtype=bool)  # a combination that is not a cell stops the run
     lookup[tuple(cells.T)] = leads
     found: NDArray[np.bool_] = lookup[tuple(codes[n] for n in block.variables)]
     return found

@@ -1,4 +1,4 @@
-"""The questions of ``postrand estimate``: those that :func:`postrand.estimate.estimators` finds, and their options."""
+"""The questions of ``postrand estimate``: those of :func:`postrand.estimate.estimators`, and their options."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from postrand.errors import UsageError, sentence
 
 
 class Questions(click.Command):
-    """A command whose options are those of the estimators, found when they are needed and not before: that is slow."""
+    """A command with the options of the estimators, which are loaded only when needed, because loading is slow."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the release, the questions and their options, then what every command has."""
+        """Return the release, the questions and their options, then the options of every command."""
         given = super().get_params(ctx)
         arguments = [one for one in given if isinstance(one, click.Argument)]
         return [*arguments, *_offered(), *(one for one in given if one not in arguments)]
 
 
 def _offered() -> list[click.Parameter]:
-    """Return the questions, and the options that go with them; where several have one, its help says which."""
+    """Return the questions and their options; the help of an option names the questions that use it."""
     from postrand.estimate import Estimator, estimators
 
     known = list(estimators().values())
@@ -38,7 +38,7 @@ def _offered() -> list[click.Parameter]:
         options = [option for one in askers for option in one.options if option.name == name]
         texts = dict.fromkeys(option.help for option in options)
         if len(texts) > 1 or len(askers) == 1:
-            texts = dict.fromkeys(f"Of --{a.name}: {o.help}" for a, o in zip(askers, options, strict=True))
+            texts = dict.fromkeys(f"For --{a.name}: {o.help}" for a, o in zip(askers, options, strict=True))
         found.append(_option(name, options[0].takes, " ".join(texts), options[0].formerly))
     return found
 
@@ -50,14 +50,14 @@ def _option(name: str, takes: str, text: str, formerly: str = "") -> click.Optio
 
 
 def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None]) -> tuple[dict[str, Any], str]:
-    """Return the answer to the one question that is asked of a release, as plain data and as text.
+    """Return the answer to one question about a release, as plain data and as text.
 
     Raises
     ------
     UsageError
         If none or several questions are asked, or an option does not go with the question.
     PostrandError
-        Whatever the estimator raises.
+        An error of the estimator.
     """
     from postrand.estimate import estimators
 
@@ -91,11 +91,11 @@ def _question(given: Iterable[str], known: Iterable[str]) -> str:
 @functools.partial(command, kind=Questions)
 @click.argument("directory", type=FOLDER)
 @may_use("threads", "scratch")
-@click.option("--excel", type=FOLDER, metavar="FILE", help="Write the result to this new Excel file too.")
+@click.option("--excel", type=FOLDER, metavar="FILE", help="Also write the result to this new Excel file.")
 def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Result:
     """Answer one question about the true records from a release.
 
-    Name one question: a table, a mean, a regression, a test, and so on. Everything is corrected for the perturbation,
+    Give one question: a table, a mean, a regression, a test, and so on. Estimates are corrected for the perturbation,
     and standard errors include it.
     """
     return answer(directory, excel, choices)

@@ -14,7 +14,7 @@ from postrand.errors import UsageError, sentence
 
 
 def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add what a law on ranks takes; the function is given ``law`` in place of ``--band`` or ``--blocks``."""
+    """Add the options of a rank law; the function gets ``law`` instead of ``--band`` or ``--blocks``."""
 
     @click.argument("file", type=FILE)
     @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
@@ -22,16 +22,16 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
         "--band",
         type=int,
         metavar="W",
-        help="Over about W neighbours in rank, wherever the rank is; never for averages.",
+        help="Exchange with about W neighbours around each rank. Not for 'average'.",
     )
-    @click.option("--blocks", type=int, metavar="K", help="Over fixed blocks of K neighbours in rank.")
+    @click.option("--blocks", type=int, metavar="K", help="Use fixed blocks of K neighbours in rank.")
     @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
     @functools.wraps(function)
     def wrapped(columns: str, band: int | None, blocks: int | None, **arguments: Any) -> Result:
         from postrand.ranks import RankBand, RankBlocks
 
         if (band is None) == (blocks is None):
-            raise UsageError(sentence("give one of --band and --blocks, not both"))
+            raise UsageError(sentence("give exactly one of --band and --blocks"))
         law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
         return function(columns=names(columns), law=law, **arguments)
 
@@ -41,7 +41,9 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 @command
 @on_ranks
 @click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+    "--key-file",
+    type=FILE,
+    help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
@@ -49,7 +51,7 @@ def permute(
 ) -> Result:
     """Permute numerical columns among neighbours in rank.
 
-    Every value of FILE is kept, and with them each column's totals, means and quantiles.
+    Each column keeps all its values, so its total, mean and quantiles do not change.
     """
     from postrand.workflow.whole_columns import permute_columns
 
@@ -61,8 +63,8 @@ def permute(
 def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
     """Average numerical columns over neighbours in rank.
 
-    The mean of each column of FILE is kept: microaggregation over blocks. Nothing is drawn at random. Averages that can
-    be solved for are refused: those over a --band, and those of blocks of equal or too near values.
+    The mean of each column does not change (microaggregation over blocks). Nothing is random. Averages that reveal the
+    true values are refused: averages over a --band, and averages of blocks whose values are equal or too near.
     """
     from postrand.workflow.whole_columns import average_columns
 
@@ -73,11 +75,16 @@ def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result
 @click.argument("original", type=FILE)
 @click.argument("released", type=FILE)
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns that both files have.")
-@click.option("--record-key", metavar="ID", help="Column that tells records apart (else both are in one order).")
+@click.option(
+    "--record-key",
+    metavar="ID",
+    help="Column with a unique number of each record. Without it, both files must have the same order.",
+)
 def distances(original: Path, released: Path, columns: str, record_key: str | None) -> Result:
-    """Measure how far any method moved each value in rank.
+    """Measure how far each value moved in rank, for any method.
 
-    The permutation model: RELEASED as a permutation of ORIGINAL and noise that keeps ranks. Nothing is written.
+    Permutation model: RELEASED is ORIGINAL after a permutation, plus noise that does not change ranks. Nothing is
+    written.
     """
     from postrand.workflow.whole_columns import column_distances
 
@@ -88,16 +95,18 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 @command
 @click.argument("file", type=FILE)
 @keys_option(required=True)
-@click.option("--k", type=int, required=True, help="Least number of records in a class.")
+@click.option("--k", type=int, required=True, help="Smallest number of records in a class.")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
 @click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+    "--key-file",
+    type=FILE,
+    help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
-    """Release keys and the rest as two tables.
+    """Release the key variables and the rest as two tables (Anatomy).
 
-    They are linked by classes of at least K records of FILE that are near in their keys (Anatomy).
+    The tables are linked by classes of at least K records with similar key variables, and not record by record.
     """
     from postrand.workflow.whole_columns import anatomise_file
 

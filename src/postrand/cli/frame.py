@@ -1,4 +1,4 @@
-"""What every sub-command is made of: paths, names and keys as they are typed, answers, errors and exit codes."""
+"""What all sub-commands share: typed paths, names and keys; answers, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from postrand.support.signals import Stopped, stoppable
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 Result = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, int]
-"""What a command gives: plain data for ``--json``, a text for people, and an exit code where it is not 0."""
+"""What a command returns: plain data for ``--json``, a text for people, and an exit code where it is not 0."""
 
 
 class _Path(click.Path):
-    """A path that has a name: an empty one would be the current folder."""
+    """A path with a name; an empty path would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value or "\0" in value):
-            self.fail("an empty name, or one that no file can have", param, ctx)
+            self.fail("an empty name, or a name that a file cannot have", param, ctx)
         if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
-            self.fail("this looks like an address, not like the name of a file", param, ctx)
+            self.fail("this looks like the address of a database; a file name is wanted", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -43,28 +43,28 @@ SOURCE = FOLDER
 
 
 class Renamed(click.Option):
-    """An option that is still understood by its former name, which no help text shows."""
+    """An option that is also accepted under its former name, which the help does not show."""
 
     def __init__(self, *arguments: Any, formerly: str, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.formerly = formerly
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Make both names known; errors and help say the one that is current."""
+        """Accept both names; errors and help show the current one."""
         super().add_to_parser(parser, ctx)
         parser.add_option(obj=self, opts=[self.formerly], dest=self.name, action="store", nargs=self.nargs)
 
 
 def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
-    """Return the option that names the identifying variables: one name in every command."""
-    text = f"Identifying variables{of}."
+    """Return the option that names the key variables; it has the same name in every command."""
+    text = f"Key variables{of}: what others can know of a person."
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="postrand")
 def main() -> None:
-    """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can re-check.
+    """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can check again.
 
     \b
     The usual order of work:
@@ -72,19 +72,19 @@ def main() -> None:
       postrand assess survey.parquet ...  how identifiable are the records now?
       postrand design --plan plan.toml    the matrices, and what they keep and protect
       postrand protect --plan plan.toml --out release
-      postrand verify release             anyone can; needs the release only
+      postrand verify release             anyone can check it; only the release is needed
       postrand estimate release --table sex,region
 
-    Exit codes: 0 done (verify: every check ran and passed); 2 usage; 3 codebook or plan; 4 data; 5 privacy; 6 design;
-    7 release (verify: a check failed); 8 estimation; 9 verify: consistent, but a check could not run here; 128 and
-    the number of the signal that stopped it, nothing half done being left.
+    Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
+    5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
+    not run here. 128 + n: stopped by signal n; incomplete output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
 def command(function: Callable[..., Result], kind: type[click.Command] = click.Command) -> Callable[..., None]:
-    """Make a sub-command that prints a text, or JSON with ``--json``, and turns our errors into exit codes.
+    """Make a sub-command that prints text, or JSON with ``--json``, and turns errors into exit codes.
 
-    A signal that ends it is one too; what was half done is removed. ``kind`` is the class of the command.
+    A signal that stops it has an exit code too; incomplete output is removed. ``kind`` is the class of the command.
     """
 
     @main.command(function.__name__.rstrip("_"), cls=kind)
@@ -115,19 +115,19 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as any other line: where in the code it was given tells a curator nothing."""
+    """Print a warning as one line, without its place in the code, which does not help a curator."""
     print(f"postrand: warning: {printable(str(message))}", file=sys.stderr)
 
 
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Name each text that is given and says nothing: an empty list of names would stand for none, and protect none."""
+    """Report each option with an empty text: an empty list of names would protect nothing."""
     for name, value in arguments.items():
         if isinstance(value, str) and not value.strip(", \t"):
-            yield sentence("nothing is named", where=f"--{name.replace('_', '-')}", got=repr(value))
+            yield sentence("no name is given", where=f"--{name.replace('_', '-')}", got=repr(value))
 
 
 def _say(text: str) -> None:
-    """Print the answer; a full disk behind standard output is an error like any other."""
+    """Print the answer; if standard output cannot be written, end with an error."""
     try:
         print(text, flush=True)
     except BrokenPipeError:  # the reader has seen enough; click ends quietly
@@ -148,7 +148,7 @@ def names(value: str | None) -> tuple[str, ...]:
 
 
 def release_key(key_file: Path | None, seed: int | None) -> Any:
-    """Return the release key of a file or a seed, None where neither is given; raises UsageError where both are."""
+    """Return the release key of a file or a seed, None if neither is given; raises UsageError if both are."""
     from postrand.support.randomness import ReleaseKey
 
     if key_file is not None and seed is not None:
@@ -161,7 +161,7 @@ def release_key(key_file: Path | None, seed: int | None) -> Any:
 def records_of(
     file: Path | None, uri: str | None, table: str | None, query: str | None, password_from: str | None
 ) -> Any:
-    """Return the file or the table that is named; raises UsageError where neither is, or both are."""
+    """Return the file or the table that is named; raises UsageError if none or both are named."""
     options = {"uri": uri, "table": table, "query": query, "password_from": password_from}
     given = {name: text for name, text in options.items() if text is not None}
     if file is not None and not given:
@@ -176,7 +176,7 @@ def records_of(
 
 
 def confidential(file: Path | None, plan: Path | None, record_key: str | None) -> tuple[Any, str | None]:
-    """Return the confidential records that an auditor names, and their record key; raises UsageError for two places."""
+    """Return the auditor's confidential records and their record key; raises UsageError if two sources are named."""
     if plan is None:
         return file, record_key
     if file is not None or record_key is not None:
@@ -188,6 +188,6 @@ def confidential(file: Path | None, plan: Path | None, record_key: str | None) -
 
 
 def unperturbed_lines(found: Any) -> list[str]:
-    """Return the findings as lines; the decisions that are still wanted come last."""
+    """Return the findings as lines; open decisions come last."""
     lines = [f"- {text}" for text in found.sentences]
-    return [*(["", "What leaves in clear:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
+    return [*(["", "Released unperturbed:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]

@@ -1,4 +1,4 @@
-"""Options that say what a command may use of the machine, or of a cluster."""
+"""Options for the resources that a command uses, of the machine or of a cluster."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "threads": {
         "type": click.IntRange(1),
         "metavar": "N",
-        "help": "Cores to use; all of them if left out.",
+        "help": "Number of processor cores to use. Default: all.",
     },
     "memory_limit": {
         "type": _Size(),
-        "help": "Memory for sorting and counting, for example 4GiB; beyond, temporary files are used.",
+        "help": "Memory for sorting and counting, for example 4GiB. If more is needed, temporary files are used.",
     },
-    "scratch": {"type": FOLDER, "metavar": "DIR", "help": "Folder of temporary files; it must exist."},
-    "master": {"metavar": "URL", "help": "Spark's master: local[4], spark://host:7077, yarn."},
-    "conf": {"multiple": True, "metavar": "NAME=VALUE", "help": "A setting of Spark; may be given several times."},
+    "scratch": {"type": FOLDER, "metavar": "DIR", "help": "Existing folder for temporary files."},
+    "master": {"metavar": "URL", "help": "Address of the Spark cluster: local[4], spark://host:7077, yarn."},
+    "conf": {"multiple": True, "metavar": "NAME=VALUE", "help": "A setting of Spark; can be repeated."},
     "parts": {"type": click.IntRange(1), "metavar": "N", "help": "Number of files of the released data, with Spark."},
 }
 
 
 def may_use(*names: str, passed: bool = False) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Add the options of these names, for the whole command; it gets them as ``resources`` if they are ``passed``."""
+    """Add the options with these names to a command, which gets them as ``resources`` if they are ``passed``."""
 
     def decorated(function: Callable[..., Result]) -> Callable[..., Result]:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Standard output takes every text, whatever its encoding."""
+"""Standard output that accepts every text in any encoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPELT |= {"–": "-", "−": "-", "—": "-", "×": "x", "²": "^2", "…": "..
 
 
 def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Spell what an encoding lacks: Greek letters by their names, all else by its number."""
+    """Replace characters that the encoding lacks: Greek letters by their names, others by their numbers."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = (
@@ -24,7 +24,7 @@ def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def write_anything() -> None:
-    """Let both outputs take every text, whatever their encoding: a release that exists is not to end in an error."""
+    """Let both outputs accept every text in any encoding, so that a finished release does not end in an error."""
     codecs.register_error("postrand", _spelt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -32,7 +32,7 @@ def write_anything() -> None:
 
 
 def as_json_text(data: Mapping[str, Any]) -> str:
-    """Return JSON as it is read, or all in ASCII where standard output cannot take it."""
+    """Return JSON text, in ASCII only if standard output cannot show other characters."""
     text = json.dumps(data, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

@@ -29,19 +29,23 @@ from postrand.errors import UsageError, raise_all, sentence
 
 @command
 @click.argument("file", type=SOURCE, required=False)
-@click.option("--uri", metavar="URI", help="Database in place of FILE, without a password; with --table or --query.")
-@click.option("--table", metavar="NAME", help="Table of the database: persons, or census.persons.")
-@click.option("--query", metavar="SQL", help="Query of the database, in place of --table.")
-@click.option("--password-from", metavar="VARIABLE", help="Variable of the environment with the password.")
+@click.option(
+    "--uri", metavar="URI", help="Address of a database, instead of FILE, without a password; needs --table or --query."
+)
+@click.option("--table", metavar="NAME", help="Table of the database, for example persons or census.persons.")
+@click.option("--query", metavar="SQL", help="Query of the database, instead of --table.")
+@click.option("--password-from", metavar="VARIABLE", help="Environment variable that contains the password.")
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
 @keys_option()
 @click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
-@click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all not named.")
-@click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all not named.")
-@click.option("--record-key", metavar="ID", help="Unique record id (else the row number serves).")
+@click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all other variables.")
+@click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all other variables.")
+@click.option(
+    "--record-key", metavar="ID", help="Column with a unique number of each record. Without it, the row number is used."
+)
 @click.option("--weight", metavar="W", help="Sampling weight.")
-@click.option("--household", metavar="H", help="Household id.")
-@click.option("--ddi", type=FILE, help="DDI-Codebook XML with labels and missing codes of the variables.")
+@click.option("--household", metavar="H", help="Column of household numbers.")
+@click.option("--ddi", type=FILE, help="DDI-Codebook XML file with labels and missing codes of the variables.")
 def init(
     file: Path | None,
     uri: str | None,
@@ -53,9 +57,9 @@ def init(
     keys: str | None,
     **roles: str | None,
 ) -> Result:
-    """Write a codebook and a plan for FILE, or for a table of a database, to edit.
+    """Write a codebook and a plan for FILE or a database table.
 
-    Roles that you do not give stay empty, and must be filled in before anything is protected.
+    Edit both files afterwards. Roles that you do not give stay empty. Fill them in before you run 'postrand protect'.
     """
     from postrand.workflow import draft
 
@@ -66,8 +70,8 @@ def init(
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
         lines.append(
-            f"Next: decide on {', '.join(made.undecided)}: unperturbed, each singles out more than 1% of the records. "
-            "The notes in plan.toml say how"
+            f"Next: decide on {', '.join(made.undecided)}: released unperturbed, each singles out more than 1% of the "
+            "records. The notes in plan.toml explain the choices"
         )
     if len(lines) == 2:
         lines.append("Next: read both, then run 'postrand design'")
@@ -76,7 +80,7 @@ def init(
 
 
 def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print every risk measure with its options, and end."""
+    """Print every risk measure with its options, and exit."""
     if not asked or context.resilient_parsing:
         return
     from postrand.risk.measures import described
@@ -90,34 +94,39 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @command
 @click.argument("file", type=SOURCE)
 @keys_option(required=True)
-@click.option("--codebook", type=FILE, help="codebook.toml; inferred from FILE where it is not given.")
+@click.option("--codebook", type=FILE, help="codebook.toml; without it, the codebook is inferred from FILE.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
-@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
-@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
+@click.option("--weight", metavar="W", help="Column of sampling weights, instead of the fraction.")
+@click.option(
+    "--model",
+    default="two-way",
+    show_default=True,
+    help="Log-linear model of the risk: independence, two-way, three-way or search.",
+)
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
 @click.option("--household", metavar="H", help="Column of household numbers, for the risk of households.")
-@click.option("--measure", metavar="M,N", help="Risk measures by name, or 'all', in place of the summary.")
+@click.option("--measure", metavar="M,N", help="Names of risk measures, or 'all', instead of the summary.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="M.OPTION=VALUE", help="Option of a measure; may be repeated."
+    "--set", "settings", multiple=True, metavar="M.OPTION=VALUE", help="Option of a measure; can be repeated."
 )
 @click.option(
     "--measures", is_flag=True, is_eager=True, expose_value=False, callback=_measures, help="List the measures."
 )
 @click.option(
-    "--records", type=FOLDER, metavar="FILE", help="Write the risk of each record to this new file. Internal."
+    "--records", type=FOLDER, metavar="FILE", help="Write the risk of each record to this new file (internal)."
 )
-@click.option("--record-key", metavar="ID", help="Column of record ids that --records writes too; by default none.")
+@click.option("--record-key", metavar="ID", help="Column of record keys, which --records also writes. Default: none.")
 @click.option("--plot", type=FOLDER, metavar="FOLDER", help="Write each histogram to this new folder.")
 @may_use("threads")
 def assess(
     file: Path, keys: str, codebook: Path | None, measure: str | None, sensitive: str | None, **choices: Any
 ) -> Result:
-    """Measure how identifiable FILE is, as it is.
+    """Measure the disclosure risk of FILE before perturbation.
 
-    Without --measure: sample uniques, k-anonymity and the expected number of correct matches, fit to be published.
-    With --measure: each measure that is named, for use inside the agency; 'postrand assess --measures' lists them. With
-    --codebook too, the weight, the household and the sensitive variables that you do not name are those of its roles.
-    Nothing is written unless you name --records or --plot, and never into a release.
+    Without --measure: sample uniques, k-anonymity and the expected number of correct matches; these can be published.
+    With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. With --codebook
+    too, its roles supply the weight, household and sensitive variables that you do not name. Files are written only
+    with --records or --plot, and never into a release.
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda
@@ -137,22 +146,23 @@ def assess(
 
 
 def _only_with_measure(given: list[str]) -> None:
-    """Raise UsageError for options that go with --measure alone."""
-    fix = "name a measure, such as --measure households; --measures lists them"
+    """Raise UsageError for options that need --measure."""
+    fix = "add a measure, such as --measure households; --measures lists them"
     options = ["set" if name == "settings" else name.replace("_", "-") for name in given]
     raise_all(
         UsageError,
-        [sentence(f"--{option} goes with --measure, and no measure is named", fix=fix) for option in options],
+        [sentence(f"--{option} needs --measure, which is not given", fix=fix) for option in options],
     )
 
 
 @command
 @click.option("--plan", "plan", type=FILE, required=True, help="plan.toml")
 def design(plan: Path) -> Result:
-    """Show the matrices of a plan, their claims, and what leaves in clear.
+    """Show the matrices of a plan and their privacy claims.
 
-    What each keeps, how far it is from the best possible, and the privacy it guarantees; which records the unperturbed
-    columns of the file single out, and what they say of perturbed ones. Nothing is written.
+    For each matrix: the information that it keeps, its distance from the best possible matrix, and its guarantee. For
+    the unperturbed variables: how many records they single out, and what they reveal about perturbed variables. Nothing
+    is written.
     """
     from postrand.certification.certificate import certify
     from postrand.plan import load_plan
@@ -177,12 +187,18 @@ def design(plan: Path) -> Result:
 
 @command
 @click.option("--prior", required=True, metavar="P,Q", help="Category probabilities, or 'uniform:S' for S categories.")
-@click.option("--epsilons", default="0.25,0.5,1,2,4", show_default=True, metavar="E,F", help="Privacy budgets.")
+@click.option(
+    "--epsilons",
+    default="0.25,0.5,1,2,4",
+    show_default=True,
+    metavar="E,F",
+    help="Privacy budgets (values of epsilon).",
+)
 @click.option("--plot", type=FOLDER, help="Write the curves to this new SVG file.")
 def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
     """Show the privacy-utility curve of every structure.
 
-    Information kept and variance of the analyst's estimates, at each epsilon, with proven bounds.
+    At each epsilon: the information kept, the variance of the analyst's estimates, and proven bounds.
     """
     from postrand.designers import compare as compared
 
@@ -195,20 +211,34 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
 @command
 @click.argument("file", type=FILE, required=False)
 @keys_option(of=" of FILE")
-@click.option("--plan", type=FILE, help="plan.toml, in place of FILE: its budgets are scaled together.")
-@click.option("--limit", required=True, metavar="LIMIT", help="For example 'tau2 <= 10'.")
+@click.option(
+    "--plan", type=FILE, help="plan.toml, instead of FILE; all its budgets are multiplied by the same factor."
+)
+@click.option("--limit", required=True, metavar="LIMIT", help="Limit of the risk, for example 'tau2 <= 10'.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
-@click.option("--weight", metavar="W", help="Sampling weight, in place of the fraction.")
-@click.option("--model", default="two-way", show_default=True, help="independence, two-way, three-way or search.")
-@click.option("--draws", type=int, default=10, show_default=True, help="Releases that the risk is averaged over.")
-@click.option("--codebook", type=FILE, help="codebook.toml of FILE; inferred where it is not given.")
+@click.option("--weight", metavar="W", help="Column of sampling weights, instead of the fraction.")
+@click.option(
+    "--model",
+    default="two-way",
+    show_default=True,
+    help="Log-linear model of the risk: independence, two-way, three-way or search.",
+)
+@click.option(
+    "--draws",
+    type=int,
+    default=10,
+    show_default=True,
+    help="Number of simulated releases over which the risk is averaged.",
+)
+@click.option("--codebook", type=FILE, help="codebook.toml of FILE; without it, the codebook is inferred.")
 def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, **choices: Any) -> Result:
-    """Search for the largest epsilon that surely meets a risk limit.
+    """Search for the largest epsilon that meets a risk limit.
 
-    Of FILE and --keys: one epsilon, shared equally. Of --plan: its budgets in their ratios, its structures and blocks.
-    The answer may be that no perturbation is needed for the limit, or that the draws cannot decide. The table is the
-    risk-utility map. Column 'error' is the error of the draws, which the level found allows for; '95% below' bounds
-    the risk of one release, with the error of the model too, as the intervals of 'postrand assess' do.
+    With FILE and --keys: one epsilon, shared equally among the keys. With --plan: the plan's structures and blocks, and
+    its budgets in the same proportions. Possible answers are also that the limit is met without perturbation, or that
+    more draws are needed to decide. The table is the risk-utility map. Column 'error' is the simulation error; the
+    answer takes it into account. Column '95% below' is an upper bound for the risk of one release; it includes the
+    error of the model, as the intervals of 'postrand assess' do.
     """
     from postrand.workflow import draft
 
@@ -229,7 +259,7 @@ def _numbers(text: str, where: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(sentence("not a list of numbers", where=where, fix="separate them by commas")) from None
+        raise UsageError(sentence("not a list of numbers", where=where, fix="separate the numbers by commas")) from None
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands of a release: protect, verify, and write its report again.
+"""The commands of a release: protect, verify, report.
 
 Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
 """
@@ -29,23 +29,34 @@ from postrand.errors import ReleaseError
 @command
 @click.option("--plan", type=FILE, required=True, help="plan.toml")
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-@click.option("--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts); kept apart.")
 @click.option(
-    "--key-file", type=FILE, help="Release key, 32 bytes or 64 hexadecimal digits; else one is drawn and forgotten."
+    "--dossier", type=FOLDER, help="Folder for the internal dossier (risk, exact counts), outside the release."
 )
-@click.option("--seed", type=int, help="For tests only: the certificate will say that the release is not private.")
-@click.option("--engine", help="local, duckdb or spark; if left out, the plan's, else local. The values are the same.")
+@click.option(
+    "--key-file",
+    type=FILE,
+    help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
+)
+@click.option("--seed", type=int, help="For tests only: the certificate says that the release is not private.")
+@click.option(
+    "--engine",
+    help="local, duckdb or spark. Default: that of the plan, else local. All engines release the same values.",
+)
 @may_use(*CLUSTER, passed=True)
-@click.option("--resume", type=FOLDER, help="Folder to continue an interrupted run from; needs --key-file.")
-@click.option("--again", is_flag=True, help="Release another content under the same --key-file: levels add up.")
-@click.option("--sampling-fraction", type=float, help="Share of the population in the file, for the dossier alone.")
+@click.option("--resume", type=FOLDER, help="Folder of an interrupted run that is continued; needs --key-file.")
+@click.option(
+    "--again", is_flag=True, help="Release other content under the same --key-file; the privacy levels add up."
+)
+@click.option(
+    "--sampling-fraction", type=float, help="Share of the population that is in the file; used only for the dossier."
+)
 def protect(
     plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
 ) -> Result:
-    """Write the release of a plan, whole or not at all.
+    """Make the release of a plan. The folder is complete, or it does not exist.
 
-    What a --key-file releases is noted beside it, in KEY.ledger. Another content, or another mechanism, under the same
-    key is refused without --again: a record that is in both releases is protected at the sum of their epsilons.
+    Releases with a --key-file are listed beside it, in KEY.ledger. A release of other content, or with other matrices,
+    under the same key is refused without --again: for a record that is in both releases, the epsilons add up.
     """
     from postrand.plan import load_plan
     from postrand.release.ledger import Ledger
@@ -62,10 +73,16 @@ def protect(
 
 @command
 @click.argument("directory", type=FOLDER)
-@click.option("--file", type=SOURCE, help="The confidential file, for an auditor who has it.")
-@click.option("--plan", type=FILE, help="plan.toml, in place of --file: its source, a file or table, and record key.")
-@click.option("--key-file", type=FILE, help="The release key too: the records are drawn anew, and compared.")
-@click.option("--record-key", metavar="ID", help="Column of the file by which the records were drawn, if any.")
+@click.option("--file", type=SOURCE, help="The confidential file, if you have it.")
+@click.option(
+    "--plan", type=FILE, help="plan.toml, instead of --file and --record-key: it names the source and the record key."
+)
+@click.option(
+    "--key-file", type=FILE, help="The release key: the records are drawn again and compared. Needs --file or --plan."
+)
+@click.option(
+    "--record-key", metavar="ID", help="Record key column of the confidential file, if the release was made with one."
+)
 @may_use(*LOCAL, passed=True)
 def verify(
     directory: Path,
@@ -75,16 +92,17 @@ def verify(
     record_key: str | None,
     resources: Any,
 ) -> Result:
-    """Re-check a release from its bytes alone.
+    """Check a release again; only its files are needed.
 
-    Digests, exact laws, privacy claims, data and all that follows from them are recomputed, and the released counts are
-    tested against the law. Claims that rest on the confidential frequencies are said, unless --file recomputes them.
+    Digests, exact matrices, privacy claims and all files that follow from them are recomputed. The released counts are
+    tested against the matrices. Claims that depend on the confidential frequencies are only stated ('said'), unless
+    --file is given.
 
     \b
     Exit codes:
-      0  every check that this release admits ran and passed; what is only said changes nothing
-      7  a check failed: this is not the release that it claims to be
-      9  consistent, but a check could not run here, since another version wrote these bytes
+      0  every possible check ran and passed (statements marked 'said' do not count)
+      7  a check failed: do not trust this release
+      9  no check failed, but a check could not run here, because another version wrote the files
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
 
@@ -99,11 +117,11 @@ def verify(
 
 @command
 @click.argument("directory", type=FOLDER)
-@click.option("--out", type=FOLDER, help="Write the page to this new file, and leave the release as it is.")
+@click.option("--out", type=FOLDER, help="Write the page to this new file; the release does not change.")
 def report(directory: Path, out: Path | None) -> Result:
-    """Make the report of a release anew.
+    """Write the report of a release again.
 
-    The page is a function of the release's other files; without --out it takes its place there again.
+    The page is computed from the other files of the release. Without --out, it replaces the page in the release.
     """
     from postrand.release import check_digests, rebuild_report
     from postrand.release.bundle import REPORT

@@ -24,13 +24,13 @@ from postrand.errors import UsageError, sentence
 @command
 @click.argument("file", type=FILE, required=False)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the loopback address; 0 for a free one."
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port number on this machine; 0 chooses a free port."
 )
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the address in a browser.")
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the workbench in a browser.")
 def app(file: Path | None, port: int, browser: bool) -> Result:
     """Open the workbench in a browser, on this machine only.
 
-    See risk and utility, decide, release; without FILE it begins with a demonstration survey.
+    It shows risk and utility, and makes a release. Without FILE, it starts with a demonstration survey.
     """
     try:
         from postrand.app.launch import serve
@@ -38,7 +38,7 @@ def app(file: Path | None, port: int, browser: bool) -> Result:
         fix = "pip install 'postrand[app]'"
         raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
     serve(file, port, browser=browser, say=functools.partial(print, flush=True))
-    return {"served": True}, "The workbench has ended; its working files are removed."
+    return {"served": True}, "The workbench has ended. Its working files were removed."
 
 
 @command
@@ -46,7 +46,7 @@ def app(file: Path | None, port: int, browser: bool) -> Result:
 def demo(out: Path) -> Result:
     """Protect and analyse real survey microdata.
 
-    17,137 respondents of the General Social Survey; ends with a corrected table beside the true one.
+    The survey has 17,137 respondents of the General Social Survey. The result is a corrected table beside the true one.
     """
     from postrand.workflow.demo import run_demo
 

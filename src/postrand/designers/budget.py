@@ -47,7 +47,7 @@ LARGEST_SHARE = 25.0
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """Ask for a share of what the record's claim leaves: a privacy for blocks of a plan, not a guarantee of its own.
+    """Ask for a share of the record's remaining budget: a setting for blocks of a plan, not a separate guarantee.
 
     ``weight``: how much a nat about this block, or a unit of its variance, is worth beside one of another. ``floor``:
     the part of an equal share that it surely gets, 0 to 1; at 0 it may get next to nothing. ``least``: an ε that it
@@ -68,13 +68,13 @@ class BudgetShare:
         problems = []
         weight, least, floor = finite(self.weight), finite(self.least), finite(self.floor)
         if not weight > 0:
-            got, fix = shown(self.weight, repr), "a variable that may keep nothing is better dropped from the release"
+            got, fix = shown(self.weight, repr), "give role 'drop' to a variable that keeps no information"
             problems.append(sentence("the weight of a share is not a number above 0", got=got, wanted="> 0", fix=fix))
         if not least >= 0:
-            problems.append(sentence("the least share is no number from 0", got=shown(self.least, repr), wanted=">= 0"))
+            problems.append(sentence("the least share is not >= 0", got=shown(self.least, repr), wanted=">= 0"))
         if not 0 <= floor <= 1:
             got = shown(self.floor, repr)
-            problems.append(sentence("the floor of a share is no part of an equal share", got=got, wanted="0 to 1"))
+            problems.append(sentence("the floor of a share is not a number from 0 to 1", got=got, wanted="0 to 1"))
         raise_all(DesignError, problems)
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "least", least)
@@ -324,12 +324,12 @@ def _problems(total: float, weights: Floats, least: Floats) -> list[str]:
     if not (math.isfinite(total) and total > 0):
         problems.append(sentence("the budget to divide is not positive", got=total, wanted="> 0"))
     if not len(weights):
-        problems.append(sentence("no variables share the budget"))
+        problems.append(sentence("there is no variable to share the budget"))
     if not (weights > 0).all():
-        fix = "leave a variable out that may keep nothing"
+        fix = "leave out a variable that keeps no information"
         problems.append(sentence("a weight is not positive", wanted="> 0", fix=fix))
     if not (least > 0).all():
-        fix = "leave a variable out that may keep nothing"
+        fix = "leave out a variable that keeps no information"
         problems.append(sentence("a variable would get a budget of zero", wanted="a least share > 0", fix=fix))
     if least.sum() > total:
         problems.append(sentence("the least shares exceed the budget", got=f"{least.sum():g}", wanted=f"<= {total:g}"))

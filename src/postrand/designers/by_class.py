@@ -65,7 +65,7 @@ def design_shape(
         elif not pooled.sum() > 0:
             where = name_class(int(np.flatnonzero(shape.laws == law)[0]))
             fix = "set prior = 'uniform', or merge it with another stratum"
-            raise DesignError(sentence("a stratum has no records to design for", where=where, fix=fix))
+            raise DesignError(sentence("a stratum has no records to design a matrix for", where=where, fix=fix))
         else:
             prior = Prior(pooled / pooled.sum(), weights.provenance)
             try:
@@ -120,5 +120,5 @@ def _summary(
         bound = math.inf if objective.maximise else -math.inf
     laws = len(set(shape.laws.tolist()))
     alone = sum(d is None for d in designs)
-    message = f"{len(designs)} classes with {laws} laws; {alone} classes of one value stay as they are."
+    message = f"{len(designs)} classes with {laws} matrices; {alone} classes of one value stay as they are."
     return Design(matrix, value, bound, status, message, {"classes": len(designs)}, weights.provenance)

@@ -126,7 +126,7 @@ def compare(
     """
     prior, budgets = as_prior(prior), sorted({float(epsilon) for epsilon in epsilons})
     if not budgets:
-        raise DesignError(sentence("no epsilon to compare", fix="pass epsilons=[0.5, 1, 2]"))
+        raise DesignError(sentence("there is no epsilon to compare", fix="pass epsilons=[0.5, 1, 2]"))
     members: Sequence[Structure] = (
         (UniformOffDiagonal(), Symmetric(), Circulant(), General()) if structures is None else structures
     )

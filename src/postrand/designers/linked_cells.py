@@ -61,13 +61,13 @@ def shapes_of(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[LinkedC
     Raises
     ------
     SpecificationError
-        If a given variable is perturbed by another block, or no closed blocks are found.
+        If a given variable is perturbed by another block, or no closed blocks were found.
     """
     perturbed = {name: b for b, part in enumerate(parts) for name in part.variables}
     wrong = [name for part in parts for name in part.given if name in perturbed]
     if wrong:
         what = f"stratum {wrong[0]!r} is perturbed by a block of its own"
-        raise SpecificationError(sentence(what, fix="leave it as it is, or do not use it for strata"))
+        raise SpecificationError(sentence(what, fix="leave it unperturbed, or do not use it for strata"))
     rules = [rule for rule in _single(codebook.rules) if any(n in perturbed for n in rule.variables)]
     hubs = _hubs(codebook, parts, rules, perturbed)
     made = {b: _hub_shape(codebook, parts[b], rules) for b in hubs}
@@ -81,7 +81,7 @@ def shapes_of(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[LinkedC
 def select(shape: LinkedCells, stays: NDArray[np.bool_]) -> LinkedCells:
     """Return the shape in which the cells that ``stays`` (K,) names are released as they are."""
     if not shape.is_simple:
-        raise SpecificationError(sentence("records are selected in blocks of one class only", fix="leave out 'given'"))
+        raise SpecificationError(sentence("records are selected only in blocks of one class", fix="leave out 'given'"))
     labels = np.zeros(len(stays), dtype=np.intp)
     labels[stays] = 1 + np.arange(int(stays.sum()))
     if stays.all():
@@ -112,10 +112,10 @@ def advice(codebook: Codebook, parts: Sequence[BlockRequest]) -> list[str]:
             f"at ε = {total:.3g}, {together:.2g} nats about evenly spread combinations, and blocks apart {apart:.2g}"
         )
         text += (
-            f"One joint block is advised: it discloses nothing else about them, and keeps, {figures}."
+            f"One joint block is recommended: it discloses nothing else about them, and keeps, {figures}."
             if together >= apart
-            else f"Blocks closed under the rules keep more, and disclose classes; one joint block keeps, {figures}. "
-            "Its structure 'product' comes near the latter and discloses no classes."
+            else f"Blocks closed under the rules keep more, but disclose classes; one joint block keeps, {figures}. "
+            "Its structure 'product' comes near the latter and does not disclose classes."
         )
         texts.append(text)
     return texts
@@ -154,7 +154,7 @@ def _hubs(
         ]
         if fit:
             return min(fit, key=lambda hubs: sum(_lost(_hub_shape(codebook, parts[b], rules)) for b in hubs))
-    raise SpecificationError(sentence("no closed blocks are found", fix="perturb the linked variables in one block"))
+    raise SpecificationError(sentence("no closed blocks were found", fix="perturb the linked variables in one block"))
 
 
 def _lost(shape: LinkedCells) -> float:
@@ -208,7 +208,7 @@ def _read_shape(
     for c, law in enumerate(laws):
         alike[int(law)].add(cells[labels == c, len(given) :].tobytes())
     if any(len(options) > 1 for options in alike.values()):
-        what = "values that are exchanged leave different categories feasible"
+        what = "values that are exchanged allow different categories of other variables"
         raise SpecificationError(
             sentence(what, where="*".join(part.variables), fix=f"perturb it jointly with {', '.join(given)}")
         )

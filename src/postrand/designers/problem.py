@@ -28,7 +28,7 @@ Status = Literal["optimal", "bounded", "local"]
 
 
 class DesignWarning(UserWarning):
-    """A matrix that is optimal for its objective but a poor choice for what comes after."""
+    """A matrix that is optimal for its objective but unsuitable for later estimates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Prior:
     def uniform(cls, size: int) -> Prior:
         """Return the uniform prior: public, since it says nothing about the data; raises DesignError if S < 2."""
         if not (is_whole(size, 2) and size <= MAX_SIZE):
-            raise DesignError(sentence("no number of categories", got=shown(size, repr), wanted=f"2..{MAX_SIZE}"))
+            raise DesignError(sentence("invalid number of categories", got=shown(size, repr), wanted=f"2..{MAX_SIZE}"))
         return cls(np.full(size, 1 / size), provenance="public")
 
     @property

@@ -1,4 +1,4 @@
-"""From a float matrix to an exact law that surely meets the privacy model."""
+"""From a float matrix to an exact matrix that is certain to meet the privacy model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEPS = 26  # from 2^-52 to 2^-2 in factors of four
 
 
 def round_inside(array: NDArray[np.float64], privacy: PrivacyModel) -> TransitionMatrix:
-    """Return an exact law close to ``array`` for which ``privacy.check`` holds.
+    """Return an exact matrix close to ``array`` for which ``privacy.check`` is met.
 
     Each trial mixes the matrix towards its column means, ``(1-t) M + t 1 mᵀ`` with growing t, and rounds. Equal rows
     meet every convex model that allows a release independent of the truth, so mixing only moves inward.

@@ -1,4 +1,4 @@
-"""The designer's one door: a problem in, a matrix with its proof out."""
+"""The entry point of design: it takes a problem and returns a matrix with its proof."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
     matrix = found if isinstance(found, TransitionMatrix) else round_inside(found, privacy)
     finding = privacy.check([matrix])
     if not finding.holds:
-        raise DesignError(sentence("the designed law does not meet its privacy model", got=finding.sentence))
+        raise DesignError(sentence("the designed matrix does not meet its privacy model", got=finding.sentence))
     value = value_of(objective, matrix, prior.p)
     # The bound is proven for real numbers; a value above it can only be rounding in the last digits of either.
     beyond = value - solution.bound if objective.maximise else solution.bound - value
@@ -85,7 +85,7 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
         bound = math.inf if objective.maximise else -math.inf
     status, message = _verdict(value, bound, objective)
     if prior.p.max() == 1:
-        message += " The prior puts all mass on one category: there is nothing to learn, and information is 0."
+        message += " The prior puts all mass on one category: there is nothing to learn, so information is 0."
     message = " ".join([message, *solution.details.get("notes", ())])
     return Design(matrix, value, bound, status, message, solution.details, prior.provenance)
 
@@ -93,7 +93,7 @@ def _finish(solution: Solution, prior: Prior, privacy: PrivacyModel, objective: 
 def _verdict(value: float, bound: float, objective: Objective) -> tuple[Status, str]:
     gap = abs(bound - value)
     if not math.isfinite(bound):
-        return "local", "No bound is known for this combination: other matrices may be better."
+        return "local", "No bound is known for this combination: other matrices can be better."
     if gap <= OPTIMAL_GAP * abs(value) or gap == 0:
         return "optimal", "No matrix of this structure is better."
     share = f"{gap / abs(value):.1e} relative" if value else f"{gap:.1e}"

@@ -145,15 +145,15 @@ def _of_structure(privacy: Any, objective: Any, structure: Any, size: int) -> It
 def _of_block(privacy: Any, objective: Any, setting: Setting) -> Iterator[str]:
     for model in models_of(privacy):
         if model.traits.whole_blocks and (setting.listed or setting.classes):
-            what = "a distance needs a block that exchanges all values, and strata, rules or a selection part them"
+            what = "a distance needs a block that exchanges all values, but strata, rules or a selection separate them"
             fix = "use model 'differential', or leave the variable out of rules, 'given' and 'rarer_than'"
             yield sentence(what, fix=fix)
         if setting.classes and not model.traits.within_classes and not needs_file(model):
-            what = f"{model.name!r} is not defined within classes, and strata, rules or a selection part the values"
+            what = f"{model.name!r} is not defined within classes, but strata, rules or a selection separate the values"
             wanted = " or ".join(repr(m.name) for m in MODELS if m.traits.within_classes)  # type: ignore[attr-defined]
             yield sentence(what, wanted=wanted, fix="leave out 'given' and 'rarer_than'")
         if needs_file(model) and setting.prior not in ("", "file"):
-            what = f"prior = {setting.prior!r} hides nothing: the privacy model itself rests on the file's frequencies"
+            what = f"prior = {setting.prior!r} hides nothing: the model itself depends on the file's frequencies"
             yield sentence(what, fix="leave 'prior' out")
     if needs_joint(objective) and setting.prior == "uniform":
         what = "the whole record needs the frequencies of its variables together"

@@ -95,7 +95,11 @@ def _read_parts(path: Path, files: Sequence[Path], codebook: Codebook | None) ->
 
 def _read_file(path: Path, codebook: Codebook | None) -> Source:
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
-        fix = "" if hidden(str(path)) == str(path) else f"name a file; {NO_FILE}: docs/engines.md says how one is read"
+        fix = (
+            ""
+            if hidden(str(path)) == str(path)
+            else f"give a file; {NO_FILE}: docs/engines.md explains how to read one"
+        )
         raise UsageError(sentence("no such file", where=str(path), fix=fix))
     return read_file(format_of(path), path, codebook)
 
@@ -117,7 +121,7 @@ def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[W
 
 
 def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
-    """Return a context manager that takes the records of a file that is there, and checks that it holds nothing else.
+    """Return a context manager that takes the records of an existing file, and checks that it contains nothing else.
 
     Every format has its corners for what no reader shows: metadata, categories that no record has, memory under a
     null, statistics, padding, what follows the end. So bytes are compared with those that :func:`open_writer` gives.
@@ -134,12 +138,12 @@ def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManag
 
 
 def is_installed(path: str | Path) -> bool:
-    """Return whether the library that reads and writes a format's files is there; raises UsageError as `format_of`."""
+    """Return whether the library for a format is installed; raises UsageError as `format_of`."""
     return importlib.util.find_spec(format_of(path).library) is not None
 
 
 def library_of(path: str | Path) -> str:
-    """Return name, version and build of the library that settles the bytes of a format's files.
+    """Return name, version and build of the library that determines the bytes of a format's files.
 
     Builds of one version differ in their compressors; where these differ, equal records may have other bytes.
     """

@@ -77,7 +77,10 @@ def repeated(text: str | None, of: pa.DataType, rows: int) -> pa.Array:
     try:
         value = pa.array([text], pa.string()).cast(value_type(of))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        what, fix = "the name of a folder holds no value of the column's type", "correct 'type' in the codebook"
+        what, fix = (
+            "the name of a folder does not contain a value of the column's type",
+            "correct 'type' in the codebook",
+        )
         raise DataError(sentence(what, wanted=of, fix=fix)) from None
     indices = pa.repeat(pa.scalar(0, pa.int32()), rows)
     return pa.DictionaryArray.from_arrays(indices, value) if is_text(of) else value.take(indices)
@@ -109,7 +112,7 @@ def with_folders(
     if not names:
         return tuple(parts)
     missing = [
-        sentence(f"column {name!r} is in the names of other files' folders, and not of this one's", where=str(file))
+        sentence(f"column {name!r} is in the folder names of other files, but not of this file", where=str(file))
         for file, found in zip(files, held, strict=True)
         for name in names
         if name not in found

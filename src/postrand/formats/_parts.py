@@ -30,7 +30,7 @@ class PartsSource:
     def __post_init__(self) -> None:
         raise_all(DataError, first(list(_drift(self.files, self.parts))))
         if self.num_rows == 0:
-            raise DataError(sentence("no file has a record", where=str(self.path)))
+            raise DataError(sentence("no file contains a record", where=str(self.path)))
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,8 +77,8 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
         if entries and all(entry.is_dir() and "=" in entry.name for entry in entries):
             entries = list(_below(path))
         if any(entry.is_dir() for entry in entries):
-            fix = "name the files with a pattern, for example '**/*.parquet'"
-            raise UsageError(sentence("the folder holds folders", where=str(path), fix=fix))
+            fix = "give the files as a pattern, for example '**/*.parquet'"
+            raise UsageError(sentence("the folder contains folders", where=str(path), fix=fix))
     elif not os.path.exists(path) and glob.has_magic(str(path)):
         found = [Path(name) for name in glob.iglob(str(path), recursive=True)]
         entries = [entry for entry in found if not any(n[0] in "._" for n in _found(path, entry)) and entry.is_file()]
@@ -184,11 +184,11 @@ def _drift(files: Sequence[Path], parts: Sequence[Source]) -> Iterator[str]:
         for name in dict.fromkeys([*wanted, *found]):
             if found.get(name) != wanted.get(name):
                 yield sentence(
-                    f"column {name!r} is not as in {files[0].name}",
+                    f"column {name!r} differs from that in {files[0].name}",
                     where=file.name,
                     got=found.get(name, "no such column"),
                     wanted=wanted.get(name, "no such column"),
-                    fix="the files of one source have one schema; convert this one, or leave it out",
+                    fix="all files of a source need the same schema; convert this file, or leave it out",
                 )
 
 

@@ -145,7 +145,7 @@ def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tu
 
 @contextmanager
 def _reading(program: Program, path: Path) -> Iterator[None]:
-    """Turn the library's complaint into a DataError; it names no record, but it may name nothing useful either."""
+    """Turn the library's error into a DataError, which shows no record."""
     errors = (_library().ReadstatError, _library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
     with open(path, "rb") as file:
         locked = b"ENCRYPTEDSAV" in file.read(64)
@@ -255,7 +255,7 @@ def _array(values: list[Any], field: pa.Field, path: Path) -> pa.Array:
             pa.types.is_boolean(field.type)
             and not pc.all(pc.is_in(numbers, pa.array([0.0, 1.0, None])), min_count=0).as_py()
         ):
-            raise pa.ArrowInvalid("neither 0 nor 1")
+            raise pa.ArrowInvalid("not 0 or 1")
         return numbers.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         what = f"column {field.name!r} has values that are not exactly of type {field.type}"

@@ -136,7 +136,7 @@ class Format:
         wrong += [s for s in self.read_only if s not in self.suffixes]
         if wrong or not self.suffixes or self.suffixes[0] in self.read_only:
             wanted = "suffixes such as '.csv', the first of which is written"
-            raise UsageError(sentence(f"format {self.name!r} has unfit suffixes", got=self.suffixes, wanted=wanted))
+            raise UsageError(sentence(f"format {self.name!r} has invalid suffixes", got=self.suffixes, wanted=wanted))
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def new_file(entry: Format, path: Path, schema: pa.Schema) -> AbstractContextMan
         If the file exists, or cannot be written.
     """
     if path.suffix.lower() in entry.read_only:
-        what = f"{path.suffix.lower()} files are read, and cannot be written"
+        what = f"{path.suffix.lower()} files can be read, but not written"
         raise UsageError(sentence(what, where=path.name, fix=f"write {entry.written[0]}: {entry.name} reads it"))
     return entry.open_writer(path, schema, writing)
 
@@ -185,7 +185,7 @@ def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> No
         problems = first(
             [
                 sentence(
-                    f"column {name!r} has no entry in the codebook, and so no role",
+                    f"column {name!r} has no entry in the codebook, so it has no role",
                     where=path.name,
                     fix="add it to the codebook (role 'drop' leaves it out)",
                 )
@@ -265,7 +265,7 @@ def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn a library's complaint about the file, which may quote its records, into a DataError without it."""
+    """Turn a library's error, which can quote records, into a DataError without the quotation."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError):
@@ -312,8 +312,8 @@ def comparing(path: Path) -> Iterator[BinaryIO]:
         compared = _Compared(file)
         yield compared  # type: ignore[misc]
         if not compared.same or file.read(1):
-            what = "the file is not, byte for byte, the one that its records give"
-            raise DataError(sentence(what, where=path.name, fix="do not use it: more may be in it than its records"))
+            what = "the file differs, byte for byte, from the file that its records give"
+            raise DataError(sentence(what, where=path.name, fix="do not use it: it can contain more than its records"))
 
 
 class _Compared(io.RawIOBase):

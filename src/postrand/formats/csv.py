@@ -93,12 +93,12 @@ def _check_header(path: Path, header: Sequence[str], codebook: Codebook | None) 
     known = [] if codebook is None else [name for name in header if name in codebook]
     fix = "if the file has no line of column names, add one before the first record"
     if codebook is not None and not known:
-        what = "the first line names no column of the codebook"
+        what = "the first line does not contain any column of the codebook"
         raise DataError(sentence(what, where=path.name, wanted=f"{len(codebook.names)} columns", fix=fix))
     odd = [at for at, name in enumerate(header, 1) if not re.search(r"[^\W\d]", name)]
     if odd and not known:
-        what = f"the first line has a number, or nothing, where a column's name should be: field {odd[0]}"
-        fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, leave it out"
+        what = f"field {odd[0]} of the first line is a number or empty, and not the name of a column"
+        fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, remove it"
         raise DataError(sentence(what, where=path.name, fix=fix))
     problems = [
         f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"
@@ -176,8 +176,8 @@ def formula_warning(source: Source, columns: Sequence[str], suffix: str) -> str:
     found = formula_columns(source, columns) if suffix in FORMAT.suffixes else ()
     if not found:
         return ""
-    what = f"cells of {', '.join(map(repr, found))} begin as a formula does, and spreadsheets would run them"
-    return sentence(what, fix="correct these cells, or release as .parquet or .xlsx, which say that they are text")
+    what = f"cells of {', '.join(map(repr, found))} begin like a formula, and spreadsheets would run them"
+    return sentence(what, fix="correct these cells, or release as .parquet or .xlsx, which mark them as text")
 
 
 def _runs(text: str) -> bool:
@@ -189,7 +189,7 @@ def _check_quotes(path: Path) -> None:
     with path.open("rb") as file:
         quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
     if quotes % 2:
-        what = "a double quote is not closed, or not doubled inside a field"
+        what = "a double quote is not closed, or is not doubled inside a field"
         raise DataError(sentence(what, where=path.name, fix="the file may be truncated; copy it again"))
 
 
@@ -208,7 +208,14 @@ def _diagnosis(path: Path, width: int) -> DataError:
             for row in reader:
                 if row and len(row) != width:
                     where = f"{path.name}, line {reader.line_num}"
-                    return DataError(sentence("ragged row", where=where, got=f"{len(row)} fields", wanted=width))
+                    return DataError(
+                        sentence(
+                            "the row has too many or too few fields",
+                            where=where,
+                            got=f"{len(row)} fields",
+                            wanted=width,
+                        )
+                    )
         except csv.Error:
             return DataError(sentence("a field is too long", where=f"{path.name}, line {reader.line_num}"))
     return DataError(sentence("not a readable CSV file", where=path.name))

@@ -41,7 +41,9 @@ def write_tables(path: str | Path, tables: Mapping[str, pa.Table]) -> None:
     book.properties.created = book.properties.modified = datetime.datetime(*_EPOCH)
     for title, table in tables.items():
         if table.num_rows > MAX_ROWS:
-            raise UsageError(sentence("the table has more rows than a sheet", got=table.num_rows, wanted=MAX_ROWS))
+            raise UsageError(
+                sentence("the table has more rows than an Excel sheet can have", got=table.num_rows, wanted=MAX_ROWS)
+            )
         sheet = book.create_sheet(re.sub(r"[\[\]:*?/\\]", " ", title)[:31] or "Table")
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         for number, row in enumerate([table.column_names, *rows], 1):

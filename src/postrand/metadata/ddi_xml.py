@@ -57,7 +57,7 @@ def read_ddi(path: str | Path) -> Described:
     found = {name: _described(var) for var in _all(root, "var") if (name := (var.get("name") or "").strip())}
     if not found:
         fix = "export the codebook as DDI-Codebook (DDI 2), not DDI-Lifecycle"
-        raise SpecificationError(sentence("the document describes no variable", where=path.name, fix=fix))
+        raise SpecificationError(sentence("the document does not describe any variable", where=path.name, fix=fix))
     return found
 
 
@@ -137,7 +137,7 @@ def _clean(text: str) -> str:
 
 
 def _refuse_doctype(data: bytes, where: str) -> None:
-    """Refuse a document type: entities declared there can blow up or reach for other files."""
+    """Refuse a document type: its entities can grow without limit or read other files."""
 
     def refuse(*_: Any) -> None:
         raise SpecificationError(sentence("the XML declares a document type", where=where, fix="remove <!DOCTYPE ...>"))

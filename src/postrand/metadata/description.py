@@ -57,7 +57,7 @@ def described(source: Source, given: Described) -> Source:
     """
     if not set(given) & set(source.schema.names):
         raise SpecificationError(
-            sentence("the description names no column of the file", fix="check that it belongs to this file")
+            sentence("the description does not name any column of the file", fix="check that it belongs to this file")
         )
     fields = [_field(field, given.get(field.name, {})) for field in source.schema]
     changed: Any = source  # every source is a frozen dataclass with its schema in a field

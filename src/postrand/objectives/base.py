@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveTraits:
-    """Declare how an objective is said, and what holds of it: what other rooms ask instead of its class.
+    """Declare the words and the properties of an objective; other rooms ask this and not the class.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def value_of(objective: Objective, matrix: TransitionMatrix, prior: Floats) -> f
 
 
 def truth_of(objective: Objective, prior: Floats) -> float:
-    """Return what no matrix keeps more of, the sign turned where the objective is minimised."""
+    """Return an upper bound for every matrix, with the sign changed if the objective is minimised."""
     if hasattr(objective, "truth"):
         return float(objective.truth(prior))
     return (1 if objective.maximise else -1) * float(objective.value(np.eye(prior.size), prior))

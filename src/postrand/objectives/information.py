@@ -65,7 +65,7 @@ class MutualInformation:
         return information(matrix, prior)
 
     def most(self, epsilon: float) -> float:
-        """Return a bound over all ε-DP matrices: see :func:`information_bound`."""
+        """Return a bound for all ε-DP matrices: see :func:`information_bound`."""
         return information_bound(epsilon)
 
     def truth(self, prior: NDArray[np.float64]) -> float:

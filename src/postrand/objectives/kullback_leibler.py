@@ -75,7 +75,9 @@ class KullbackLeiblerLoss:
             number = getattr(self, name)
             if not is_whole(number, least) or number > most:
                 got, wanted = shown(number, repr), f"{least}..{most}"
-                raise DesignError(sentence(f"{name} is not a whole number in its range", got=got, wanted=wanted))
+                raise DesignError(
+                    sentence(f"{name} is not a whole number in the allowed range", got=got, wanted=wanted)
+                )
             object.__setattr__(self, name, int(number))
 
     @classmethod

@@ -59,7 +59,7 @@ class EstimatorVariance:
     def __post_init__(self) -> None:
         rows, weighed = (real_array(getattr(self, n), f"the list of {n}", DesignError) for n in ("queries", "weights"))
         if rows.ndim != 2 - (rows.size == 0) or weighed.ndim != 1 or not np.isfinite(rows).all():
-            raise DesignError(sentence("queries are not finite lists of one length, or weights no list"))
+            raise DesignError(sentence("queries are not finite lists of one length, or weights are not a list"))
         queries, weights = tuple(map(tuple, rows.tolist())), tuple(weighed.tolist())
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "weights", weights)

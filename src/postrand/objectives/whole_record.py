@@ -47,7 +47,7 @@ class WholeRecord:
 
     name: ClassVar[str] = "whole-record"
     traits: ClassVar[ObjectiveTraits] = ObjectiveTraits(
-        "Keep as much information as possible about the true answers beyond what the unperturbed variables tell.",
+        "Keep as much information as possible about the true answers beyond what the unperturbed variables reveal.",
         "nats",
         at_ends=True,
         per_class=True,

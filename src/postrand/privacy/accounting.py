@@ -71,7 +71,7 @@ def compose(
         raise PrivacyError(sentence("there is nothing to compose", got=got, wanted=f"1..{MAX_TIMES} times"))
     if not _FINEST <= finite(interval) < 1:
         wanted = f"{_FINEST:g} <= interval < 1"
-        raise PrivacyError(sentence("the interval is not a small number", got=shown(interval, repr), wanted=wanted))
+        raise PrivacyError(sentence("the interval is too small or too large", got=shown(interval, repr), wanted=wanted))
     counts = Counter(laws * times)
     choices = [list(_choices(_pairs(law), number)) for law, number in counts.items()]
     total = math.prod(len(options) for options in choices)

@@ -34,7 +34,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of testing a product of exact laws against a privacy model.
+    """The outcome of testing a product of exact matrices against a privacy model.
 
     ``level`` is the level the laws attain, rounded against us; ``holds`` is decided exactly, not from ``level``.
     ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do. ``recomputable`` says
@@ -53,14 +53,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ModelTraits:
-    """Declare how a privacy model is said, and how its claims behave: what other rooms ask instead of its class.
+    """Declare the words of a privacy model and how its claims behave; other rooms ask this and not the class.
 
     Parameters
     ----------
     code
         Names the claim in certificates, for ever: wording may change, the code may not.
     plain
-        What it promises, for readers who are no statisticians.
+        What it promises, for readers who are not statisticians.
     level
         The option that says how much; its :class:`postrand.support.options.Range` has unit and meaning.
     stronger
@@ -131,19 +131,19 @@ class PrivacyModel(Protocol):
     traits: ClassVar[ModelTraits]
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
-        """Test the product of independent blocks, exactly, on the law that is sampled."""
+        """Test the product of independent blocks, exactly, on the matrices that are sampled."""
         ...
 
     def constraints(self, size: int) -> LinearConstraints:
-        """Return the constraints that one block of ``size`` categories must meet, for designers."""
+        """Return the constraints for one block of ``size`` categories, for designers."""
         ...
 
 
 class ReleaseModel(PrivacyModel, Protocol):
-    """A model of the whole release: it also depends on what leaves beside the perturbed values."""
+    """A model of the whole release: it also depends on what is released with the perturbed values."""
 
     def release_problems(self, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
-        """Say why the claim does not hold of a release with these facts, whatever its law."""
+        """Yield the reasons why the claim is false for a release with these facts, with any matrices."""
         ...
 
     def of_records(self, records: int) -> PrivacyModel:
@@ -153,23 +153,23 @@ class ReleaseModel(PrivacyModel, Protocol):
 
 @runtime_checkable
 class Responding(Protocol):
-    """A model under which randomised response has a range of chances to keep a value."""
+    """A model under which randomised response has a range of probabilities to keep a value."""
 
     def stays(self, size: int) -> tuple[float, float]:
-        """Return the least and the largest chance to keep one of ``size`` values."""
+        """Return the smallest and the largest probability to keep one of ``size`` values."""
         ...
 
 
 @runtime_checkable
 class FileModel(PrivacyModel, Protocol):
-    """A model that rests on the confidential frequencies of the file: it is tied to them before it is checked."""
+    """A model that depends on the confidential frequencies of the file: it is bound to them before it is checked."""
 
     needs_file: ClassVar[bool]
     not_covered: ClassVar[str]
     """The code of what a claim of the model does not cover: see :mod:`postrand.support.wordings`, ``limit.``."""
 
     def on(self, file: Any) -> FileModel:
-        """Return the model tied to the file's frequencies."""
+        """Return the model, bound to the file's frequencies."""
         ...
 
     def part(self, members: NDArray[np.intp]) -> FileModel:
@@ -177,16 +177,16 @@ class FileModel(PrivacyModel, Protocol):
         ...
 
     def require(self, records: int) -> None:
-        """Raise PrivacyError where no law whatever can meet the model on a file of so many records."""
+        """Raise PrivacyError if no matrix can meet the model on a file of so many records."""
         ...
 
     def stated(self, variables: Sequence[str], given: Sequence[str]) -> Finding:
-        """Return the finding of a check that holds, as far as anyone without the file can say it."""
+        """Return the finding of a met check, with the part that can be stated without the file."""
         ...
 
 
 def needs_file(model: object) -> TypeGuard[FileModel]:
-    """Return whether a model, or a part of it, must be tied to the file before it is checked."""
+    """Return whether a model, or a part of it, must be bound to the file before it is checked."""
     return bool(getattr(model, "needs_file", False))
 
 
@@ -212,20 +212,20 @@ def with_prior(model: Any, epsilon: float) -> Any:
 
 
 def rounded(model: Any, array: NDArray[np.float64]) -> TransitionMatrix | None:
-    """Return an exact law close to ``array`` by the model's own rounding; None where it has none, or found none."""
+    """Return an exact matrix close to ``array`` by the model's own rounding, or None."""
     found: TransitionMatrix | None = model.rounded(array) if hasattr(model, "rounded") else None
     return found
 
 
 def require_size(model: Any, size: int) -> None:
-    """Raise PrivacyError where no law of so many categories can be designed for the model."""
+    """Raise PrivacyError if no matrix of so many categories can be designed for the model."""
     if hasattr(model, "require_size"):
         model.require_size(size)
 
 
 @functools.lru_cache(maxsize=256)
 def stays_inside(model: PrivacyModel, size: int) -> tuple[float, float]:
-    """Return chances to keep a value that meet a convex model, found by bisection from the uniform law.
+    """Return the probabilities to keep a value that meet a convex model, by bisection from the uniform matrix.
 
     Both are inside the interval that the model allows: its own test settles each.
     """
@@ -254,7 +254,7 @@ def _response(size: int, q: float) -> TransitionMatrix:
 
 
 def of_records(model: Any, records: Callable[[], int]) -> Any:
-    """Return the model for a file of so many records, where it asks for them; only then are they counted.
+    """Return the model for the file's number of records, which are counted only if the model needs them.
 
     Raises
     ------
@@ -270,12 +270,12 @@ def of_records(model: Any, records: Callable[[], int]) -> Any:
 
 
 def release_problems(model: Any, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterable[str]:
-    """Say why a claim on a whole release does not hold of this one; of other claims nothing."""
+    """Yield the reasons why a claim on a whole release is false for this one; nothing for other claims."""
     if hasattr(model, "release_problems"):
         yield from model.release_problems(mechanism, variables, facts)
 
 
 def require_records(model: Any, records: int) -> None:
-    """Raise PrivacyError where a claim cannot be about a file of so many records."""
+    """Raise PrivacyError if a claim cannot be about a file of so many records."""
     if hasattr(model, "require"):
         model.require(records)

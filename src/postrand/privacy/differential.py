@@ -80,7 +80,7 @@ class DifferentialPrivacy:
         return Finding(
             holds=not infinite and within(product, self.epsilon),
             level=level,
-            sentence="a released value excludes some true values: no finite ε holds" if infinite else text,
+            sentence="a released value excludes some true values, so there is no finite ε" if infinite else text,
             worst=worst,
             where=_worst_entries(matrices[worst]),
         )
@@ -117,15 +117,15 @@ class DifferentialPrivacy:
         return replace(self, epsilon=add_upper(self.epsilon, epsilon))
 
     def require_size(self, size: int) -> None:
-        """Raise PrivacyError where ε is outside what exact laws of ``size`` categories can hold."""
+        """Raise PrivacyError if ε is too small for exact matrices of ``size`` categories."""
         check_epsilon(self.epsilon, size)
         if self.epsilon < LEAST_EPSILON:
             raise PrivacyError(
                 sentence(
-                    "epsilon is smaller than a law in units of 2^-53 can use",
+                    "epsilon is too small for a matrix in units of 2^-53",
                     got=self.epsilon,
                     wanted=f">= {LEAST_EPSILON:g}",
-                    fix="suppress the variable: hardly anything of it could be released",
+                    fix="give the variable role = 'drop': its released values would contain almost no information",
                 )
             )
 
@@ -148,7 +148,7 @@ class DifferentialPrivacy:
 
 
 def _worst_entries(matrix: TransitionMatrix) -> str:
-    """Name the column whose largest entry exceeds its smallest most, and the two rows."""
+    """Name the column with the largest ratio of two entries, and the two rows."""
     high, low = matrix.form.columns()
     ratio = np.where(low > 0, high / low.clip(min=1), np.where(high > 0, np.inf, 0))
     column = int(ratio.argmax())

@@ -46,4 +46,4 @@ def noisy_counts(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]
         if measurement.map(CHANGED) <= epsilon:  # type: ignore[no-untyped-call]
             return np.array(measurement([int(c) for c in counts]), dtype=np.int64)
         scale = math.nextafter(scale * (1 + 2**-40), math.inf)
-    raise PrivacyError(sentence("no noise scale meets the epsilon of the prior", got=epsilon))
+    raise PrivacyError(sentence("no scale of the noise meets the epsilon of the prior", got=epsilon))

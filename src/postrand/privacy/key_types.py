@@ -1,4 +1,4 @@
-"""The record types of a file over its key variables, and the sets of keys that an attacker can overview."""
+"""The record types of a file over its key variables, and the sets of keys that an attacker can know."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class KeyTypes:
             If records lie outside ``cells``, or have a missing key that is kept as missing.
         """
         if table.omitted:
-            what, fix = "records with a missing key have no type", "set missing = 'category' for the keys"
+            what, fix = (
+                "a record with a missing key variable has no type",
+                "set missing = 'category' for the key variables",
+            )
             raise PrivacyError(sentence(what, where=", ".join(table.variables), fix=fix))
         if cells is None:
             return cls.of_counts(table.dense(), table.variables)
@@ -171,17 +174,19 @@ def _problems(variables: tuple[str, ...], codes: NDArray[np.generic], counts: ND
         yield sentence("key variables are not distinct names", got=", ".join(map(repr, variables)))
     if codes.shape != (counts.size, len(variables)) or counts.ndim != 1:
         yield sentence(
-            "types and counts do not fit",
+            "types and counts differ in shape",
             got=f"codes {codes.shape}, counts {counts.shape}",
             wanted=f"(K, {len(variables)}) and (K,)",
         )
         return
     if not (codes == np.rint(codes.astype(float))).all():
-        yield sentence("a code of a type is no whole number")
+        yield sentence("a code of a type is not a whole number")
     if len(np.unique(codes, axis=0)) != len(codes):
         yield sentence("a type is listed twice")
     whole = np.issubdtype(counts.dtype, np.integer) or bool((counts == np.rint(counts.astype(float))).all())
     if not whole or counts.astype(float).min(initial=0) < 0:
-        yield sentence("counts are not numbers of records", wanted="integers >= 0", fix="count records, not weights")
+        yield sentence(
+            "counts are not numbers of records", wanted="integers >= 0", fix="count records, not sampling weights"
+        )
     elif counts.astype(float).sum() < 1:
         yield sentence("the file has no records")

@@ -21,7 +21,7 @@ from postrand.support.inputs import finite
 from postrand.support.wordings import say
 
 _SMALLEST, _LARGEST = 1e-100, 1e6
-"""Budgets of an edge outside tell nothing, or exclude nothing, far beyond what weights of 2^-53 can hold."""
+"""Outside this range, the budget of an edge is too small or too large for weights in units of 2^-53."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,9 @@ class MetricPrivacy:
             yield sentence("the points are not one for each category", got=len(self.points))
         elif any(not _SMALLEST < finite(self.epsilon) * length < _LARGEST for _, _, length in self.edges):
             wanted = f"{_SMALLEST:g} < ε d < {_LARGEST:g} for every edge"
-            yield sentence("epsilon times a length is out of all proportion", wanted=wanted, fix="take another unit")
+            yield sentence(
+                "epsilon times a length is too small or too large", wanted=wanted, fix="use another unit of length"
+            )
 
     @property
     def widest(self) -> float:
@@ -118,7 +120,9 @@ class MetricPrivacy:
         for i, k, length in self.edges:
             ratio, column = _largest_ratio(weights[i], weights[k])
             if ratio is None:
-                return Finding(False, math.inf, "a released value excludes a neighbour's", 0, f"column {column}")
+                return Finding(
+                    False, math.inf, "a released value excludes the neighbour of a true value", 0, f"column {column}"
+                )
             spent = math.nextafter(log_upper(ratio) / length, math.inf) if ratio > 1 else 0.0
             if not (ratio <= 1 or ratio <= _limit(self.epsilon, length)):
                 holds = False

@@ -102,7 +102,7 @@ class SpontaneousRecognition:
     def on(
         self, file: KeyTypes | ContingencyTable | ArrayLike, variables: Sequence[str] | None = None
     ) -> SpontaneousRecognition:
-        """Return the model tied to a file's frequencies: key types, a table of the keys, or an array of counts.
+        """Return the model, bound to a file's frequencies: key types, a table of the keys, or an array of counts.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class SpontaneousRecognition:
         if records * self.limit < 1:
             raise PrivacyError(
                 sentence(
-                    "no matrix can meet C1: even a release independent of the truth has posterior 1/n",
+                    "no matrix can meet C1: even a release that is independent of the true values has posterior 1/n",
                     where=f"alpha {self.alpha}",
                     got="fewer than 1/alpha records",
                     wanted=f"n >= {math.ceil(1 / self.limit)}",
@@ -135,13 +135,13 @@ class SpontaneousRecognition:
 
     @property
     def file(self) -> KeyTypes:
-        """The key types that the model is tied to; raises PrivacyError where there are none."""
+        """The key types that the model is bound to; raises PrivacyError if there are none."""
         if self.types is None:
             raise PrivacyError(
                 sentence(
-                    "C1 rests on the confidential frequencies of the keys, which are not part of the model",
+                    "C1 depends on the confidential frequencies of the key variables, which the model does not contain",
                     where=f"recognition, alpha {self.alpha}",
-                    fix="tie it to the file's table of keys: model.on(table)",
+                    fix="bind it to the file's table of key variables: model.on(table)",
                 )
             )
         return self.types
@@ -192,14 +192,14 @@ class SpontaneousRecognition:
         return Finding(False, level, f"a posterior reaches {format_upper(level)}", where=where, recomputable=False)
 
     def part(self, members: NDArray[np.intp]) -> SpontaneousRecognition:
-        """Return the model tied to those records alone whose type is one of ``members``, a stratum for example.
+        """Return the model, bound only to records whose type is one of ``members``, for example a stratum.
 
         C1 in every one of several disjoint parts implies C1 on the whole: the sums on its right side only grow.
         """
         return self.on(self.file.part(members))
 
     def stated(self, variables: Sequence[str], given: Sequence[str] = ()) -> Finding:
-        """Return the finding of a check that holds, for a certificate: without the file nobody can recompute it.
+        """Return the finding of a met check, for a certificate; it cannot be recomputed without the file.
 
         Raises
         ------
@@ -246,7 +246,7 @@ def _option_problems(alpha: Any, subsets: Any) -> Iterator[str]:
     if isinstance(subsets, int) and not is_whole(subsets, 1):
         yield sentence("a set of keys has no members", got=got, wanted="a size >= 1, or lists of key names")
     elif not isinstance(subsets, int) and not (isinstance(subsets, (tuple, list)) and all(map(is_names, subsets))):
-        yield sentence("subsets is neither a size nor lists of key names", got=got)
+        yield sentence("subsets is not a size or lists of key names", got=got)
 
 
 def _axes_of_blocks(file: KeyTypes, matrices: Sequence[TransitionMatrix]) -> list[tuple[int, ...]]:

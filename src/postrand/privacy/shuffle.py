@@ -149,5 +149,7 @@ def _check(local_epsilon: float, records: int) -> None:
     if not is_whole(records, 1) or records > _MOST:
         wanted = f"1..{_MOST:,} records"
         raise PrivacyError(
-            sentence("there is no record to shuffle, or too many", got=shown(records, repr), wanted=wanted)
+            sentence(
+                "the number of records to shuffle is too small or too large", got=shown(records, repr), wanted=wanted
+            )
         )

@@ -95,16 +95,18 @@ class ShuffledPrivacy:
         return self if self.records else dataclasses.replace(self, records=records)
 
     def require(self, records: int) -> None:
-        """Raise PrivacyError where the file has another number of records than the claim."""
+        """Raise PrivacyError if the claim and the file differ in the number of records."""
         if records != self.records:
-            what = "the claim is about another number of records than the file has"
+            what = "the claim and the file differ in the number of records"
             raise PrivacyError(sentence(what, where=self.name, got=f"{self.records:,}", wanted=f"{records:,}"))
 
     def release_problems(self, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterator[str]:
-        """Say what tells the released records apart: then nothing is hidden by their order."""
-        fix = "state it for a release of perturbed variables alone, or leave this claim out"
+        """Yield what distinguishes the released records: then their order hides nothing."""
+        fix = "use this claim only if all released variables are perturbed, or leave it out"
         if not facts.order_is_shuffled:
-            yield sentence("records leave in their original order", where=self.name, fix="set shuffle = true")
+            yield sentence(
+                "the records are released in their original order", where=self.name, fix="set shuffle = true"
+            )
         if facts.ids_are_released:
             yield sentence("record ids are released", where=self.name, fix="set release_ids = false")
         if set(variables) != set(mechanism.variables):
@@ -113,15 +115,15 @@ class ShuffledPrivacy:
             names = ", ".join(column.variable for column in mechanism.numerical)
             yield sentence("numerical variables have no ε", where=self.name, got=names, fix=fix)
         if mechanism.codebook is None:
-            yield sentence("without a codebook nobody knows what else is released", where=self.name)
+            yield sentence("without a codebook it is unknown what else is released", where=self.name)
             return
         released = mechanism.codebook.with_role(*_RELEASED)
         clear = ", ".join(v.name for v in released if v.name not in mechanism.variables)
         if clear:
-            yield sentence("variables are released unperturbed, and tell records apart", where=self.name, got=clear)
+            yield sentence("unperturbed variables distinguish the records", where=self.name, got=clear)
         kept = ", ".join(v.name for v in released if v.missing == "keep")
         if kept:
-            what, fix = "missing values are kept, and tell records apart", "set missing = 'category'"
+            what, fix = "kept missing values distinguish the records", "set missing = 'category'"
             yield sentence(what, where=self.name, got=kept, fix=fix)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
@@ -130,7 +132,7 @@ class ShuffledPrivacy:
         ratios = [matrix.ratio for matrix in matrices]
         known = [ratio for ratio in ratios if ratio is not None]
         if len(known) < len(ratios):
-            text = "a released value excludes some true values: no finite ε holds"
+            text = "a released value excludes some true values, so there is no finite ε"
             return Finding(False, 1.0, text, ratios.index(None), "a zero")
         local = max(log_upper(math.prod(known, start=Fraction(1))), math.ulp(0.0))
         level = shuffled_delta(local, self.records, self.epsilon)
@@ -155,7 +157,7 @@ class ShuffledPrivacy:
 
     def _known(self) -> None:
         if not self.records:
-            what = "the number of records is not known, and the claim rests on it"
+            what = "the claim depends on the number of records, which is unknown"
             raise PrivacyError(sentence(what, where=self.name, fix="give records, the file's own number"))
 
 

@@ -51,7 +51,7 @@ class Together:
         return any(map(needs_file, self.models))
 
     def on(self, file: Any) -> Together:
-        """Return the models, those that need the file tied to its frequencies."""
+        """Return the models; those that need the file are bound to its frequencies."""
         return Together(tuple(m.on(file) if needs_file(m) else m for m in self.models))
 
     def part(self, members: NDArray[np.intp]) -> Together:

@@ -1,4 +1,4 @@
-"""The public bundle: written whole or not at all, read, and verified from its bytes alone."""
+"""The released folder: written completely or not at all, read, and verified from its files alone."""
 
 from postrand.release.bundle import Inspect, Release, check_digests, check_targets, released_codebook, write
 from postrand.release.checks import Check, Verification

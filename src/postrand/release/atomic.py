@@ -1,4 +1,4 @@
-"""Directories that appear whole or not at all."""
+"""Directories that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from postrand.errors import ReleaseError, raise_all, sentence
 
 PUBLIC, PRIVATE = 0o777, 0o700
 _SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
-_RIGHTS, _TAKEN = "check the folder's permissions, then run again", "another run made it meanwhile: name a new one"
+_RIGHTS, _TAKEN = (
+    "check the folder's permissions, then run again",
+    "another run made it in the meantime: give a new name",
+)
 _UNKNOWN = "check the disk, then run again"
 _NEXT = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _SPACE),
@@ -42,8 +45,8 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
     """Yield a hidden directory beside each target, and give all their names when the block ends without an error.
 
     Targets are directories with their modes, under the umask; until they appear nobody but their owner can read them.
-    Every file is flushed to the disk before the first name appears. They appear in the order given; where one is
-    refused its name those before it vanish again. On any error or interruption the hidden directories are removed, and
+    Every file is flushed to the disk before the first name appears. They appear in the order given; if one cannot
+    get its name, those before it are removed. On any error or interruption the hidden directories are removed, and
     nothing is left behind.
 
     Raises
@@ -84,7 +87,7 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
 
 
 def _rename_all(staged: Mapping[Path, Path]) -> None:
-    """Rename each directory, or none: where one is refused, or an interruption comes, those before it go back."""
+    """Rename all directories or none: after a refusal or an interruption, those before it are renamed back."""
     try:
         for staging, directory in staged.items():
             # rename(2) refuses a target that exists, unless it is an empty directory: a race can destroy nothing.
@@ -102,7 +105,7 @@ def _hidden(directory: Path) -> Path:
 
 
 def _under_umask(folder: Path, mode: int) -> int:
-    """Return the mode that a new directory gets there: asked of the system, since the umask cannot be read alone."""
+    """Return the mode that a new directory gets there, from a test, because the umask cannot be read safely."""
     probe = folder / ".mode"
     probe.mkdir(mode)
     found = stat.S_IMODE(probe.stat().st_mode)
@@ -111,24 +114,24 @@ def _under_umask(folder: Path, mode: int) -> int:
 
 
 def target_problems(directory: Path) -> list[str]:
-    """Return a sentence for what keeps a directory of this name from being made."""
+    """Return a sentence for each reason why a directory of this name cannot be made."""
     where, parent = str(directory), directory.parent
     try:
         directory.lstat()
-        return [sentence("the output directory exists", where=where, fix="name a new one, or remove it")]
+        return [sentence("the output directory exists", where=where, fix="give a new name, or remove it")]
     except FileNotFoundError:
         if not parent.is_dir():
             return [sentence("the parent folder does not exist", where=where, fix=f"create {parent}")]
         if not os.access(parent, os.W_OK):
-            return [sentence("the parent folder cannot be written to", where=where, fix="name another")]
+            return [sentence("the parent folder cannot be written to", where=where, fix="give another folder")]
         return []
     except (OSError, ValueError) as error:
-        got = getattr(error, "strerror", None) or "a name that no directory can have"
+        got = getattr(error, "strerror", None) or "a name that a directory cannot have"
         return [sentence("the output directory cannot be made", where=where, got=got, fix="give another name")]
 
 
 def nesting_problems(*directories: Path) -> list[str]:
-    """Return a sentence for each two directories of which one is, or lies inside, the other."""
+    """Return a sentence for each two directories that are the same, or one inside the other."""
     return [
         sentence(
             "one output directory lies inside another",

@@ -1,4 +1,4 @@
-"""What an auditor checks who has the confidential file, or the release key too."""
+"""Checks for an auditor with the confidential file, or with the release key too."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from postrand.support.randomness import ReleaseKey
 
 
 def with_file(file: Path | Table, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
-    """Certify all claims anew, those that need the file on this file."""
+    """Certify all claims again; those that need the file are checked on this file."""
     codebook, engine = mechanism.require_codebook(), LocalEngine()
     source = _confidential(file, codebook)
     records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
     if records != summary.records:
-        what = "the release has not as many records as this file: it was made from another"
+        what = "the release and this file differ in the number of records: the release was made from another file"
         raise ReleaseError(sentence(what, where=file.name))
     claims = tie(certificate.claims, mechanism, lambda names: engine.count(source, codebook, names))
     return certify(mechanism, claims, certificate.facts)
@@ -43,7 +43,7 @@ def with_file(file: Path | Table, mechanism: Mechanism, certificate: Certificate
 def same_values(
     root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, file: Path | Table
 ) -> bool:
-    """Compare each numerical column with that of the file, record by record where the order is the file's."""
+    """Compare each numerical column with that of the file, record by record if the order is the same."""
     codebook = mechanism.require_codebook()
     true, released = _confidential(file, codebook), open_data(root / manifest["data"], codebook)
     for column in mechanism.numerical:
@@ -53,7 +53,7 @@ def same_values(
 
 
 def _confidential(file: Path | Table, codebook: Codebook) -> formats.Source:
-    """Open the confidential records, which may hold further columns than the release."""
+    """Open the confidential records, which can have more columns than the release."""
     more = [
         Variable(field.name, "drop", type=str(coding.value_type(field.type)))
         for field in open_records(file).schema
@@ -65,10 +65,10 @@ def _confidential(file: Path | Table, codebook: Codebook) -> formats.Source:
 def redrawn(
     release: Release, facts: Facts, file: Path | Table, key: ReleaseKey, record_key: str | None, resources: Resources
 ) -> bool:
-    """Draw the records anew from file, law and key, and compare; raises ReleaseError where they are others.
+    """Draw the records again from file, matrices and key, and compare; raises ReleaseError if they differ.
 
-    Draws follow the digest of the law with its origin: of a release whose matrices are said to come from elsewhere than
-    when it was made, each draw is another one.
+    Draws depend on the digest of the matrices with their origin: if a release states another origin than in its run,
+    all draws differ.
     """
     mechanism, name = release.mechanism, release.data_path.name
     engine = engine_named("local", resources=resources)
@@ -93,7 +93,7 @@ def redrawn(
             fresh=fresh,
         )
         if not records_of(made, release.codebook).equals(release.frame()):
-            what = "the key does not draw these records from this file, by this law with this origin"
-            fix = "give the file, key and --record-key of the run; if they are the right ones, the release is not"
+            what = "file, key and matrices (with their stated origin) do not give these records"
+            fix = "give the file, key and --record-key of the run; if they are correct, the release was changed"
             raise ReleaseError(sentence(what, where=name, fix=fix))
     return True

@@ -38,13 +38,13 @@ DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION = "manifest.json", "description.json"
 DATA = "data"
-"""The one folder that a release may hold: its data, where that is in several files."""
+"""The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
 _R_FILES = ("postrand.R", "r_categories.csv")
 _METADATA = (metadata.DDI, metadata.CROISSANT)
 TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES, *RESERVED_NAMES)
 RENDERED = (REPORT, *_METADATA, "postrand.R")
-"""Files for readers: what other files say, in words, which another version may choose otherwise."""
+"""Files for readers: the content of other files in words, which another version can word differently."""
 _R_MATRIX = "r_matrix_"
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", ".": "", "_": "", "-": ""})
@@ -53,7 +53,7 @@ _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Hold what a release says of itself; nothing here is verified (:func:`postrand.verify` does that).
+    """What a release states about itself; nothing here is verified (:func:`postrand.verify` does that).
 
     ``certificate`` has codes, levels and names; :attr:`certificate_sentences` and :attr:`not_covered` are its words.
     ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
@@ -104,7 +104,7 @@ class Release:
 
 
 def records_of(data: Path, codebook: Codebook) -> pa.Table:
-    """Return the records of released data as :meth:`Release.frame` does, whatever a manifest says of them."""
+    """Return the records of released data as :meth:`Release.frame` does, without reading the manifest."""
     names = codebook.names
     with well_formed():
         source = open_data(data, codebook)
@@ -117,13 +117,13 @@ def records_of(data: Path, codebook: Codebook) -> pa.Table:
 
 @contextmanager
 def well_formed() -> Iterator[None]:
-    """Turn whatever hostile bytes raise into a ReleaseError; errors that say what is wrong pass."""
+    """Turn any error that hostile bytes raise into a ReleaseError; our own errors pass."""
     try:
         yield
     except PostrandError:
         raise
     except Exception as error:
-        raise ReleaseError(sentence("not well formed", got=type(error).__name__)) from None
+        raise ReleaseError(sentence("the file is malformed", got=type(error).__name__)) from None
 
 
 def write(
@@ -140,7 +140,7 @@ def write(
     inspect: Inspect | None = None,
     target: Target | None = None,
 ) -> Release:
-    """Write a release whole or not at all: data, codebook, mechanism, certificate, report, manifest.
+    """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
     The bundle is made beside ``directory``, flushed and renamed. Equal inputs give equal bytes.
 
@@ -204,7 +204,7 @@ def write(
 
 @contextmanager
 def _committed(targets: Iterable[tuple[Path, int]]) -> Iterator[ExitStack]:
-    """Yield what holds the transaction of a table: it is committed after the folders have their names.
+    """Yield a stack for the transaction of a table, which is committed after the folders have their names.
 
     Should the database refuse, the folders are removed again: no certificate is without its table.
     """
@@ -250,7 +250,7 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
-    """Raise ReleaseError, before any work is done, with everything that keeps these directories from being written."""
+    """Raise ReleaseError, before any work, with every reason why these directories cannot be written."""
     targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
     problems = [p for target in targets for p in atomic.target_problems(target)]
     raise_all(ReleaseError, [*problems, *atomic.nesting_problems(*targets)])
@@ -263,7 +263,7 @@ def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:
 
 
 def library_of(root: Path, data_name: str) -> str:
-    """Return the library that settles the bytes of the data files; see :func:`postrand.formats.library_of`."""
+    """Return the library that determines the bytes of the data files; see :func:`postrand.formats.library_of`."""
     data = root / data_name
     if data_name == TABLE:
         return f"postrand {__version__}"
@@ -315,9 +315,10 @@ def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_o
             else set()
         )
         wrong = [n for n in {*listed, *there} - set(leave_out) if not _is_listed(root, n, listed.get(n))]
-    what, fix = "the file is not the one that was released: changed, cut or missing", "fetch the release again"
+    what, fix = "this is not the released file: it was changed or cut, or it is missing", "download the release again"
     raise_all(
-        ReleaseError, [sentence(what, where=name, fix=f"{fix}; 'postrand verify' says more") for name in sorted(wrong)]
+        ReleaseError,
+        [sentence(what, where=name, fix=f"{fix}; 'postrand verify' gives details") for name in sorted(wrong)],
     )
 
 
@@ -327,7 +328,7 @@ def _is_listed(root: Path, name: str, digest: object) -> bool:
 
 
 def name_problems(names: list[str]) -> list[str]:
-    """Return a sentence for each file name that is unsafe, or that readers could take for another one.
+    """Return a sentence for each file name that is unsafe, or that looks like another one.
 
     Names are ASCII, so that no letter of another script looks like one of theirs. Two are alike where they differ in
     case, punctuation, or letters and digits that look the same only; some file systems keep one of two such names.
@@ -338,11 +339,11 @@ def name_problems(names: list[str]) -> list[str]:
     for name in names:
         if not (_NAME.fullmatch(name) or _PART.fullmatch(name)):
             problems.append(
-                sentence(f"{name!r} is no safe file name", wanted="letters, digits, '.', '_', '-', no dot at an end")
+                sentence(f"{name!r} is not a safe file name", wanted="letters, digits, '.', '_', '-', no dot at an end")
             )
         elif _look(name) in taken or _look(name).startswith(_look(_R_MATRIX)) or seen[_look(name)] > 1:
-            what = f"the file name {name!r} is taken, or looks like one that is"
-            problems.append(sentence(what, fix="choose another"))
+            what = f"the file name {name!r} is already used, or looks like one that is"
+            problems.append(sentence(what, fix="choose another name"))
     return problems
 
 
@@ -352,7 +353,7 @@ def is_tool_name(name: str) -> bool:
 
 
 def _look(name: str) -> str:
-    """Return what is left of a name where case, punctuation and letters that look alike do not count.
+    """Return a name without punctuation and case, with letters that look alike made equal.
 
     >>> _look("Rep0rt.HTML") == _look("report.html"), _look("data.csv") == _look("data2.csv")
     (True, False)

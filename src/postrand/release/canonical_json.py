@@ -1,4 +1,4 @@
-"""JSON in one form only: a value has exactly one text, and a text that is not that one is refused."""
+"""JSON in one form only: each value has exactly one text; any other text is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from postrand.errors import ReleaseError, sentence
 
 MAX_BYTES = 1 << 28
-"""A JSON file of a release is no longer: what a reader holds in memory for it stays within a few GiB."""
+"""The largest size of a JSON file of a release, so that a reader needs only a few GiB of memory."""
 
 
 def dump(value: Any) -> bytes:
@@ -35,7 +35,7 @@ def dump(value: Any) -> bytes:
 
 
 def parse(data: bytes, where: str) -> dict[str, Any]:
-    """Return the object that canonical ``data`` holds.
+    """Return the object that canonical ``data`` contains.
 
     Any other form is refused, and with it all that hides in one: repeated names, NaN, numbers that float64 does not
     hold, text after the end, deep nesting.
@@ -54,12 +54,12 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReleaseError(sentence("the JSON is not an object", where=where, got=type(value).__name__))
     if dump(value) != data:
-        raise ReleaseError(sentence("the JSON is not in the canonical form that releases are written in", where=where))
+        raise ReleaseError(sentence("the JSON is not in the canonical form of releases", where=where))
     return value
 
 
 def check_size(size: int, where: str) -> None:
-    """Raise ReleaseError where a JSON text is longer than releases hold."""
+    """Raise ReleaseError if a JSON text is too long for a release."""
     if size > MAX_BYTES:
         raise ReleaseError(
             sentence("the JSON is too long", where=where, got=f"{size:,} bytes", wanted=f"{MAX_BYTES:,}")
@@ -116,4 +116,4 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

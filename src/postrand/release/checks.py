@@ -1,4 +1,4 @@
-"""What every verification is made of: checks that are run in order, and the files of a release as bytes."""
+"""The parts of a verification: checks that run in order, and the files of a release as bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from postrand.support import wordings
 
 T = TypeVar("T")
 FIRST_VERSION = (0, 1, 0)
-"""The first version of this package whose releases have today's schema."""
+"""The first version of this package whose releases have the current schema."""
 _VERSION = re.compile(
     r"(?P<number>\d{1,4}(\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
 )
@@ -37,7 +37,7 @@ PairReveal = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: its name, what came of it, and what was found, as a code with values.
+    """One check: its name, its outcome, and the result as a code with values.
 
     ``said``: the release states it, and nobody can recompute it from the release. ``not run``: it can be checked, but
     not here, for example since another version of a library wrote it. ``problems`` are the errors of a check that did
@@ -52,12 +52,12 @@ class Check:
 
     @property
     def ok(self) -> bool | None:
-        """True where the check passed, False where it failed, None where there was nothing that could run."""
+        """True if the check passed, False if it failed, None if it did not run."""
         return {"passed": True, "failed": False}.get(self.outcome)
 
     @property
     def sentence(self) -> str:
-        """What was found, in words."""
+        """The result in words."""
         return " ".join(self.problems) if self.problems else wordings.say(self.code, **self.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,24 +86,24 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every check that the release admits ran and passed: true for ``verified`` alone."""
+        """Whether every possible check ran and passed: true only for ``verified``."""
         return self.verdict == "verified"
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One sentence for each check that failed; where none did, for each that could not run here."""
+        """One sentence for each check that failed; if none failed, for each that could not run here."""
         outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
         where = self.path.name or self.path
         return tuple(f"{where}, {c.name}: {c.sentence}" for c in self.checks if c.outcome == outcome)
 
     @property
     def exit_code(self) -> int:
-        """What the command line ends with: 0, 9 for ``incomplete``, 7 for ``failed``."""
+        """The exit code of the command line: 0, 9 for ``incomplete``, 7 for ``failed``."""
         return {"verified": 0, "incomplete": UncheckedError.exit_code, "failed": ReleaseError.exit_code}[self.verdict]
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """What the release states and does not suffice to recompute."""
+        """What the release states, but nobody can recompute from it."""
         return tuple(check.sentence for check in self.checks if check.outcome == "said")
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,12 +123,12 @@ class Verification:
         if left:
             what = "a check could not run here" if len(left) == 1 else f"{len(left)} checks could not run here"
             return f"NOT VERIFIED: the release is consistent, but {what}: {', '.join(left)}."
-        rest = "; what is only said rests on the curator's word" * bool(self.stated)
+        rest = "; statements marked 'said' rest on the curator's word" * bool(self.stated)
         return f"The release is what it claims to be{rest}."
 
 
 def settled(check: Callable[[], object], here: str, there: str) -> bool:
-    """Run a check of bytes that a library wrote ``there``; raises UncheckedError where it fails, and this is another.
+    """Compare bytes that a library wrote ``there``; raises UncheckedError if they differ and libraries do too.
 
     ``here`` is the library that is at hand.
     """
@@ -137,15 +137,15 @@ def settled(check: Callable[[], object], here: str, there: str) -> bool:
     except DataError:
         if here == there:
             raise
-        fix = f"verify with {there} to see that nothing is in the bytes beside the records"
+        fix = f"verify with {there} to check that the file contains only the records"
         raise UncheckedError(
-            sentence("another library writes these records in other bytes", got=here, fix=fix)
+            sentence("the library here writes these records in other bytes", got=here, fix=fix)
         ) from None
     return True
 
 
 class Audit:
-    """Run checks in order; one that stands on a failed one fails too, and on one that did not run does not run."""
+    """Run checks in order; a check that needs a failed one fails too, and one that needs an open one does not run."""
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -158,7 +158,7 @@ class Audit:
         *arguments: Any,
         needs: list[Any] | None = None,
     ) -> T | None:
-        """Return what ``function`` gives, and note ``holds``, a code; or note why it fails, and return None."""
+        """Return the result of ``function`` and note the code ``holds``; or note why it fails, and return None."""
         if any(value is None for value in needs or ()):
             failed = any(check.outcome == "failed" for check in self.checks)
             stands: tuple[Outcome, str] = (
@@ -179,7 +179,7 @@ class Audit:
         return None
 
     def say(self, name: str, code: str, **values: Any) -> None:
-        """Note what is stated, and cannot be recomputed."""
+        """Note what is stated and cannot be recomputed."""
         self.checks.append(Check(name, "said", code, values))
 
     def outcome(self, root: Path, raise_if_failed: bool) -> Verification:
@@ -191,7 +191,7 @@ class Audit:
 
 
 def plain_files(root: Path) -> tuple[str, ...]:
-    """Return the names of the files; links, and folders but that of the data, are refused: nothing outside is read."""
+    """Return the names of the files; links and folders (except the data folder) are refused."""
     raise_all(ReleaseError, no_release(root))
     try:
         found = _entries(root)
@@ -209,15 +209,17 @@ def plain_files(root: Path) -> tuple[str, ...]:
 
 
 def no_release(root: Path) -> list[str]:
-    """Say why there is nothing at this place that could be verified: no folder, or one without a manifest."""
-    fix = "name the folder that 'postrand protect --out' made"
+    """Return why there is no release at this place: no folder, or a folder without a manifest."""
+    fix = "give the folder that 'postrand protect --out' made"
     if not os.path.lexists(root):
         return [sentence("no such release", where=str(root), fix=fix)]
     if not os.path.isdir(root):  # which knows no name that is too long, as Path.is_dir does
         return [sentence("no such release: a release is a folder", where=str(root), fix=fix)]
     if not os.path.lexists(root / MANIFEST):
         wanted = f"{MANIFEST}, {CERTIFICATE}, {REPORT}, the data, and for perturbed data {CODEBOOK} and {MECHANISM}"
-        return [sentence(f"this folder is no release: {MANIFEST} is missing", where=str(root), wanted=wanted, fix=fix)]
+        return [
+            sentence(f"this folder is not a release: {MANIFEST} is missing", where=str(root), wanted=wanted, fix=fix)
+        ]
     return []
 
 
@@ -244,15 +246,11 @@ def load(root: Path, name: str) -> dict[str, Any]:
 
 
 def check_schema(data: Mapping[str, Any], schemas: Sequence[str], where: str) -> int:
-    """Return the number of the data's schema; refuses one that is none of ``schemas``, of which the last is today's."""
+    """Return the number of the data's schema; refuses one that is not in ``schemas``, whose last is current."""
     found, wanted = data.get("schema"), schemas[-1]
     if found not in schemas:
         alike = str(found).rpartition("/")[0] == wanted.rpartition("/")[0]
-        fix = (
-            "use a newer postrand"
-            if alike
-            else "name a folder of the kind that is wanted; for this one see its report.html"
-        )
+        fix = "use a newer postrand" if alike else "give a folder of the wanted kind; report.html describes this one"
         raise ReleaseError(sentence("unknown schema", where=where, got=found, wanted=wanted, fix=fix))
     return int(str(found).rpartition("/")[2])
 
@@ -268,7 +266,7 @@ def published(root: Path, wanted: str) -> bool:
 def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Refuse a manifest that is not the one of the files that are there, naming those that differ."""
     listed, present = manifest["files"], found["files"]
-    problems = [sentence(f"{name!r} is listed, and missing") for name in listed if name not in present]
+    problems = [sentence(f"{name!r} is listed in the manifest, but missing") for name in listed if name not in present]
     problems += [sentence(f"{name!r} is not listed in the manifest") for name in present if name not in listed]
     problems += [
         sentence(f"{name!r} is not the file that was released")
@@ -277,14 +275,14 @@ def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     ]
     if not problems and canonical_json.dump(found) != canonical_json.dump(manifest):
         problems = [
-            sentence("the manifest says more than it may", got=canonical_json.first_difference(manifest, found))
+            sentence("the manifest contains more than it should", got=canonical_json.first_difference(manifest, found))
         ]
     raise_all(ReleaseError, problems)
     return True
 
 
 def as_manifest(root: Path, manifest: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """Return the manifest of the files that are there, in the order of its fields: with what it alone can tell.
+    """Return the manifest of the present files, in the order of its fields, with the facts that only it states.
 
     ``more`` are fields beside those that every manifest has.
     """
@@ -295,31 +293,37 @@ def as_manifest(root: Path, manifest: Mapping[str, Any], *more: str) -> dict[str
 
 
 def check_rendering(manifest: Mapping[str, Any], is_wanted: bool) -> None:
-    """Refuse a manifest that does not tell, or is too early to tell, which program rendered its pages."""
+    """Refuse a manifest that should name the program that rendered its pages and does not."""
     found = manifest.get("rendering_sha256")
     if is_wanted and not (isinstance(found, str) and _SHA256.fullmatch(found)):
-        raise ReleaseError(sentence("it is not told what rendered the pages of the release", where=MANIFEST))
+        raise ReleaseError(
+            sentence("'rendering_sha256', the program that wrote the pages, is missing or invalid", where=MANIFEST)
+        )
 
 
 def same_rendering(manifest: Mapping[str, Any]) -> bool:
-    """Whether the program at hand renders the pages of a release as the one did that the manifest names."""
+    """Whether this program renders pages exactly as the program that the manifest names."""
     there = (manifest["package"]["version"], manifest.get("rendering_sha256"))
     return there == (__version__, rendering.digest())
 
 
 def check_writer(manifest: Mapping[str, Any], libraries: Iterable[str]) -> None:
-    """Refuse what cannot have written the release: no version of this schema, or a library of another format."""
+    """Refuse an impossible writer: a version without this schema, or a library of another format."""
     package, library = manifest.get("package"), manifest.get("written_with")
     version = package.get("version") if isinstance(package, dict) else None
     if not isinstance(library, str) or not _LIBRARY.fullmatch(library) or not isinstance(version, str):
-        raise ReleaseError(sentence("the versions that wrote the release are not told", where=MANIFEST))
+        raise ReleaseError(sentence("the versions that wrote the release are missing or invalid", where=MANIFEST))
     if library.partition(" ")[0] not in libraries:
         wanted = " or ".join(sorted(libraries))
-        raise ReleaseError(sentence("no such library writes these data", where=MANIFEST, got=library, wanted=wanted))
+        raise ReleaseError(
+            sentence("this library does not write such data", where=MANIFEST, got=library, wanted=wanted)
+        )
     found = _VERSION.fullmatch(version)
     if found is None or number_of(version) < FIRST_VERSION:
         wanted = f"{'.'.join(map(str, FIRST_VERSION))} or later"
-        raise ReleaseError(sentence("no version of postrand writes this", where=MANIFEST, got=version, wanted=wanted))
+        raise ReleaseError(
+            sentence("this version of postrand does not write this schema", where=MANIFEST, got=version, wanted=wanted)
+        )
 
 
 def number_of(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Releases of earlier schemas: what they state in other forms than today's, so that they are verified for ever.
+"""Releases of earlier schemas: statements in earlier forms, read so that they can always be verified.
 
 Schema 1 and 2 hold sentences beside codes and levels. The sentences are the words of the version that wrote them: they
 are neither compared nor shown. Claims, levels and everything else that is not prose is compared with what the law
@@ -95,7 +95,7 @@ def columns_as_written(certificate: Mapping[str, Any], number: int, said: Mappin
 
 
 def is_of_law_alone(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate of a folder of columns is of a time that knew neither levels of values nor link rates."""
+    """Whether the certificate of a folder of columns was written before levels of values and link rates existed."""
     first = certificate["schema"] == "postrand/columns/1" and "link_rates" not in certificate["details"]
     return first and not any("level" in entry for entry in certificate["claims"])
 
@@ -114,7 +114,7 @@ def with_levels(mechanism: Mechanism, source: Source) -> Mechanism:
 
 
 def with_facts(found: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is found without the facts that are false, and that the certificate was written too early to name."""
+    """Return the findings without false facts that did not exist when the certificate was written."""
     names = said["facts"]
     return {**found, "facts": {n: fact for n, fact in found["facts"].items() if fact or n in names}}
 

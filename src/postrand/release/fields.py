@@ -17,7 +17,7 @@ from typing import Any
 from postrand.errors import ReleaseError, raise_all, sentence, shown
 
 RESERVED_NAMES: Mapping[str, str] = MappingProxyType({"completed": "completed files", "signatures.json": "signatures"})
-"""Names in the folder of a release that later versions will use, and for what."""
+"""Names in the folder of a release that later versions will use, and their purpose."""
 _TOLD = 10
 _ID = re.compile(r"postrand/([a-z]{1,20})/([0-9]{1,4})")
 _COLUMNS = {"manifest.json": "columns-manifest", "certificate.json": "columns-certificate"}
@@ -25,7 +25,7 @@ _COLUMNS = {"manifest.json": "columns-manifest", "certificate.json": "columns-ce
 
 @cache
 def schema(kind: str, number: int) -> dict[str, Any] | None:
-    """Return the JSON schema of a kind of file, or None where there is none of this number.
+    """Return the JSON schema of a kind of file, or None if there is none with this number.
 
     >>> schema("certificate", 3)["$id"], schema("certificate", 99)
     ('urn:postrand:certificate:3', None)
@@ -100,14 +100,14 @@ def _fields(
         if own is None and more is False:
             if len(problems) < _TOLD:
                 what = f"unknown field {shown(name, repr)}"
-                problems.append(sentence(what, where=where, fix="use a newer postrand, if one wrote this"))
+                problems.append(sentence(what, where=where, fix="use a newer postrand if a newer one wrote this"))
             continue
         own = own or (more if isinstance(more, dict) else {})
         yield name, _checked(entry, own, whole, f"{where}, {name}", problems)
 
 
 def _holds_objects(part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    """Whether entries of a list have fields to look at: lists of numbers are long, and have none."""
+    """Whether the entries of a list have fields to check; long lists of numbers have none."""
     if "$ref" in part:
         part = whole["$defs"][part["$ref"].rpartition("/")[2]]
     return "properties" in part

@@ -1,4 +1,4 @@
-"""What one release key has released: a file beside the key, so that a second content is not released unnoticed.
+"""The list of releases of one release key: a file beside the key, so that other content is not released by mistake.
 
 Two releases under one key share random words only where content and mechanism are the same: then they are one release.
 So a record that is in both is protected at the sum of their levels, ε1 + ε2, and the ledger keeps that sum in view.
@@ -44,7 +44,7 @@ class Entry:
         return cls(content.tag().hex(), mechanism_digest, level, release, now)
 
     def same_release(self, other: Entry) -> bool:
-        """Whether both draw the same words for the same records: the second tells nothing new."""
+        """Whether both draw the same words for the same records: the second reveals nothing new."""
         return (self.content, self.mechanism) == (other.content, other.mechanism)
 
 
@@ -74,17 +74,17 @@ class Ledger:
             return self._parsed(file.read(_LONGEST))
 
     def check(self, entry: Entry, *, again: bool = False) -> None:
-        """Refuse a release of another content, or by another mechanism, unless ``again`` says that it is meant.
+        """Refuse a release of other content, or by another mechanism, unless ``again`` is true.
 
         Raises
         ------
         PrivacyError
-            Naming what was released before, and what both cost together.
+            Names the earlier release and the ε of both together.
         """
         self._check(self.entries(), entry, again)
 
     def add(self, entry: Entry, *, again: bool = False) -> None:
-        """Check once more, and note the release; one that is noted already is not noted twice.
+        """Check again and note the release; a release is noted only once.
 
         Raises
         ------
@@ -104,9 +104,9 @@ class Ledger:
                 os.fsync(file.fileno())
 
     def noting(self, entry: Entry, write: Callable[[Path], None], *, again: bool = False) -> Callable[[Path], None]:
-        """Check the entry now, and return ``write`` such that it notes the release when its data are written.
+        """Check the entry now, and return ``write`` extended: it notes the release when its data are written.
 
-        That is before the release appears: what nobody has seen may be noted, never the other way.
+        The note comes before the release appears: a noted release may never appear, but none appears without a note.
         """
         self.check(entry, again=again)
 
@@ -122,10 +122,10 @@ class Ledger:
             return
         levels = [old.epsilon for old in (*others, entry)]
         total = format_upper(add_upper(*(e for e in levels if e is not None))) if None not in levels else "infinity"
-        what = "this release key has released another content, or the same by another mechanism"
+        what = "this release key was already used for other content, or with another mechanism"
         got = f"{others[-1].release} on {others[-1].at[:10]}" + f", and {len(others) - 1} more" * (len(others) > 1)
-        fix = "take a new key for other people; or say --again (again=True) to release these records once more"
-        cost = f"a record that is in all of them is then protected at ε <= {total} only"
+        fix = "use a new key for other people; or use --again (again=True) to release these records again"
+        cost = f"a record that is in all releases is then protected only at ε <= {total}"
         raise PrivacyError(sentence(what, where=self.path.name, got=f"{got}; {cost}", fix=fix))
 
     def _parsed(self, text: str) -> tuple[Entry, ...]:
@@ -134,8 +134,10 @@ class Ledger:
             try:
                 found.append(_entry(json.loads(line)))
             except (ValueError, TypeError, RecursionError):
-                fix = "restore it, or move key and ledger away and take a new key"
-                problems.append(sentence("not a line of a ledger", where=f"{self.path.name}, line {number}", fix=fix))
+                fix = "restore the ledger, or move key and ledger away and use a new key"
+                problems.append(
+                    sentence("invalid line in the ledger", where=f"{self.path.name}, line {number}", fix=fix)
+                )
         raise_all(UsageError, problems)
         return tuple(found)
 
@@ -146,7 +148,7 @@ class Ledger:
                 yield file
         except (OSError, UnicodeDecodeError) as error:
             got = getattr(error, "strerror", None) or "not text"
-            fix = "the ledger is kept beside the key file: put the key where it can be read and written"
+            fix = "the ledger is beside the key file: put the key in a folder that can be read and written"
             raise UsageError(sentence("the ledger cannot be used", where=str(self.path), got=got, fix=fix)) from None
 
 

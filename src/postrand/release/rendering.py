@@ -1,4 +1,4 @@
-"""Which program rendered the pages of a release: the same one renders the same words, another one may not."""
+"""The program that rendered the pages of a release: another one may use other words."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ TABLE = "table.json"
 SCHEMA = "postrand/table/1"
 _FIELDS = ("schema", "uri", "table", "mark", "columns", "records", "sha256")
 _NO_PLAIN_LOGIN = "require_auth=!password,!md5"
-"""A release may name any server: a password that is at hand must not go there in a form that can be read."""
+"""A release can name any server, so the local password must not be sent there in readable form."""
 
 
 def open_data(path: Path, codebook: Codebook) -> Source:
@@ -41,7 +41,7 @@ def open_data(path: Path, codebook: Codebook) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedTable:
-    """The records of a table that a release names; where all columns are read, they are compared with its digest.
+    """The records of a table that a release names; if all columns are read, they are compared with its digest.
 
     The table may stand in another place by now: the variable POSTRAND_DATABASE of the environment names its database.
     """
@@ -106,8 +106,8 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
     with placed(target, schema, source.batches(names)) as table:
         records, digest = _digest(names, (_typed(batch, typed) for batch in table.read()))
         if (records, digest) != _digest(names, source.batches(names)):
-            what = "the database does not hold the values as they were written"
-            fix = "cast columns of unusual types in the source"
+            what = "the database changed the values that were written"
+            fix = "convert columns of unusual types in the source"
             raise ReleaseError(sentence(what, where=f"table {target.table!r}", fix=fix))
         place = {"uri": target.database.public(data.parent), "table": target.table, "mark": target.mark}
         held = {"columns": list(names), "records": records, "sha256": digest}
@@ -134,7 +134,7 @@ def _stated(path: Path, codebook: Codebook) -> dict[str, Any]:
     stated = canonical_json.parse(path.read_bytes(), TABLE)
     texts = all(isinstance(stated.get(name), str) for name in ("schema", "uri", "table", "mark", "sha256"))
     if tuple(stated) != _FIELDS or not texts or type(stated["records"]) is not int:
-        raise ReleaseError(sentence("a field is missing, of another type, or one too many", where=TABLE))
+        raise ReleaseError(sentence("a field is missing, unknown, or of another type", where=TABLE))
     if stated["schema"] != SCHEMA:
         what, fix = "unknown schema", "use a newer postrand"
         raise ReleaseError(sentence(what, where=TABLE, got=stated["schema"], wanted=SCHEMA, fix=fix))
@@ -167,7 +167,7 @@ def _source(stated: Mapping[str, Any], folder: Path, names: Sequence[str]) -> So
         try:
             check_connection(address)
         except DataError as error:
-            more = f"give a login that may read it (PGUSER, PGPASSWORD), or {fix}"
+            more = f"give a login with permission to read it (PGUSER, PGPASSWORD), or {fix}"
             raise UncheckedError(f"{where}: {problem} Or {more}." for problem in error.problems) from None
         found = PostgresSource.table(address, stated["table"]).schema.names
         source = PostgresSource(address, every)
@@ -196,5 +196,5 @@ def _digest(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> tuple[in
 def _check(stated: Mapping[str, Any], records: int, digest: str) -> None:
     if (records, digest) != (stated["records"], stated["sha256"]):
         what = "the table is not the one that was released: a record was changed, added or removed"
-        fix = "release it again; 'postrand verify' says more"
+        fix = "release it again; 'postrand verify' gives details"
         raise_all(DataError, [sentence(what, where=f"table {stated['table']!r}", fix=fix)])

@@ -1,4 +1,4 @@
-"""Reading a release, and re-checking all of it from its bytes alone."""
+"""Read a release, and check all of it again from its files alone."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ from postrand.support.randomness import ReleaseKey, as_release_key
 SCHEMA_NUMBER = len(SCHEMAS)
 DESCRIBED_FROM = BOUND_TO_CONTENT_FROM = 2
 """The first schema whose releases have a description, and whose draws follow the content of the file."""
-FORGED = "it is not the file that the other files of the release give"
+FORGED = "this file does not follow from the other files of the release"
 
 
 def read(directory: str | Path) -> Release:
-    """Read what a release says of itself: codebook, mechanism, certificate, manifest; data on ``frame()``.
+    """Read what a release states: codebook, mechanism, certificate, manifest; ``frame()`` reads the data.
 
     Nothing is recomputed: :func:`verify` does that. Only of an early release, whose certificate holds sentences in
     place of codes, the certificate is made anew from its claims and its law.
@@ -139,14 +139,14 @@ def verify(
     root, audit = Path(directory), Audit()
     records = file if isinstance(file, Table) or file is None else Path(file)
     if release_key is not None and file is None:
-        raise UsageError(sentence("a release key alone checks nothing", fix="give the confidential file too"))
+        raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
     if problems := no_release(root):
         raise_all(ReleaseError, problems if raise_if_failed else ())
         return audit.outcome(root, raise_if_failed)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         if release_key is not None:
-            raise UsageError(sentence("such a folder is not drawn anew", where=str(root), fix="leave the key out"))
+            raise UsageError(sentence("such a folder cannot be drawn again", where=str(root), fix="leave the key out"))
         if isinstance(file, Table):
             raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
         return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
@@ -199,7 +199,7 @@ def verify(
 
 
 def rebuild_report(directory: str | Path, out: str | Path | None = None) -> Path:
-    """Make the public report of a release anew from its other files, and return where it is.
+    """Write the public report of a release again from its other files, and return its path.
 
     Without ``out`` it takes its place in the release again, provided that it is the page which the manifest lists.
 
@@ -247,7 +247,7 @@ def _manifest(root: Path) -> dict[str, Any]:
     problems = [sentence(f"{name!r} is not listed", where=MANIFEST) for name in needed if name not in listed]
     problems += name_problems([data, *(name for name in files if not is_tool_name(name) and name != data)])
     if parts and data != DATA:
-        problems.append(sentence(f"the data is {data!r}, and there is a folder of data too", where=MANIFEST))
+        problems.append(sentence(f"the data is {data!r}, but there is also a data folder", where=MANIFEST))
     raise_all(ReleaseError, problems)
     library = {"postrand"} if data == TABLE else {formats.format_of(name).library for name in parts or [data]}
     check_writer(manifest, library)
@@ -284,21 +284,23 @@ def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
 
 
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
-    """Certify the law anew, for the claims that the certificate makes."""
+    """Certify the matrices again, for the claims in the certificate."""
     stated = load(root, CERTIFICATE)
     check_schema(stated, (earlier.CERTIFICATES[number],), CERTIFICATE)
     claims, facts = claims_from_dict(stated)
     if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
-        raise ReleaseError(sentence("a fact is neither true nor false", where=CERTIFICATE))
+        raise ReleaseError(sentence("a fact is not true or false", where=CERTIFICATE))
     codebook = mechanism.require_codebook()
     if released_codebook(codebook, facts) != codebook:
-        raise ReleaseError(sentence("a variable is released that its role keeps back", where=CODEBOOK))
+        raise ReleaseError(sentence("a variable is released although its role forbids it", where=CODEBOOK))
     if facts.households_are_renumbered and not codebook.with_role("household"):
-        raise ReleaseError(sentence("households are said to be renumbered, and none is released", where=CERTIFICATE))
+        raise ReleaseError(sentence("households are said to be renumbered, but none are released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts)
     found = earlier.as_written(canonical_json.plain(certificate.to_dict()), number, mechanism)
     if place := canonical_json.first_difference(earlier.stated(stated, number), earlier.with_facts(found, stated)):
-        raise ReleaseError(sentence("the certificate does not say what the law gives", where=f"{CERTIFICATE}, {place}"))
+        raise ReleaseError(
+            sentence("the certificate does not agree with the matrices", where=f"{CERTIFICATE}, {place}")
+        )
     return certificate
 
 
@@ -311,7 +313,7 @@ def _claims_told(certificate: Certificate) -> PairReveal:
 
 
 def _possible(certificate: Certificate, summary: Summary) -> Certificate:
-    """Check of claims that depend on the number of records what can be: whether they can be about so many."""
+    """Check whether claims that depend on the number of records are possible for this number."""
     for claim in certificate.claims:
         require_records(claim.privacy, summary.records)
     return certificate
@@ -333,7 +335,7 @@ def _drawn(
     resources: Resources,
 ) -> bool:
     if _number(manifest) < BOUND_TO_CONTENT_FROM:
-        what = "a release of this schema was drawn in another way, which is not kept"
+        what = "releases of this schema were drawn in an earlier way that this version cannot repeat"
         raise UncheckedError(sentence(what, where=MANIFEST, got=manifest["schema"], wanted=f"{SCHEMAS[1]} or later"))
     found = Release(root, mechanism.require_codebook(), mechanism, {}, manifest)
     return redrawn(found, certificate.facts, file, as_release_key(key), record_key, resources)
@@ -345,7 +347,7 @@ def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summ
         return summarise(open_data(data, mechanism.require_codebook()), mechanism)
     if not formats.is_installed(next(data.iterdir()) if data.is_dir() else data):
         library = manifest["written_with"]
-        what = "the library that reads these data is not installed here"
+        what = "the library that reads these data is not installed"
         raise UncheckedError(sentence(what, where=data.name, got="none", wanted=library, fix=f"install {library}"))
     if _number(manifest) == 1:
         mechanism = earlier.with_levels(mechanism, formats.read(data, mechanism.require_codebook()))
@@ -353,7 +355,7 @@ def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summ
 
 
 def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> bool:
-    """Compare the data with what its records give, as far as the same library is there that wrote it."""
+    """Compare the data file with its records, written again, if the library here is the one that wrote it."""
     data = manifest["data"]
     if data == TABLE:
         check_values(root / data, mechanism.require_codebook())
@@ -368,7 +370,7 @@ def _margins_told(tables: int) -> PairReveal:
 def _derived(
     root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, summary: Summary
 ) -> tuple[str, ...]:
-    """Check each file that others give, and that no other file has a name of one; return the pages in other words."""
+    """Check each derived file, and that no other file has such a name; return the pages with other words."""
     number, version = _number(manifest), manifest["package"]["version"]
     wanted = derive(mechanism, certificate, summary, root / manifest["data"], _description(root, number))
     wanted[MECHANISM] = canonical_json.dump(earlier.mechanism_as_written(mechanism, number))
@@ -377,14 +379,14 @@ def _derived(
     if number <= earlier.WITH_SENTENCES:
         wanted.pop(CERTIFICATE)  # whose sentences are of another version; what it states has been compared
     more = [name for name in manifest["files"] if is_tool_name(name) and name not in (*wanted, CERTIFICATE)]
-    raise_all(ReleaseError, [sentence("no such file belongs to this release", where=name) for name in more])
+    raise_all(ReleaseError, [sentence("this file does not belong to the release", where=name) for name in more])
     wrong = [name for name, content in wanted.items() if not _holds(root, name, content)]
     free = RENDERED if number == SCHEMA_NUMBER else (*RENDERED, *(n for n in wanted if n.endswith(".csv")))
     here = same_rendering(manifest)
     raise_all(ReleaseError, [sentence(FORGED, where=name) for name in wrong if here or name not in free])
     if number_of(version) > number_of(__version__):
         fix, what = (
-            f"verify it with postrand {version}, which is named as its writer",
+            f"verify it with postrand {version}, which the manifest names as its writer",
             "a later version wrote this file",
         )
         problems = [sentence(what, where=name, got=f"postrand {__version__}", fix=fix) for name in wrong]
@@ -410,7 +412,7 @@ def _said(
     *,
     drawn: bool,
 ) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yield what the release states and nobody can recompute from it: a name, and the values of its wording."""
+    """Yield what the release states but nobody can recompute from it: a name, and the values of its wording."""
     facts, version = certificate.facts, manifest["package"]["version"]
     told = [
         *["drawn"] * (not drawn),

@@ -69,7 +69,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def released(table: pa.Table) -> pa.Table:
-    """Return a table as a release holds it: values and their labels, and nothing beside them; see :func:`carried`."""
+    """Return a table as a release contains it: only values and their labels; see :func:`carried`."""
     arrays = []
     for name in table.column_names:
         column = table[name].combine_chunks()
@@ -92,7 +92,7 @@ def names_of(method: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
 
 
 def law_method(law: RankLaw, form: Form) -> dict[str, Any]:
-    """Return a rank law, and what was done by it, as the certificate names them."""
+    """Return a rank law and its use, as the certificate names them."""
     return {**options.to_dict(law), "form": form}
 
 
@@ -143,7 +143,7 @@ def page(certificate: Mapping[str, Any], suffix: str) -> bytes:
 
 
 def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
-    """Return the report of a folder made anew from its tables, and the folder's manifest; raises ReleaseError."""
+    """Return the report of a folder, made again from its tables, and the folder's manifest; raises ReleaseError."""
     plain_files(root)
     manifest = _manifest(root)
     return page(_certificate(root, manifest)[1], _suffix(manifest)), manifest
@@ -178,7 +178,7 @@ def verify_columns(
 
 
 def _said(method: Mapping[str, Any], with_file: bool) -> str:
-    """Return the code of what nobody can recompute from the folder, nor from the file where it is given."""
+    """Return the code of what nobody can recompute from the folder (or from the file, if it is given)."""
     if method.get("form") == "average":
         return "" if with_file else "said.averages"
     return "said.cut_links" if method["model"] == ANATOMY else "said.moved_ranks"
@@ -223,7 +223,7 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str], of_va
 
 
 def _learnt(release: Anatomy) -> Iterable[dict[str, Any]]:
-    """Say what classes tell about one another."""
+    """Yield what the classes reveal about each other."""
     yield {"code": "links_alone"}
     for name, (plain, learnt) in release.link_rates.items():
         if learnt > plain:
@@ -290,7 +290,7 @@ def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any
     given = derive(*what, of_values=False) if earlier.is_of_law_alone(stated) else found
     given = earlier.columns_as_written(canonical_json.plain(given), number, stated)
     if place := canonical_json.first_difference(earlier.stated(stated, number), given):
-        raise ReleaseError(sentence("the certificate does not say what the tables give", where=place))
+        raise ReleaseError(sentence("the certificate does not agree with the tables", where=place))
     return stated, found
 
 
@@ -304,14 +304,17 @@ def _suffix(manifest: Mapping[str, Any]) -> str:
 
 
 def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Compare the page with the one that the certificate gives; return its name where another version worded it."""
+    """Compare the page with that of the certificate; return its name if another version worded it."""
     if (root / REPORT).read_bytes() == page(certificate, _suffix(manifest)):
         return ()
     if same_rendering(manifest):
-        raise ReleaseError(sentence("it is not the page that the certificate gives", where=REPORT))
+        raise ReleaseError(sentence("this page does not follow from the certificate", where=REPORT))
     version = manifest["package"]["version"]
     if number_of(version) > number_of(__version__):
-        fix, what = f"verify it with postrand {version}, named as its writer", "a later version wrote this page"
+        fix, what = (
+            f"verify it with postrand {version}, which the manifest names as its writer",
+            "a later version wrote this page",
+        )
         raise UncheckedError(sentence(what, where=REPORT, got=f"postrand {__version__}", fix=fix))
     return (REPORT,)
 
@@ -329,7 +332,7 @@ def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, An
 
 
 def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:
-    """Return a table with the numbers that the method made as numbers, where the format holds text."""
+    """Return a table in which the method's numbers are numbers, also if the format stores text."""
     averaged = certificate["columns"] if certificate["method"].get("form") == "average" else []
     wanted = {CLASS_COLUMN: pa.int64()} if certificate["method"]["model"] == ANATOMY else {}
     wanted |= dict.fromkeys(averaged, pa.float64())
@@ -348,7 +351,7 @@ def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str
     table = tables[0]
     kept = [name for name in table.column_names if name not in columns]
     if true.column_names != table.column_names or not _texts(true.select(kept)).equals(_texts(table.select(kept))):
-        raise ReleaseError(sentence("columns or unchanged values are not those of this file", where=file.name))
+        raise ReleaseError(sentence("columns or unchanged values differ from those of this file", where=file.name))
     for claim in certificate["claims"]:
         ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])
         check_against(true[ranked.variable], table[ranked.variable], ranked, in_order=True)
@@ -367,18 +370,18 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 def _form_problems(stated: Mapping[str, Any]) -> Iterable[str]:
     if set(stated) != _FIELDS:
-        yield sentence("the certificate lacks a field, or has one too many", where=CERTIFICATE)
+        yield sentence("the certificate has a missing or unknown field", where=CERTIFICATE)
         return
     method, facts, columns = stated["method"], stated["facts"], stated["columns"]
     anatomy = isinstance(method, dict) and method.get("model") == ANATOMY
     if not isinstance(method, dict) or (set(method) != {"model", "k"} if anatomy else method.get("form") not in FORMS):
-        yield sentence("the method is not well formed", where=CERTIFICATE)
+        yield sentence("the method is malformed", where=CERTIFICATE)
         return
     if anatomy and not (type(method["k"]) is int and method["k"] >= 2):
         yield sentence("k is not a whole number of at least 2", where=CERTIFICATE)
     wanted = set() if method.get("form") == "average" else {"key_is_private"}
     if not isinstance(facts, dict) or set(facts) != wanted or not all(type(fact) is bool for fact in facts.values()):
-        yield sentence("a fact is neither true nor false, or is not one of the method", where=CERTIFICATE)
+        yield sentence("a fact is not true or false, or does not belong to the method", where=CERTIFICATE)
     if not (isinstance(columns, list) and columns and all(isinstance(c, str) for c in columns)):
         yield sentence("'columns' is not a list of names", where=CERTIFICATE)
     elif len(set(columns)) < len(columns):

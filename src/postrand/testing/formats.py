@@ -101,7 +101,7 @@ def check_declared(entry: Format, folder: Path) -> None:
     )
     for suffix in entry.read_only:
         path = folder / f"x{suffix}"
-        refused(UsageError, "cannot be written", lambda path=path: new_file(entry, path, pa.schema([])))  # type: ignore[misc]
+        refused(UsageError, "can be read, but not written", lambda path=path: new_file(entry, path, pa.schema([])))  # type: ignore[misc]
 
 
 def check_values(entry: Format, folder: Path) -> None:
@@ -276,7 +276,7 @@ def check_codebook(entry: Format, folder: Path) -> None:
     book = Codebook((Variable("b", role="other"), Variable("c", role="other")))
     error = refused(DataError, "", lambda: read_file(entry, path, book))
     assert len(error.problems) == 2, f"{entry.name}: not both columns are named: {error}"
-    assert "column 'a' has no entry in the codebook, and so no role" in error.problems[0]
+    assert "column 'a' has no entry in the codebook, so it has no role" in error.problems[0]
     assert "no column 'c'" in error.problems[1]
 
 

@@ -65,7 +65,7 @@ def birkhoff(matrix: TransitionMatrix) -> Birkhoff:
         column, excess = column_excess(matrix.weights)
         raise SpecificationError(
             sentence(
-                f"column {column} does not sum to 1: no permutations add up to it", got=f"excess {float(excess):+.3g}"
+                f"column {column} does not sum to 1: not a mixture of permutations", got=f"excess {float(excess):+.3g}"
             )
         )
     from postrand.designers.bistochastic.kernels import peel  # compiled

@@ -86,7 +86,7 @@ def _pair(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
     a, b = real_array(p, "the first vector"), real_array(q, "the second vector")
     problems = []
     if a.ndim != 1 or a.shape != b.shape or not a.size:
-        problems.append(sentence("two vectors of one length are wanted", got=f"shapes {a.shape} and {b.shape}"))
+        problems.append(sentence("the two vectors must have the same length", got=f"shapes {a.shape} and {b.shape}"))
     elif not (np.isfinite(a).all() and np.isfinite(b).all()):
         problems.append(sentence("a vector has entries that are not finite"))
     elif abs(a.sum() - b.sum()) > 1e-9 * max(1.0, abs(a.sum())):

@@ -66,7 +66,7 @@ def _searched(prior: Array, beta: float, objective: Objective) -> Solution:
     sign = -1.0 if objective.maximise else 1.0
     bound = _BOUNDS.get(type(objective))
     found = best_found(lambda M: sign * objective.value(M, prior), _slope(objective, prior), prior, beta)
-    notes = ("Not a convex problem: the best of several starts.",)
+    notes = ("The problem is not convex: this is the best result of several starts.",)
     proven = -sign * math.inf if bound is None else bound(prior, beta, objective)
     return Solution(_exact(found, beta), proven, {"notes": notes})
 

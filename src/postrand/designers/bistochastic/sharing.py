@@ -46,7 +46,7 @@ def shares(
     if missing > room * (1 + _MARGIN):
         raise DesignError(
             sentence(
-                "the blocks with a beta of their own leave more bits to the others than these can have",
+                "the blocks with their own beta leave more bits to the others than these can provide",
                 got=f"{missing / math.log(2):.6g} bits",
                 wanted=f"at most {room / math.log(2):.6g}",
                 fix="raise the blocks' own beta, or lower the record's",

@@ -111,7 +111,7 @@ def allocate(priors: Sequence[ArrayLike], beta: float, weights: ArrayLike | None
             value = sum(float(weight * (p @ np.diag(law.array))) for p, weight, law in zip(ps, w, laws, strict=True))
             return TruthfulDesign(laws, value, max(bound, value), mu)
     raise PrivacyError(
-        sentence("no exact law was found that holds this beta", got=beta, fix="choose a smaller beta, by 1e-9 or more")
+        sentence("no exact matrix with this beta was found", got=beta, fix="choose a smaller beta, by 1e-9 or more")
     )
 
 

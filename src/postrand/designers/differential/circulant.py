@@ -61,7 +61,7 @@ class Circulant:
     def __post_init__(self) -> None:
         listed = isinstance(self.block, (list, tuple)) and all(map(is_whole, self.block))
         if not listed or not is_whole(self.size) or len(set(self.block)) < len(self.block):
-            raise DesignError(sentence("block or size is not made of whole numbers, each once", got=self))
+            raise DesignError(sentence("block or size does not consist of distinct whole numbers", got=self))
         object.__setattr__(self, "block", tuple(sorted(map(int, self.block))))
         object.__setattr__(self, "size", int(self.size))
         if self.block and self.size:

@@ -62,7 +62,7 @@ class General:
 
     name: ClassVar[str] = "general"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "Any matrix at all: the most information, but the released categories may be merged ones.",
+        "Any matrix: the most information, but some categories can be merged in the release.",
         models=(DifferentialPrivacy,),
         objectives=(MutualInformation, WholeRecord, EstimatorVariance, ExpectedChanges),
         most=MAX_SIZE,

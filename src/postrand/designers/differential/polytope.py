@@ -46,7 +46,7 @@ def best_local(prior: Floats, epsilon: float, objective: Objective, seed: int = 
     starts = _starts(family, seed)
     costs = np.array([cost(q) for q in starts])
     if not np.isfinite(costs).any():
-        raise DesignError(sentence("the objective is not finite anywhere in the family", got=objective.name))
+        raise DesignError(sentence("the objective is not finite for any matrix of the family", got=objective.name))
     found = [(float(value), q) for value, q in zip(costs, starts, strict=True)]
     for value, q in zip(costs, starts, strict=True):
         if math.isfinite(value):

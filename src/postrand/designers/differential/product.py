@@ -71,7 +71,7 @@ class Product:
 
     name: ClassVar[str] = "product"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "The variables of a joint block are drawn apart; combinations that cannot occur are mended.",
+        "The variables of a joint block are drawn separately; combinations that cannot occur are corrected.",
         models=(DifferentialPrivacy,),
         most_cells=3_500,  # with more, what is written of the matrix would be too long to be read again
         rank=110,
@@ -82,7 +82,7 @@ class Product:
     def __post_init__(self) -> None:
         floor = finite(self.floor)
         if not 0 <= floor <= 1:
-            what, got = "the floor of a product is no part of an equal share", shown(self.floor, repr)
+            what, got = "the floor of a product is not a number from 0 to 1", shown(self.floor, repr)
             raise DesignError(sentence(what, got=got, wanted="0 to 1"))
         object.__setattr__(self, "floor", floor)
 

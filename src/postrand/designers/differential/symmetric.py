@@ -42,7 +42,7 @@ class Symmetric:
 
     name: ClassVar[str] = "symmetric"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "Every answer stays with the same chance, and changes to any other with the same chance.",
+        "Every answer stays with the same probability, and changes to any other with the same probability.",
         models=(Responding,),
         rank=20,
     )

@@ -44,7 +44,7 @@ class UniformOffDiagonal:
 
     name: ClassVar[str] = "uniform-off-diagonal"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "An answer that changes is equally likely to become any other. Each category has a chance of its own to stay.",
+        "An answer that changes is equally likely to become any other. Each category has its own probability to stay.",
         models=(DifferentialPrivacy,),
         rank=10,
     )

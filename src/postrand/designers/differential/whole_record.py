@@ -131,7 +131,7 @@ def best_channel(weights: Floats, priors: Floats, epsilon: float) -> Staircase:
     size = priors.shape[1]
     if size > EXACT_SIZE or weights.size << size > _WORK:
         got, fix = f"{size} categories, {weights.size} classes", "use structure 'uniform-off-diagonal'"
-        raise DesignError(sentence("too large a table for the whole record over all matrices", got=got, fix=fix))
+        raise DesignError(sentence("the table is too large for the whole record over all matrices", got=got, fix=fix))
     unit, extra = information_bound(epsilon), math.expm1(epsilon)
     worth = sum((w * Gain(epsilon, unit).plain(_sums(p)) for w, p in zip(weights, priors, strict=True)), np.zeros(1))
     worth = worth if weights.size else np.zeros(1 << size)

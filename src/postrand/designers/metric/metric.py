@@ -249,7 +249,7 @@ class Exponential:
 
     name: ClassVar[str] = "exponential"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "The chance of an answer falls with its distance from the true one, for any map: quick.",
+        "The probability of an answer decreases with its distance from the true one, for any map; it is fast.",
         models=(MetricPrivacy,),
         rank=90,
     )
@@ -294,7 +294,7 @@ class Geometric:
 
     name: ClassVar[str] = "geometric"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "The chance of an answer falls by one factor with each step from the true one: for ordered answers.",
+        "The probability of an answer decreases by one factor with each step from the true one: for ordered answers.",
         models=(MetricPrivacy,),
         rank=100,
     )

@@ -75,7 +75,7 @@ class LeastLoss:
 
     name: ClassVar[str] = "least-loss"
     traits: ClassVar[StructureTraits] = StructureTraits(
-        "Records of frequent types become rarer ones, as few as it takes to hide the rare.",
+        "Records of frequent types become records of rare types, as few as are needed to hide the rare types.",
         objectives=(L2Loss,),
         rank=70,
     )
@@ -110,7 +110,7 @@ class LeastLoss:
         unchanged = TransitionMatrix.identity(prior.size)
         if privacy.check([unchanged]).holds:
             return Solution(
-                unchanged, 0.0, {"notes": ("Nothing has to change: every combination is frequent enough.",)}
+                unchanged, 0.0, {"notes": ("No record must change: every combination is frequent enough.",)}
             )
         structure, notes = _settled(self, model, epsilon)
         weights = prior * model.file.records
@@ -123,7 +123,7 @@ class LeastLoss:
                 laws.append((law, Found(law.array, L2Loss().value(law.array, weights), problem.conditions(), 0)))
         if not laws:
             raise DesignError(
-                sentence("no matrix found can be rounded inside its conditions", fix="weaken one a little")
+                sentence("no matrix that was found can be rounded within its conditions", fix="weaken one a little")
             )
         law, best = min(laws, key=lambda pair: L2Loss().value(pair[0].array, weights))
         proof = judge(problem, best.matrix, best.pairs)
@@ -206,15 +206,15 @@ def _settled(
     if epsilon is not None:
         raise DesignError(
             sentence(
-                "with differential privacy every type may become every other, and these are many",
+                "with differential privacy every type can become every other type, and there are too many types",
                 got=f"{types.size} types",
                 wanted=f"up to {math.isqrt(MANY_MOVES)}",
-                fix="coarsen or leave out a key; reach = 'all' tries it all the same, for hours",
+                fix="coarsen or leave out a key variable; reach = 'all' tries it anyway, for hours",
             )
         )
     note = (
         f"With {types.size} types only frequent ones change, and only into rarer ones (reach = 'cover'); "
-        "reach = 'all' with min_diagonal = 0.9 may lose a few percent less, in minutes."
+        "reach = 'all' with min_diagonal = 0.9 can lose a few percent less, in minutes."
     )
     return dataclasses.replace(structure, reach="cover"), (note,)
 

@@ -47,7 +47,7 @@ def refusal(problem: Problem, error: Infeasible) -> DesignError:
     if not proven(problem, multipliers(problem)):
         return DesignError(
             sentence(
-                "these conditions leave no room for rounding, if any matrix meets them at all",
+                "these conditions leave no room for rounding, if a matrix can meet them at all",
                 got=parts,
                 fix="weaken one of them by a millionth",
             )

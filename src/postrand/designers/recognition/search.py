@@ -73,9 +73,9 @@ def search(problem: Problem, start: Matrix | None) -> list[Found]:
     if not len(problem.moves):
         raise DesignError(
             sentence(
-                "no combination is frequent enough to change into the rare ones",
+                "no combination is frequent enough to be changed into rare ones",
                 got="reach 'cover', and every combination with fewer than 1/alpha records",
-                fix="coarsen a key, or set reach = 'all' with min_diagonal = 0.9 (minutes to hours)",
+                fix="coarsen a key variable, or set reach = 'all' with min_diagonal = 0.9 (minutes to hours)",
             )
         )
     try:
@@ -172,7 +172,7 @@ def _local(problem: Problem, base: _Base, start: Matrix | None, limit: int = _PA
             break
         used, pairs = used | better, np.concatenate([pairs, missed])
     else:
-        raise NotConverged(sentence("the least-loss search did not settle", got=f"{_ROUNDS} rounds"))
+        raise NotConverged(sentence("the least-loss search did not converge", got=f"{_ROUNDS} rounds"))
     return Found(matrix, loss.value(point), pairs, iterations)
 
 
