@@ -189,7 +189,7 @@ class TestMoreRecordsThanOnePiece:
 
     def test_every_library(self):
         wanted = self.wanted()
-        categorical = pd.Series(pd.Categorical.from_codes(self.codes, list(A)))
+        categorical = pd.Series(pd.Categorical.from_codes(self.codes, dtype=pd.CategoricalDtype(list(A))))
         for frame in (
             pd.DataFrame({"a": categorical}),
             pl.DataFrame({"a": pl.Series(categorical.tolist(), dtype=pl.Enum(list(A)))}),
@@ -198,7 +198,7 @@ class TestMoreRecordsThanOnePiece:
             assert listed(perturb(frame, self.mechanism, KEY), ["a"])["a"] == wanted
 
     def test_codes_that_come_back_are_the_owners(self):
-        frame = pd.DataFrame({"a": pd.Categorical.from_codes(self.codes, list(A))})
+        frame = pd.DataFrame({"a": pd.Categorical.from_codes(self.codes, dtype=pd.CategoricalDtype(list(A)))})
         released = perturb(frame, self.mechanism, KEY)
         released.loc[0, "a"] = "north"
         released.loc[1, "a"] = "south"
