@@ -94,9 +94,9 @@ def test_schema_drift_names_every_file_and_column(parts):
     with pytest.raises(DataError) as caught:
         formats.read(parts)
     assert [p.split(";")[0] for p in caught.value.problems] == [
-        "region-1.parquet: column 'id' is not as in region-0.parquet",
-        "region-1.parquet: column 'age' is not as in region-0.parquet",
-        "region-1.parquet: column 'region' is not as in region-0.parquet",
+        "region-1.parquet: column 'id' differs from that in region-0.parquet",
+        "region-1.parquet: column 'age' differs from that in region-0.parquet",
+        "region-1.parquet: column 'region' differs from that in region-0.parquet",
     ]
 
 
@@ -142,7 +142,7 @@ def test_folders_that_cannot_be_meant(parts, tmp_path):
     (tmp_path / "empty").mkdir()
     for path, message in (
         (parts, "not of one format"),
-        (tmp_path, "holds folders"),
+        (tmp_path, "the folder contains folders"),
         (tmp_path / "empty", "no file is there"),
         (tmp_path / "*.sav", "no file is there"),
         (tmp_path / "none.parquet", "no such file"),

@@ -132,7 +132,7 @@ def open_parts(
         folder.mkdir()
     except OSError as error:
         raise ReleaseError(
-            sentence("the folder cannot be made", where=str(folder), got=error.strerror or "an I/O error")
+            sentence("the folder cannot be created", where=str(folder), got=error.strerror or "an I/O error")
         ) from None
 
     def open_number(number: int) -> AbstractContextManager[Writer]:
