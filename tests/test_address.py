@@ -78,7 +78,7 @@ def test_the_command_line_does_not_echo_an_address(command):
     done = CliRunner().invoke(main, [command, *option.get(command, [address])])
     assert done.exit_code == 2
     assert "s3cretPW" not in done.output
-    assert "looks like an address" in done.output
+    assert "this looks like the address of a database; a file name is wanted" in done.output
 
 
 def test_an_address_as_the_file_of_a_plan_is_not_echoed(tmp_path):

@@ -202,7 +202,7 @@ def test_the_ledger_refuses_a_second_content_and_says_what_both_cost(tmp_path):
     assert (ledger.path.stat().st_mode & 0o777) == 0o600
     for other in (entry(2), entry(digest="bb")):
         for verb in (ledger.check, ledger.add):
-            with pytest.raises(PrivacyError, match="ε <= 4 only"):
+            with pytest.raises(PrivacyError, match="protected only at ε <= 4"):
                 verb(other)
     ledger.add(entry(2, epsilon=float("inf")), again=True)
     with pytest.raises(PrivacyError, match="infinity"):

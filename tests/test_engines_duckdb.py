@@ -97,7 +97,11 @@ def test_unfit_sources_are_refused(database, tmp_path):
         connection.execute("CREATE VIEW adults AS FROM persons WHERE age >= 20; CREATE TABLE none (a INT)")
     assert 0 < DuckDBSource.table(database, "adults").num_rows < ROWS
     for make, kind, message in (
-        (lambda: DuckDBSource.table(database), UsageError, "not one table; wanted adults, none, persons"),
+        (
+            lambda: DuckDBSource.table(database),
+            UsageError,
+            "the file does not have exactly one table; wanted adults, none, persons",
+        ),
         (lambda: DuckDBSource.table(database, "person"), UsageError, "did you mean 'persons'"),
         (lambda: DuckDBSource.table(database, "none"), DataError, "no records"),
         (lambda: DuckDBSource.table(tmp_path / "no.duckdb"), UsageError, "no such file"),

@@ -145,7 +145,7 @@ def test_every_version_of_ddi_is_read(tmp_path: Path, namespace: str) -> None:
     [
         ("<codeBook>", "not well-formed XML"),
         ("", "not well-formed XML"),
-        ("<codeBook/>", "describes no variable"),
+        ("<codeBook/>", "the document does not describe any variable"),
         ('<!DOCTYPE x [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><codeBook>&b;</codeBook>', "declares a document type"),
         ('<!DOCTYPE x SYSTEM "file:///etc/hostname"><x/>', "declares a document type"),
     ],

@@ -105,7 +105,7 @@ def test_the_design_says_which_way_to_keep_the_rules(folder):
         call = ["design", "--plan", str(folder / "plan.toml")]
         advice = json.loads(CliRunner().invoke(main, [*call, "--json"]).stdout)["advice"]
         printed = CliRunner().invoke(main, call).stdout
-        line = "Rules link age, job: 7 feasible combinations. One joint block is advised"
+        line = "Rules link age, job: 7 feasible combinations. One joint block is recommended"
         assert [text.startswith(line) for text in advice] == [True] * wanted  # nothing to say where one block keeps all
         assert (line in printed) is wanted
 

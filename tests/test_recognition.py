@@ -196,7 +196,7 @@ def test_a_type_without_records_is_protected_from_nothing():
         ({"alpha": 1.0}, "alpha is not a probability"),
         ({"alpha": True}, "alpha is not a probability"),
         ({"alpha": 0.1, "subsets": 0}, "no members"),
-        ({"alpha": 0.1, "subsets": "sex"}, "neither a size nor lists"),
+        ({"alpha": 0.1, "subsets": "sex"}, "subsets is not a size or lists of key names"),
     ],
 )
 def test_options_are_checked(arguments, message):
@@ -231,7 +231,7 @@ def test_counts_are_checked(counts, message):
 def test_types_and_matrices_must_fit():
     with pytest.raises(PrivacyError, match="listed twice"):
         KeyTypes(("a",), np.array([[0], [0]]), np.array([5, 6]))
-    with pytest.raises(PrivacyError, match="do not fit"):
+    with pytest.raises(PrivacyError, match="types and counts differ in shape"):
         KeyTypes(("a",), np.array([[0], [1]]), np.array([5]))
     with pytest.raises(PrivacyError, match="distinct names"):
         KeyTypes(("a", "a"), np.array([[0, 0], [1, 0]]), np.array([5, 6]))

@@ -78,7 +78,7 @@ def test_files_that_nothing_gives_are_named(tmp_path: Path) -> None:
     plain, more = make(tmp_path / "a"), make(tmp_path / "b", extra={"notes.txt": "x", "map.svg": "<a/>"})
     last = [release.verify(made.path).checks[-1] for made in (plain, more)]
     assert [check.name for check in last] == ["origins", "extra"]
-    assert last[1].sentence == "contents of extra files are not checked: map.svg, notes.txt"
+    assert last[1].sentence == "the contents of extra files are not checked: map.svg, notes.txt"
     assert release.verify(more.path).ok  # nobody can recompute them: they are said, and change no verdict
 
 

@@ -88,7 +88,7 @@ def test_tables_beyond_64_bits_of_cells():
 
 
 def test_codes_are_checked():
-    with pytest.raises(DataError, match="outside its range"):
+    with pytest.raises(DataError, match="outside the range of its variable"):
         KeyCodes(("a",), (2,), (np.array([0, 2]),))
     with pytest.raises(DataError, match="differ in length"):
         KeyCodes(("a", "b"), (2, 2), (np.array([0, 1]), np.array([0])))

@@ -243,7 +243,7 @@ class _Known:
 def floors(shares: Sequence[BudgetShare], total: float) -> list[float]:
     """Return the least ε of each share: what it asks for, else its floor of an equal share of what then remains.
 
-    >>> floors([Share(least=1.0), Share(), Share(floor=1.0)], 2.5)
+    >>> floors([BudgetShare(least=1.0), BudgetShare(), BudgetShare(floor=1.0)], 2.5)
     [1.0, 0.25, 0.5]
     """
     rest = max(0.0, total - math.fsum(share.least for share in shares))

@@ -54,6 +54,7 @@ def design(
 
     Examples
     --------
+    >>> from postrand.privacy import DifferentialPrivacy
     >>> d = design([0.5, 0.3, 0.2], privacy=DifferentialPrivacy(1.0))
     >>> d.status, d.bound >= d.value > 0.08, d.matrix.epsilon <= 1.0
     ('optimal', True, True)
