@@ -5,6 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,19 @@ from postrand.cli.frame import (
 from postrand.cli.frame import main as main
 from postrand.cli.machine import may_use
 from postrand.errors import UsageError, raise_all, sentence
+
+
+def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what the file is a sample of, and by which model its population is estimated."""
+    model = click.option(
+        "--model",
+        default="two-way",
+        show_default=True,
+        help="Log-linear model of the risk: independence, two-way, three-way or search.",
+    )
+    weight = click.option("--weight", metavar="W", help="Column of sampling weights, instead of the fraction.")
+    share = click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
+    return share(weight(model(function)))
 
 
 @command
@@ -95,14 +109,7 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.argument("file", type=SOURCE)
 @keys_option(required=True)
 @click.option("--codebook", type=FILE, help="codebook.toml; without it, the codebook is inferred from FILE.")
-@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
-@click.option("--weight", metavar="W", help="Column of sampling weights, instead of the fraction.")
-@click.option(
-    "--model",
-    default="two-way",
-    show_default=True,
-    help="Log-linear model of the risk: independence, two-way, three-way or search.",
-)
+@_population_options
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
 @click.option("--household", metavar="H", help="Column of household numbers, for the risk of households.")
 @click.option("--measure", metavar="M,N", help="Names of risk measures, or 'all', instead of the summary.")
@@ -215,14 +222,7 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
     "--plan", type=FILE, help="plan.toml, instead of FILE; all its budgets are multiplied by the same factor."
 )
 @click.option("--limit", required=True, metavar="LIMIT", help="Limit of the risk, for example 'tau2 <= 10'.")
-@click.option("--sampling-fraction", type=float, help="Share of the population that is in the file.")
-@click.option("--weight", metavar="W", help="Column of sampling weights, instead of the fraction.")
-@click.option(
-    "--model",
-    default="two-way",
-    show_default=True,
-    help="Log-linear model of the risk: independence, two-way, three-way or search.",
-)
+@_population_options
 @click.option(
     "--draws",
     type=int,
