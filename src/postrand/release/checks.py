@@ -31,7 +31,7 @@ Outcome = Literal["passed", "failed", "said", "not run"]
 Verdict = Literal["verified", "incomplete", "failed"]
 
 
-PairReveal = tuple[str, Mapping[str, Any]]
+Phrase = tuple[str, Mapping[str, Any]]
 """A code of :mod:`postrand.support.wordings`, and the values of its template."""
 
 
@@ -154,7 +154,7 @@ class Audit:
         self,
         name: str,
         function: Callable[..., T],
-        holds: str | Callable[[T], PairReveal],
+        holds: str | Callable[[T], Phrase],
         *arguments: Any,
         needs: list[Any] | None = None,
     ) -> T | None:

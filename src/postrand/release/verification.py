@@ -42,7 +42,7 @@ from postrand.release.bundle import (
 )
 from postrand.release.checks import (
     Audit,
-    PairReveal,
+    Phrase,
     Verification,
     as_manifest,
     check_rendering,
@@ -308,7 +308,7 @@ def _on_file(certificate: Certificate) -> list[Claim]:
     return [claim for claim in certificate.claims if needs_file(claim.privacy)]
 
 
-def _claims_told(certificate: Certificate) -> PairReveal:
+def _claims_told(certificate: Certificate) -> Phrase:
     return "check.claims_but_files" if _on_file(certificate) else "check.claims", {}
 
 
@@ -319,7 +319,7 @@ def _possible(certificate: Certificate, summary: Summary) -> Certificate:
     return certificate
 
 
-def _stated_told(certificate: Certificate) -> PairReveal:
+def _stated_told(certificate: Certificate) -> Phrase:
     claims = [{"variables": list(c.variables), "privacy": options.to_dict(c.privacy)} for c in _on_file(certificate)]
     return "check.stated", {"claims": claims}
 
@@ -363,7 +363,7 @@ def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> boo
     return settled(lambda: check_bytes(root / data, mechanism), library_of(root, data), manifest["written_with"])
 
 
-def _margins_told(tables: int) -> PairReveal:
+def _margins_told(tables: int) -> Phrase:
     return "check.margins", {"tables": tables}
 
 
