@@ -20,7 +20,7 @@ Kind = Literal["number", "whole", "text", "choice", "toggle", "toml"]
 Values = Mapping[str, str]
 """The text in the boxes of a form, by the option's name."""
 
-REGISTERED: dict[str, Sequence[type]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
+REGISTERED: dict[str, Sequence[Any]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def offered(family: str) -> tuple[type, ...]:
     """
     plain = [k for k in REGISTERED[family] if not getattr(k, "needs_file", False)]
     if family == "privacy":  # each variable gets a level of its own here, and the record what these make together
-        plain = [k for k in plain if k.traits.budget]  # type: ignore[attr-defined]
+        plain = [k for k in plain if k.traits.budget]
     return tuple(k for k in plain if all(f.kind != "toml" or f.optional for f in fields_of(k)))
 
 
@@ -77,13 +77,13 @@ def title(name: str) -> str:
     return name.replace("-", " ").replace("_", " ").capitalize()
 
 
-def explain(kind: type) -> str:
+def explain(kind: Any) -> str:
     """Return what a member means, in plain words."""
-    return str(kind.traits.plain)  # type: ignore[attr-defined]
+    return str(kind.traits.plain)
 
 
 @functools.cache
-def fields_of(kind: type) -> tuple[Field, ...]:
+def fields_of(kind: Any) -> tuple[Field, ...]:
     """Return the boxes for a member's options: the fields of its dataclass."""
     hints = typing.get_type_hints(kind)
     shown = [f for f in dataclasses.fields(kind) if f.init and not f.metadata.get("confidential")]
@@ -91,9 +91,9 @@ def fields_of(kind: type) -> tuple[Field, ...]:
 
 
 @functools.cache
-def level_of(kind: type) -> Level | None:
+def level_of(kind: Any) -> Level | None:
     """Return the option of a privacy model that a slider moves: its level, with the range that it declares."""
-    name = kind.traits.level  # type: ignore[attr-defined]
+    name = kind.traits.level
     offered = next((f.metadata.get("range") for f in dataclasses.fields(kind) if f.name == name), None)
     if offered is None:
         return None
@@ -102,7 +102,7 @@ def level_of(kind: type) -> Level | None:
     return Level(name, tuple(float(f"{x:.3g}") for x in grid), offered.hint)
 
 
-def parse(kind: type, values: Values, where: str) -> dict[str, Any]:
+def parse(kind: Any, values: Values, where: str) -> dict[str, Any]:
     """Return a member's options from the texts of a form, without the empty boxes of optional fields.
 
     Raises
@@ -138,8 +138,8 @@ def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
     return {_name(kind): supports(privacy, objective, kind()) or "" for kind in offered("structure")}
 
 
-def _name(kind: type) -> str:
-    return str(kind.name)  # type: ignore[attr-defined]
+def _name(kind: Any) -> str:
+    return str(kind.name)
 
 
 def _field(field: dataclasses.Field[Any], hint: Any) -> Field:

@@ -229,7 +229,7 @@ def templates() -> dict[str, str]:
     It is a template of :mod:`postrand.support.wordings`; its values are the model's options, ``level`` and the
     ``figures`` of the finding.
     """
-    return {model.name: model.wording for model in MODELS if hasattr(model, "wording")}  # type: ignore[attr-defined]
+    return {model.name: model.wording for model in MODELS if hasattr(model, "wording")}
 
 
 def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:

@@ -4,6 +4,8 @@ A new structure is a new file here: a frozen dataclass with ``name``, ``traits``
 :func:`postrand.support.options.discover`; no list names it.
 """
 
+from typing import Any
+
 from postrand.designers.bistochastic.families import Parameterised
 from postrand.designers.bistochastic.matrix import BistochasticMatrix
 from postrand.designers.curve import Comparison, compare
@@ -29,7 +31,7 @@ from postrand.objectives import (
 )
 from postrand.support.options import discover
 
-STRUCTURES: tuple[type, ...] = discover(__path__, __name__, lambda kind: {"name", "traits", "solve"} <= set(dir(kind)))
+STRUCTURES: tuple[Any, ...] = discover(__path__, __name__, lambda kind: {"name", "traits", "solve"} <= set(dir(kind)))
 """Every structure that a plan may name, by its ``name``."""
 
 __all__ = [

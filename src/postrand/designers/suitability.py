@@ -150,7 +150,7 @@ def _of_block(privacy: Any, objective: Any, setting: Setting) -> Iterator[str]:
             yield sentence(what, fix=fix)
         if setting.classes and not model.traits.within_classes and not needs_file(model):
             what = f"{model.name!r} is not defined within classes, but strata, rules or a selection separate the values"
-            wanted = " or ".join(repr(m.name) for m in MODELS if m.traits.within_classes)  # type: ignore[attr-defined]
+            wanted = " or ".join(repr(m.name) for m in MODELS if m.traits.within_classes)
             yield sentence(what, wanted=wanted, fix="leave out 'given' and 'rarer_than'")
         if needs_file(model) and setting.prior not in ("", "file"):
             what = f"prior = {setting.prior!r} hides nothing: the model itself depends on the file's frequencies"

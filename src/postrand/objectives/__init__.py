@@ -4,6 +4,8 @@ A new objective is a new file here: a frozen dataclass with ``name``, ``traits``
 found by :func:`postrand.support.options.discover`; no list names it.
 """
 
+from typing import Any
+
 from postrand.objectives.base import (
     FileObjective,
     Linear,
@@ -25,7 +27,7 @@ from postrand.objectives.variance import EstimatorVariance
 from postrand.objectives.whole_record import WholeRecord
 from postrand.support.options import discover
 
-OBJECTIVES: tuple[type, ...] = discover(
+OBJECTIVES: tuple[Any, ...] = discover(
     __path__,
     __name__,
     lambda kind: {"name", "traits", "maximise", "value"} <= set(dir(kind)) and kind is not CustomObjective,

@@ -4,6 +4,8 @@ A new model is a new file here: a frozen dataclass with ``name``, ``traits``, ``
 by :func:`postrand.support.options.discover`; no list names it.
 """
 
+from typing import Any
+
 from postrand.privacy.accounting import compose
 from postrand.privacy.approximate import ApproximateDifferentialPrivacy
 from postrand.privacy.base import (
@@ -38,7 +40,7 @@ from postrand.privacy.shuffled import ShuffledPrivacy
 from postrand.privacy.together import Together
 from postrand.support.options import discover
 
-MODELS: tuple[type, ...] = discover(
+MODELS: tuple[Any, ...] = discover(
     __path__,
     __name__,
     lambda kind: {"name", "traits", "check", "constraints"} <= set(dir(kind)) and kind is not Together,

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-from scipy.sparse import coo_array, csr_array
-
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints
 from postrand.privacy.composition import delta_upper
 from postrand.privacy.differential import EPSILON
 from postrand.support.exact import exp_float
@@ -82,13 +79,7 @@ class ApproximateDifferentialPrivacy:
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return ``M[i,j] - e^ε M[k,j] <= δ`` for every column j and ordered pair i != k: necessary."""
-        i, k, j = (a.ravel() for a in np.indices((size, size, size)))
-        i, k, j = (a[i != k] for a in (i, k, j))
-        rows = np.arange(i.size)
-        values = np.concatenate([np.ones(i.size), np.full(i.size, -exp_float(self.epsilon))])
-        places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
-        A = csr_array(coo_array((values, places), (i.size, size * size)))
-        return LinearConstraints(A, np.full(i.size, self.delta))
+        return column_constraints(size, exp_float(self.epsilon), self.delta)
 
     def stays(self, size: int) -> tuple[float, float]:
         """Return the ends of randomised response: with probability δ the truth, else randomised response at ε.

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkabl
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from postrand.mechanism.matrix import TransitionMatrix
 
@@ -118,6 +118,16 @@ class LinearConstraints:
     def excess(self, array: NDArray[np.float64]) -> float:
         """Return ``max(A vec(M) - b)``: at most 0 where the float matrix is feasible."""
         return float((self.A @ array.ravel() - self.b).max(initial=-np.inf))
+
+
+def column_constraints(size: int, factor: float, most: float) -> LinearConstraints:
+    """Return ``M[i,j] - factor M[k,j] <= most`` for every column j and ordered pair i != k: S²(S-1) rows."""
+    i, k, j = (a.ravel() for a in np.indices((size, size, size)))
+    i, k, j = (a[i != k] for a in (i, k, j))
+    rows = np.arange(i.size)
+    values = np.concatenate([np.ones(i.size), np.full(i.size, -factor)])
+    places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
+    return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.full(i.size, most))
 
 
 @runtime_checkable

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-from scipy.sparse import coo_array, csr_array
-
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, stays_inside
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints, stays_inside
 from postrand.privacy.levels import zcdp
 from postrand.support.inputs import finite
 from postrand.support.options import Range
@@ -71,13 +68,7 @@ class ConcentratedPrivacy:
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return ``M[i,j] - M[k,j] <= √(ρ/2)`` for every column j and pair i != k (Pinsker): necessary, not enough."""
-        i, k, j = (a.ravel() for a in np.indices((size, size, size)))
-        i, k, j = (a[i != k] for a in (i, k, j))
-        rows = np.arange(i.size)
-        places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
-        values = np.concatenate([np.ones(i.size), -np.ones(i.size)])
-        A = csr_array(coo_array((values, places), (i.size, size * size)))
-        return LinearConstraints(A, np.full(i.size, math.sqrt(self.rho / 2)))
+        return column_constraints(size, 1.0, math.sqrt(self.rho / 2))
 
     def stays(self, size: int) -> tuple[float, float]:
         """Return the ends of randomised response, found by bisection: inside the interval."""

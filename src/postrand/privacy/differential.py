@@ -10,11 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
-from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
+from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints
 from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.inputs import finite
 from postrand.support.options import Range
@@ -87,12 +86,7 @@ class DifferentialPrivacy:
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return ``M[i,j] - e^ε M[k,j] <= 0`` for every column j and ordered pair i != k: S²(S-1) rows."""
-        i, k, j = (a.ravel() for a in np.indices((size, size, size)))
-        i, k, j = (a[i != k] for a in (i, k, j))
-        rows = np.arange(i.size)
-        values = np.concatenate([np.ones(i.size), np.full(i.size, -exp_float(self.epsilon))])
-        places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
-        return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.zeros(i.size))
+        return column_constraints(size, exp_float(self.epsilon), 0.0)
 
     def stays(self, size: int) -> tuple[float, float]:
         """Return ``1/(1 + (S-1) e^ε)`` and ``1/(1 + (S-1) e^-ε)`` (ABC §3.2.3)."""

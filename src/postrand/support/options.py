@@ -33,7 +33,7 @@ class Range:
     logarithmic: bool = True
 
 
-def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool]) -> tuple[type, ...]:
+def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool]) -> tuple[Any, ...]:
     """Return the classes that modules of a package define and ``is_member`` accepts, by rank and then by name.
 
     So a new member is one new file, and no list names it. Modules of compiled kernels hold no members and take a second
@@ -44,12 +44,12 @@ def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool
         if module.name.rpartition(".")[2].rpartition("_")[2] not in _KERNELS:
             values = vars(importlib.import_module(module.name)).values()
             found |= {v for v in values if isinstance(v, type) and v.__module__ == module.name and is_member(v)}
-    return tuple(sorted(found, key=lambda member: (member.traits.rank, member.name)))  # type: ignore[attr-defined]
+    return tuple(sorted(found, key=lambda member: (member.traits.rank, member.name)))
 
 
-def named(family: Iterable[type], name: str) -> Any:
+def named(family: Iterable[Any], name: str) -> Any:
     """Return the class of a family's member by its name."""
-    return next(kind for kind in family if kind.name == name)  # type: ignore[attr-defined]
+    return next(kind for kind in family if kind.name == name)
 
 
 def usual(kind: type, **given: Any) -> Any:
@@ -102,7 +102,7 @@ def brief(value: object) -> object:
     return f"a list of {len(value):,}" if nested or len(value) > MAX_LISTED else value
 
 
-def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> Any:
+def from_dict(family: Iterable[Any], data: Mapping[str, Any], where: str) -> Any:
     """Return the member of ``family`` that ``data["model"]`` names, made from the other entries.
 
     Raises
@@ -116,7 +116,7 @@ def from_dict(family: Iterable[type], data: Mapping[str, Any], where: str) -> An
     >>> from_dict(MODELS, {"model": "differential", "epsilon": 2.0}, "plan.toml [privacy]")
     DifferentialPrivacy(epsilon=2.0)
     """
-    members = {member.name: member for member in family}  # type: ignore[attr-defined]
+    members = {member.name: member for member in family}
     if not isinstance(data, Mapping):
         what, fix = "expected a name or a table with 'model'", f"set model = {min(members)!r}"
         raise SpecificationError(sentence(what, where=where, got=shown(data, repr), fix=fix))

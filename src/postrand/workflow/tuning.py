@@ -87,7 +87,7 @@ def _mechanism(plan: Plan, level: float) -> Mechanism:
 def _total(plan: Plan) -> float:
     if not _divides(plan.privacy):
         what = "the plan's privacy has no total epsilon that can be scaled"
-        wanted = " or ".join(m.name for m in MODELS if _divides(m))  # type: ignore[attr-defined]
+        wanted = " or ".join(m.name for m in MODELS if _divides(m))
         raise UsageError(sentence(what, where="[privacy]", got=plan.privacy.name, wanted=wanted))
     return level_of(plan.privacy)
 
