@@ -174,7 +174,7 @@ def shadowing_names(src: Path = SRC) -> list[str]:
     found = []
     for init in sorted([*src.rglob("__init__.py"), *src.rglob("__init__.pyi")]):
         inside = {path.stem for path in init.parent.glob("*.py")} | {
-            p.name for p in init.parent.iterdir() if p.is_dir()
+            path.parent.name for path in init.parent.glob("*/*.py")
         }
         for node in ast.walk(ast.parse(init.read_text("utf-8"))):
             if (
