@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import SpecificationError, sentence
@@ -99,8 +100,7 @@ class Dense:
 
     def factor(self) -> Factor:
         """Decompose M once: ``M = P L U``."""
-        from scipy.linalg import lapack  # not at the top: only estimates need it, and it slows every start
-
+        lapack = scipy.linalg.lapack
         array = self.weights / float(UNIT)
         norm = float(array.sum(axis=0).max())  # no entry is negative
         lu, pivots, singular = lapack.dgetrf(array, overwrite_a=True)
