@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy
 from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
@@ -131,7 +131,7 @@ class Ratio:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval, symmetric on the log scale; raises UsageError for a level outside (0, 1)."""
         tidy.check_level(level)
-        half = -float(scipy.special.ndtri((1 - level) / 2)) * self.log_standard_error
+        half = -NormalDist().inv_cdf((1 - level) / 2) * self.log_standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ def binomial_bounds(successes: Array, trials: Array, level: float) -> tuple[Arra
     ----------
     Wilson (1927); Lancaster (1961); Agresti & Coull (1998).
     """
-    z = -float(scipy.special.ndtri((1 - level) / 2))
+    z = -NormalDist().inv_cdf((1 - level) / 2)
     p = successes / trials
     centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z * np.sqrt(p * (1 - p) / trials + (z / (2 * trials)) ** 2) / (1 + z * z / trials)

@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class QuantileLaw:
             what = "the error of a quantile is not split into sampling and perturbation"
             raise EstimationError(sentence(what, fix="use the total"))
         with np.errstate(invalid="ignore"):
-            width = (self.high - self.low) / (-2 * scipy.special.ndtri((1 - FLAG_LEVEL) / 2))
+            width = (self.high - self.low) / (-2 * NormalDist().inv_cdf((1 - FLAG_LEVEL) / 2))
         return np.asarray(width.ravel() ** 2)
 
     def margin(self, keep: Sequence[int]) -> Law:
