@@ -46,6 +46,7 @@ HEAVY = {
     "dp_accounting": ("privacy/accounting",),
     "duckdb": ADAPTERS,
     "formulaic": ("estimate/regression",),
+    "narwhals": ("data/frame",),  # its frames and their columns
     "opendp": ("privacy/histogram.py",),  # noise for priors; the accounting needs none
     "openpyxl": ADAPTERS,
     "pandas": ADAPTERS,
