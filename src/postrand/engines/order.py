@@ -24,6 +24,9 @@ PART_BITS = 8
 PART_ROWS = 1 << 16
 """Records in memory come back in parts of about this many, for several threads to sort."""
 
+SPILL_ROWS = 1 << 20
+"""Records that are cut into parts at a time on their way to the disk: what that takes comes on top of the limit."""
+
 WORDS = ("\0first", "\0second")  # no codebook can hold such a name
 
 
@@ -77,28 +80,33 @@ class KeyedOrder:
             files = [stack.enter_context(pa.OSFile(str(path))) for path in self._runs]
             runs = [stack.enter_context(pa.ipc.open_file(file)) for file in files]
             for part in range(1 << PART_BITS):
-                yield pa.Table.from_batches([run.get_batch(part) for run in runs])
+                places = ((run, n) for run in runs for n in range(part, run.num_record_batches, 1 << PART_BITS))
+                yield pa.Table.from_batches([run.get_batch(n) for run, n in places])
 
-    def _partition(self, bits: int) -> list[pa.Table]:
-        """Return the waiting records in 2^bits parts by the first bits of their words."""
-        self._waiting[WORDS[0]] = [pa.concat_arrays(self._waiting[WORDS[0]])]
-        first = to_numpy(self._waiting[WORDS[0]][0])
+    def _partition(self, bits: int, batches: int | None = None) -> list[pa.Table]:
+        """Return the waiting records, or those of the first batches, in 2^bits parts by the first bits of their words."""
+        taken = {name: waiting[:batches] for name, waiting in self._waiting.items()}
+        for waiting in self._waiting.values():
+            del waiting[:batches]
+        taken[WORDS[0]] = [pa.concat_arrays(taken[WORDS[0]])]
+        first = to_numpy(taken[WORDS[0]][0])
         part = (first >> np.uint64(64 - bits)).astype(np.uint8)
         order = from_numpy(np.argsort(part, kind="stable"))
         # Column by column, so that no more than one column is held twice.
-        table = pa.table({n: pa.concat_arrays(self._waiting.pop(n)).take(order) for n in list(self._waiting)})
-        self._bytes = self._rows = 0
+        table = pa.table({n: pa.concat_arrays(taken.pop(n)).take(order) for n in list(taken)})
         sizes = np.bincount(part, minlength=1 << bits).tolist()
         return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
 
     def _spill(self) -> None:
-        """Write what is in memory to a file of its own: one batch for each part."""
-        parts = self._partition(PART_BITS)
+        """Write what is in memory to a file of its own: one batch for each part, of ``SPILL_ROWS`` at a time."""
+        schema = pa.schema([(name, waiting[0].type) for name, waiting in self._waiting.items()])
         try:
             path = self._scratch() / f"{len(self._runs)}.arrow"
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, parts[0].schema) as writer:
-                for part in parts:
-                    writer.write_batch(_one_batch(part))
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                while waiting := self._waiting[WORDS[0]]:
+                    sizes = np.cumsum([len(column) for column in waiting])
+                    for part in self._partition(PART_BITS, 1 + int(np.searchsorted(sizes, SPILL_ROWS))):
+                        writer.write_batch(_one_batch(part))
         except OSError as error:
             raise ReleaseError(
                 sentence(
@@ -108,6 +116,7 @@ class KeyedOrder:
                 )
             ) from None
         self._runs.append(path)
+        self._bytes = self._rows = 0
 
     def _scratch(self) -> Path:
         if self._folder is None:
