@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,8 @@ from postrand import __version__
 from postrand.address import hidden
 from postrand.cli.output import as_json_text, write_anything
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
-from postrand.support.signals import Stopped, stoppable
+from postrand.support.progress import shown
+from postrand.support.signals import SIGNALS, Stopped, say, stoppable, watch
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -61,7 +63,25 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Program(click.Group):
+    """The group of all commands. Called as a function it is the process, which a signal ends at any moment."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line of the process; what the commands do not catch is caught here: parsing, imports."""
+        watch()
+        try:
+            with stoppable():
+                return super().__call__(*arguments, **options)
+        except Stopped as stopped:
+            say(stopped)
+            raise SystemExit(stopped.code) from None
+        finally:
+            for number in SIGNALS:  # all is done: a late Ctrl-C is no error of the interpreter's own end
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, lambda *_: None)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="postrand")
 def main() -> None:
     """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can check again.
@@ -93,7 +113,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
             write_anything()
-            with stoppable(), warnings.catch_warnings():
+            with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
                 data, text, *code = function(**arguments)
@@ -105,7 +125,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
-            print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
+            say(stopped)
             raise SystemExit(stopped.code) from None
         _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
         if code and code[0]:

@@ -28,7 +28,7 @@ from postrand.engines.resources import NOTHING, Resources
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.support.progress import Progress, silent
+from postrand.support.progress import Progress, Stage, passing, silent, stage
 from postrand.support.randomness import ReleaseKey, duplicate_keys, record_keys
 
 _Task = TypeVar("_Task")
@@ -84,7 +84,8 @@ class LocalEngine:
             return found, None if weight is None else _weights(batch.column(weight), weight)
 
         with self._pool() as pool:
-            batches = self._map(pool, codes, source.batches(columns, self.batch_rows))
+            records = passing(source.batches(columns, self.batch_rows), Stage.COUNTING, source.num_rows)
+            batches = self._map(pool, codes, records)
             return tally(variables, [v.size for v in held], batches)
 
     def content(
@@ -97,7 +98,8 @@ class LocalEngine:
             return reader.read(task[1], _keys_of(task, record_key))
 
         with self._pool() as pool:
-            tasks = _numbered(source.batches(inputs, self.batch_rows), 0)
+            records = passing(source.batches(inputs, self.batch_rows), Stage.READING, source.num_rows)
+            tasks = _numbered(records, 0)
             return sum(self._map(pool, work, tasks), Content())
 
     def perturb(
@@ -141,11 +143,12 @@ class LocalEngine:
                     writer.write(perturber.values(batch))
                 if words is not None:  # where the order stays, only to find duplicates
                     order.add(batch if shuffle else batch.select([]), words)
-            repeated = 0
+            repeated, wrote = 0, stage(Stage.WRITING, records)
             for batch, again in self._map(pool, finish, order.parts()):
                 repeated += again
                 if shuffle:
                     writer.write(batch)
+                wrote(batch.num_rows)
             if repeated:
                 raise duplicate_keys(repeated)
             if whole:

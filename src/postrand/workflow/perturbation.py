@@ -20,7 +20,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
 from postrand.release.bundle import DATA
-from postrand.support.progress import reporter
+from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
 from postrand.workflow.planned import facts_of, household_of
@@ -36,7 +36,6 @@ class Perturbation:
     mechanism: Mechanism
     key: ReleaseKey
     content: Content
-    progress: bool = False
 
     @classmethod
     def of(
@@ -46,11 +45,10 @@ class Perturbation:
         source: Source,
         mechanism: Mechanism,
         key: ReleaseKey,
-        progress: bool = False,
     ) -> Perturbation:
         """Read the file once for its content; raises DataError if its record keys are not unique."""
         content = engine.content(source, mechanism, key, record_key=_record_key(plan))
-        return cls(plan, engine, source, mechanism, key, content, progress)
+        return cls(plan, engine, source, mechanism, key, content)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -100,19 +98,18 @@ class Perturbation:
         tag, record_key = self.content.tag(), _record_key(self.plan)
         house = household_of(self.plan) if self.plan.release.renumbers else None
         fresh = renumbering(self.source, house, self.key, self.mechanism.digest(), tag) if house else None
-        with reporter("perturb", self.source.num_rows if self.progress else None, quiet=not self.progress) as step:
-            self.engine.perturb(
-                released(self.source, self.mechanism, self.key, record_key, content=tag),
-                self.mechanism,
-                self.key,
-                sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
-                columns=self.columns,
-                record_key=record_key,
-                shuffle=self.plan.release.shuffle,
-                content=self.content,
-                fresh=fresh,
-                progress=step,
-            )
+        self.engine.perturb(
+            released(self.source, self.mechanism, self.key, record_key, content=tag),
+            self.mechanism,
+            self.key,
+            sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
+            columns=self.columns,
+            record_key=record_key,
+            shuffle=self.plan.release.shuffle,
+            content=self.content,
+            fresh=fresh,
+            progress=stage(Stage.PERTURBING, self.source.num_rows),
+        )
 
 
 def _record_key(plan: Plan) -> str | None:

@@ -8,6 +8,7 @@ from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.risk.findings import Findings, find
+from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.planned import facts_of, household_of, mechanism_of
 
@@ -26,6 +27,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, source: Source | No
     source = open_records(plan.source, plan.codebook) if source is None else source
     if mechanism is None:
         mechanism = mechanism_of(plan, design_blocks(plan, source=source), source)
+    stage(Stage.SINGLING)
     house = household_of(plan)
     decided = [
         *plan.release.as_is,
