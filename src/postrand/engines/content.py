@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from postrand.codebook import coding
 from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
 from postrand.errors import DataError, sentence
@@ -111,24 +110,19 @@ class ContentReader:
     def of(cls, mechanism: Mechanism, key: ReleaseKey) -> ContentReader:
         """Prepare a mechanism that is bound to its codebook."""
         codebook = mechanism.require_codebook()
-        cells = tuple(Cells.of(block, codebook) for block in mechanism.blocks)
-        bases = tuple(block.matrix.size + 1 for block in mechanism.blocks)  # -1: a missing value that is kept
-        return cls(cells, bases, tuple(c.variable for c in mechanism.numerical), content_keys(key))
+        cells = [Cells.of(block, codebook) for block in mechanism.blocks]
+        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key)
+
+    @classmethod
+    def of_cells(cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey) -> ContentReader:
+        """Prepare blocks of these cells, which need no matrix, and numerical variables."""
+        bases = tuple(block.size + 1 for block in cells)  # -1: a missing value that is kept
+        return cls(tuple(cells), bases, tuple(ranked), content_keys(key))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns to read."""
         return tuple(dict.fromkeys([*(name for cells in self.cells for name in cells.names), *self.ranked]))
-
-    def read(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> Content:
-        """Return the content of a batch; raises DataError where a record does not fit the mechanism."""
-        codes: dict[str, NDArray[Any]] = {}
-        for cells in self.cells:
-            for variable in cells.variables:
-                if variable.name not in codes:
-                    codes[variable.name] = coding.encode(batch.column(variable.name), variable)
-        found = self.of_positions([cells.positions(codes) for cells in self.cells], record_keys)
-        return Content(found.records, found.cells, self.of_ranked(batch, record_keys))
 
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
