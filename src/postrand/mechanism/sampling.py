@@ -13,10 +13,9 @@ Matrices of more than 1,024 categories that are constant off the diagonal need n
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,8 @@ from numpy.typing import NDArray
 from postrand.errors import DataError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.support import loops
 from postrand.support.randomness import WordStream
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 BITS = 53
 TABLE_SIZE = 1024
@@ -89,7 +86,7 @@ class StayOrMove:
         self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
     ) -> None:
         """Draw for as many codes from ``start`` as there are words."""
-        _kernels().stay_or_move(words, lane, codes, start, self.off, released)
+        loops.stay_or_move(words, lane, codes, start, self.off, released)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +114,7 @@ class AliasTables:
         size = matrix.size
         bits = max(1, (size - 1).bit_length())
         entries = np.full((size + 1, 1 << bits), _low(bits), dtype=np.uint64)  # row 0: threshold 0, alias -1
-        _kernels().fill_tables(matrix.weights, bits, entries)
+        loops.fill_tables(matrix.weights, bits, entries)
         entries.setflags(write=False)
         return cls(size, bits, entries.reshape(-1))
 
@@ -125,7 +122,7 @@ class AliasTables:
         self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
     ) -> None:
         """Draw for as many codes from ``start`` as there are words."""
-        _kernels().draw(words, lane, codes, start, self.entries, self.bits, released)
+        loops.draw(words, lane, codes, start, self.entries, self.bits, released)
         if 8 * codes.dtype.itemsize > 64 - BITS + self.bits:  # wider than it need be, and than the alias
             drawn = released[start : start + len(words)]
             drawn &= _low(self.bits)
@@ -201,11 +198,3 @@ def _check_codes(law: Sampler, codes: NDArray[Any]) -> None:
     """Refuse codes outside the tables: the kernel does not check its loads."""
     if codes.size and not (codes.min() >= -1 and codes.max() < law.size):
         raise DataError(sentence("a code is outside the range of its matrix", wanted=f"-1..{law.size - 1}"))
-
-
-@functools.cache
-def _kernels() -> ModuleType:
-    """Import the compiled kernels when first needed: numba takes longer to import than all else."""
-    from postrand.mechanism import sampling_kernels
-
-    return sampling_kernels

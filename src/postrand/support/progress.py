@@ -42,6 +42,13 @@ def reporter(label: str, total: int | None, stream: TextIO | None = None, quiet:
     lines.close()
 
 
+def announce(text: str) -> None:
+    """Say in one line what takes its time now, if standard error is a terminal: a person waits, a script does not."""
+    stream = sys.stderr
+    if stream.isatty():
+        print(text, file=stream, flush=True)
+
+
 class _Lines:
     """Print a plain line now and then, and one at the end."""
 
