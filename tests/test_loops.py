@@ -121,6 +121,27 @@ def test_draws_are_the_table_s(kind, size, lane):
 
 
 @each
+@pytest.mark.parametrize("bits", [1, 2, 9, 10])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_one_row_is_read_as_it_is_documented(kind, bits, dtype):
+    """Any thresholds and any first and last alias: more than the laws need."""
+    n, rng = 700, np.random.default_rng(bits)
+    words, field = some_words(n), (1 << bits) - 1
+    threshold = rng.integers(0, 1 << 53 - bits, (2 << bits), dtype=np.uint64)
+    first, last = np.sort(rng.integers(0, field, (2, 2 << bits), dtype=np.uint64, endpoint=True), axis=0)
+    entries = threshold << np.uint64(11 + bits) | last << np.uint64(bits) | first
+    codes = (np.arange(n) % (min(1 << bits, 127) + 1) - 1).astype(dtype)
+    released, expected = np.full(n, 77, dtype=dtype), []
+    kind.draw_constant(words, 1, codes, 0, entries, bits, released)
+    for code, word in zip(codes.tolist(), words[:, 1].tolist(), strict=True):
+        bucket, rest = divmod(word >> 11, 1 << 53 - bits)
+        place = 2 * bucket + (bucket >= code)
+        alias = min(max(code, int(first[place])), int(last[place]))
+        expected.append(-1 if code < 0 else bucket if rest < threshold[place] else alias)
+    assert released.tolist() == narrowed(expected, dtype)
+
+
+@each
 @given(size=st.integers(1, 9), given_words=st.lists(st.integers(0, TOP), min_size=1, max_size=30))
 def test_draws_are_those_of_the_law(kind, size, given_words):
     weights, words = some_weights(size, seed=len(given_words)), np.array(given_words, dtype=np.uint64).reshape(-1, 1)

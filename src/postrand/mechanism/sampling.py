@@ -8,7 +8,8 @@ choose bucket ``b = v >> (53-k)`` and ``rest = v mod u``; the released code is b
 One bucket is one 64-bit entry: the threshold in the upper 53-k bits, the alias in the lower 11+k. So a draw is one
 load, one comparison and one selection, without a branch. A full bucket is stored as threshold 0 with itself as alias.
 
-Matrices of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`.
+Matrices of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`. Of
+smaller ones with the same weights in every row, one row is enough: see :class:`ConstantTables`. It is the same table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, sentence
+from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.support import loops
@@ -29,6 +31,9 @@ from postrand.support.randomness import WordStream
 BITS = 53
 TABLE_SIZE = 1024
 """Up to here tables stay in the cache: 1 to 2 ns a draw; beyond, each waits 27 ns for memory. A division takes 2.5."""
+
+ONE_ROW_FROM = 257
+"""From here a table of all rows is larger than the second cache, and one row for all draws the same values faster."""
 
 CHUNK = 8192
 """Records whose words are made and used at a time: 256 KiB of plain and cipher text stay within the L2 cache."""
@@ -50,9 +55,11 @@ class Sampler(Protocol):
 
 
 def sampler(matrix: TransitionMatrix) -> Sampler:
-    """Return the sampler of a matrix; it depends on the matrix only. Large constant matrices need no tables."""
+    """Return the sampler of a matrix; it depends on the matrix only. Large constant matrices need one row, or none."""
     if isinstance(matrix.form, Constant) and matrix.size > TABLE_SIZE:
         return StayOrMove.of(matrix.form)
+    if isinstance(matrix.form, Constant) and matrix.size >= ONE_ROW_FROM and ConstantTables.fit(matrix.form):
+        return ConstantTables.of(matrix.form)
     return AliasTables.of(matrix)
 
 

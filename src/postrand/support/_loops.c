@@ -61,6 +61,21 @@ enum {
             DRAW_ONE(T, i);                                                                                            \
     }                                                                                                                  \
                                                                                                                        \
+    FOR_SEVERAL_PROCESSORS                                                                                             \
+    static void draw_constant_##T(const uint64_t *restrict words, Py_ssize_t lanes, const T *codes,                    \
+                                  const uint64_t *restrict entries, int bits, T *released, Py_ssize_t n) {             \
+        const uint64_t low = ((uint64_t)1 << (11 + bits)) - 1, mask = ((uint64_t)1 << bits) - 1;                       \
+        for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
+            const uint64_t word = words[i * lanes];                                                                    \
+            const int64_t code = codes[i], bucket = (int64_t)(word >> (64 - bits));                                    \
+            const uint64_t entry = entries[2 * bucket + (code <= bucket)];                                             \
+            const int64_t first = (int64_t)(entry & mask), last = (int64_t)(entry >> bits & mask);                     \
+            const int64_t least = code < first ? first : code, alias = least > last ? last : least;                    \
+            const int64_t drawn = ((word << bits) | low) < entry ? bucket : alias;                                     \
+            released[i] = (T)(code < 0 ? -1 : drawn);                                                                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
     static void stay_or_move_##T(const uint64_t *words, Py_ssize_t lanes, const T *codes, const int64_t *off,          \
                                  int64_t others, T *released, Py_ssize_t n) {                                          \
         for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
@@ -241,26 +256,33 @@ static int begin(PyObject *const *arguments, const Array *wanted, Draws *draws) 
     return -1;
 }
 
-static PyObject *draw(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    static const Array wanted[] = {
-        {0, "words", UINT64, 2, 0}, {2, "codes", CODES, 1, 0}, {4, "entries", UINT64, 1, 0}, {6, "released", CODES, 1, 1}};
-    Draws d;
-    if (counted(count, 7) < 0)
-        return NULL;
-    const Py_ssize_t bits = PyLong_AsSsize_t(arguments[5]);
-    if (PyErr_Occurred() || begin(arguments, wanted, &d) < 0)
-        return NULL;
-    if (bits < 1 || bits > 40 || d.views[2].shape[0] < (Py_ssize_t)2 << bits) {
-        refuse("the entries are not those of tables with so many bits");
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        FOR_TYPE(d.views[1].itemsize, draw, d.words, d.lanes, (const T *)d.codes, (const uint64_t *)d.views[2].buf,
-                 (int)bits, (T *)d.released, d.n)
-        Py_END_ALLOW_THREADS
+/* The two kinds of tables have the same arguments, and at least two rows of 2^bits entries. */
+#define DRAW_FROM_TABLES(name)                                                                                         \
+    static PyObject *name(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {                            \
+        static const Array wanted[] = {{0, "words", UINT64, 2, 0},                                                     \
+                                       {2, "codes", CODES, 1, 0},                                                      \
+                                       {4, "entries", UINT64, 1, 0},                                                   \
+                                       {6, "released", CODES, 1, 1}};                                                  \
+        Draws d;                                                                                                       \
+        if (counted(count, 7) < 0)                                                                                     \
+            return NULL;                                                                                               \
+        const Py_ssize_t bits = PyLong_AsSsize_t(arguments[5]);                                                        \
+        if (PyErr_Occurred() || begin(arguments, wanted, &d) < 0)                                                      \
+            return NULL;                                                                                               \
+        if (bits < 1 || bits > 40 || d.views[2].shape[0] < (Py_ssize_t)2 << bits) {                                    \
+            refuse("the entries are not those of tables with so many bits");                                           \
+        } else {                                                                                                       \
+            Py_BEGIN_ALLOW_THREADS                                                                                     \
+            FOR_TYPE(d.views[1].itemsize, name, d.words, d.lanes, (const T *)d.codes,                                  \
+                     (const uint64_t *)d.views[2].buf, (int)bits, (T *)d.released, d.n)                                \
+            Py_END_ALLOW_THREADS                                                                                       \
+        }                                                                                                              \
+        leave(d.views, 4);                                                                                             \
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);                                                           \
     }
-    leave(d.views, 4);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-}
+
+DRAW_FROM_TABLES(draw)
+DRAW_FROM_TABLES(draw_constant)
 
 static PyObject *stay_or_move(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     static const Array wanted[] = {
@@ -350,6 +372,7 @@ static PyObject *shuffle_runs(PyObject *module, PyObject *const *arguments, Py_s
 
 static PyMethodDef functions[] = {
     FUNCTION(draw, "draw(words, lane, codes, start, entries, bits, released)"),
+    FUNCTION(draw_constant, "draw_constant(words, lane, codes, start, entries, bits, released)"),
     FUNCTION(stay_or_move, "stay_or_move(words, lane, codes, start, off, released)"),
     FUNCTION(append_digit, "append_digit(number, base, codes, start)"),
     FUNCTION(fill_tables, "fill_tables(weights, bits, entries)"),

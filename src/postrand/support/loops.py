@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from postrand.support._loops import append_digit, draw, fill_tables, shuffle_runs, stay_or_move
+    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
 
-__all__ = ["append_digit", "draw", "fill_tables", "shuffle_runs", "stay_or_move"]
+__all__ = ["append_digit", "draw", "draw_constant", "fill_tables", "shuffle_runs", "stay_or_move"]
 
 try:
-    from postrand.support._loops import append_digit, draw, fill_tables, shuffle_runs, stay_or_move
+    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
 except ImportError:  # installed where there was no C compiler
 
     def __getattr__(name: str) -> Any:

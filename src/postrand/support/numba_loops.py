@@ -30,6 +30,21 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
 
 
 @compiled
+def draw_constant(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
+    """Write the released codes of the n codes from ``start``; ``entries`` as in ConstantTables."""
+    codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
+    up, down = np.uint64(bits), np.uint64(64 - bits)
+    low, mask = np.uint64((1 << (11 + bits)) - 1), np.uint64((1 << bits) - 1)
+    for i in range(codes.size):
+        word, code = words[i, lane], np.int64(codes[i])
+        bucket = np.int64(word >> down)
+        entry = entries[2 * bucket + (code <= bucket)]
+        first, last = np.int64(entry & mask), np.int64((entry >> up) & mask)
+        drawn = bucket if ((word << up) | low) < entry else min(max(code, first), last)
+        released[i] = drawn if code >= 0 else -1
+
+
+@compiled
 def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]
     """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
