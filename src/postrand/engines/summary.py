@@ -117,8 +117,8 @@ class _Counter:
         self.single = {cells.names[0]: b for b, cells in enumerate(self.cells) if cells.table is None}
         self.pair, self.tested = small_pair(codebook, mechanism), _tested(mechanism.blocks)
         kept = [cells.table is None and cells.variables[0].missing == "keep" for cells in self.cells]
-        wanted = {*self.tested, *([tuple(self.single[name] for name in self.pair)] if self.pair else [])}
-        groups = covering(wanted, self.sizes)
+        shown = [(self.single[one], self.single[other]) for one, other in ([self.pair] if self.pair else [])]
+        groups = covering([*self.tested, *shown], self.sizes)
         groups += [(block,) for block in range(len(self.cells)) if not any(block in group for group in groups)]
         self.joint = [JointCounts(group, self.sizes, kept) for group in groups]
         categorical = [v for v in codebook.variables if v.is_categorical]

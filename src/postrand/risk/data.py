@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode, index_values, is_null
+from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -174,7 +174,7 @@ def rule_codes(coded: Mapping[str, Coded], rules: Sequence[Mapping[str, Any]]) -
 def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:
     """Return a numeric column as float64, missing values as nan; raises DataError where it is not numeric."""
     try:
-        values: FloatArray = column.cast(pa.float64()).to_numpy()
+        values: FloatArray = to_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
             sentence("the column contains a value that is not a number", where=f"variable {name!r}", got=column.type)

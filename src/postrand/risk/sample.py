@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +56,7 @@ class Sampled:
         column = self.table.column(name).combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes = held.indices.cast(pa.int64()).fill_null(_NULL).to_numpy(zero_copy_only=False)
+        codes = np.where(coding.is_null(held.indices), _NULL, coding.index_values(held.indices).astype(np.int64))
         occurs = np.bincount(codes - _NULL, minlength=1) > 0
         places = np.cumsum(occurs) - 1
         return places[codes - _NULL], int(occurs.sum())
@@ -154,9 +153,17 @@ class _Counts:
             self.is_lost = True
 
     def _merge(self) -> None:
-        held = pa.concat_tables(self.waiting).group_by("value").aggregate([("records", "sum")])
-        self.waiting = [pa.table({"value": held["value"], "records": held["records_sum"]})]
-        self.is_lost = held.num_rows > MAX_VALUES
+        # Not group_by, whose library loads pandas if that is installed.
+        held = pa.concat_tables(self.waiting)
+        if not held.num_rows:
+            self.waiting = []
+            return
+        values = held["value"].dictionary_encode(null_encoding="encode").chunks  # they share one dictionary
+        counts = np.zeros(len(values[0].dictionary), dtype=np.int64)
+        for value, records in zip(values, held["records"].chunks, strict=True):
+            np.add.at(counts, coding.to_numpy(value.indices), coding.to_numpy(records))
+        self.waiting = [pa.table({"value": values[0].dictionary, "records": coding.from_numpy(counts)})]
+        self.is_lost = counts.size > MAX_VALUES
 
     def alone(self) -> int | None:
         """Return how many values one record has; None where that is not known."""
@@ -164,5 +171,5 @@ class _Counts:
             self._merge()
         if self.is_lost:
             return None
-        counts: Any = self.waiting[0]["records"].to_numpy() if self.waiting else np.zeros(0)
+        counts = coding.to_numpy(self.waiting[0]["records"].chunk(0)) if self.waiting else np.zeros(0)
         return int((counts == 1).sum())
