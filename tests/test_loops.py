@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -301,6 +302,13 @@ def test_a_release_needs_no_compiler_and_is_the_same_with_one(tmp_path):
     imported, others = released(tmp_path / "without", 'sys.modules["postrand.support._loops"] = None')
     assert imported == "True"
     assert files == others
+
+
+def test_what_a_computer_compiles_does_not_change_which_program_renders():
+    from postrand.release import rendering
+
+    names = [name for name, _ in rendering._walk(resources.files("postrand"), "")]
+    assert [name for name in names if "/_loops." in name] == ["support/_loops.pyi"]
 
 
 def test_the_first_compilation_is_told_as_a_stage_once(monkeypatch):

@@ -185,7 +185,7 @@ def perturb_codes(
     codes = [np.ascontiguousarray(column) for column in codes]
     for law, column in zip(laws, codes, strict=True):
         _check_codes(law, column)
-    released = [np.empty_like(column) for column in codes]
+    released = _room_for(codes)
     stream = WordStream(draw_key, max(1, min(CHUNK, record_keys.size)))
     for start in range(0, record_keys.size, CHUNK):
         stream.load(record_keys[start : start + CHUNK])
@@ -194,6 +194,17 @@ def perturb_codes(
             for b in range(2 * slot, min(2 * slot + 2, len(laws))):
                 laws[b].draw_into(words, b & 1, codes[b], start, released[b])
     return released
+
+
+def _room_for(codes: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return an array like each of these, all in one piece of memory.
+
+    The system hands out a large piece in large pages; page by page, new memory takes as long as the draws.
+    """
+    lines = [-(-column.nbytes // 64) * 64 for column in codes]  # each begins a line of the cache
+    memory, ends = np.empty(sum(lines), dtype=np.uint8), np.cumsum(lines)
+    parts = zip(codes, ends - lines, strict=True)
+    return [memory[start : start + column.nbytes].view(column.dtype) for column, start in parts]
 
 
 def _low(bits: int) -> int:
