@@ -21,7 +21,8 @@ from postrand.app import documents, forms
 from postrand.app.decisions import Decisions, Opened
 from postrand.codebook import Codebook
 from postrand.designers import Design, Prior, design
-from postrand.engines import LocalEngine
+from postrand.engines import Engine, LocalEngine
+from postrand.engines.wants import Answers
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
 from postrand.risk.counts import RiskyCombination
@@ -218,7 +219,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Engine):
     """The local engine, with reports to a watch."""
 
     watch: Watch
@@ -229,15 +230,10 @@ class Watched:
         """The engine's name."""
         return self.inner.name
 
-    def count(self, *arguments: Any, **options: Any) -> Any:
+    def count_all(self, *arguments: Any, **options: Any) -> Answers:
         """Count; see :class:`postrand.engines.base.Engine`."""
         self.watch.step(0)
-        return self.inner.count(*arguments, **options)
-
-    def content(self, *arguments: Any, **options: Any) -> Any:
-        """Digest; see :class:`postrand.engines.base.Engine`."""
-        self.watch.step(0)
-        return self.inner.content(*arguments, **options)
+        return self.inner.count_all(*arguments, **options)
 
     def perturb(self, *arguments: Any, progress: Progress | None = None, **options: Any) -> int:
         """Perturb; see :class:`postrand.engines.base.Engine`."""
