@@ -326,7 +326,6 @@ def test_the_first_compilation_is_told_as_a_stage_once(monkeypatch):
     assert steps == [Step(Stage.COMPILING)]
 
 
-
 def test_numba_caches_elsewhere_where_the_package_is_read_only(tmp_path):
     """The compiled loops are kept in NUMBA_CACHE_DIR, or in the user's folder; a second process loads them."""
     (package := tmp_path / "room").mkdir()

@@ -27,7 +27,7 @@ from postrand.support.randomness import record_keys
 class Piece:
     """Records that follow each other in the file, from number ``first`` on; columns are encoded once for all wants."""
 
-    def __init__(self, batch: pa.RecordBatch, first: int, codebook: Codebook) -> None:
+    def __init__(self, batch: pa.RecordBatch, first: int, codebook: Codebook | None = None) -> None:
         self.batch, self.first, self.codebook = batch, first, codebook
         self._codes: dict[str, NDArray[Any]] = {}
 
@@ -38,8 +38,14 @@ class Piece:
     def codes(self, name: str) -> NDArray[Any]:
         """Return the codes of a variable; raises as :func:`postrand.codebook.coding.encode`."""
         if name not in self._codes:
-            self._codes[name] = coding.encode(self.batch.column(name), self.codebook[name])
+            self._codes[name] = coding.encode(self.batch.column(name), self.book[name])
         return self._codes[name]
+
+    @property
+    def book(self) -> Codebook:
+        """The codebook, for wants of categorical variables."""
+        assert self.codebook is not None
+        return self.codebook
 
 
 class Tally(Protocol):
@@ -109,7 +115,7 @@ class Count:
 
     def part(self, piece: Piece) -> TablePart:
         """Count some records."""
-        held = countable(piece.codebook, self.variables)
+        held = countable(piece.book, self.variables)
         codes = [piece.codes(v.name) for v in held]
         weights = None if self.weight is None else _weights(piece.column(self.weight), self.weight)
         return table_part(codes, tuple(v.size for v in held), weights)
@@ -183,9 +189,9 @@ class Hold:
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
     def _array(self, piece: Piece, name: str) -> pa.Array:
-        if name not in piece.codebook or not piece.codebook[name].is_categorical:
+        if name not in piece.book or not piece.book[name].is_categorical:
             return piece.column(name)
-        variable, codes = piece.codebook[name], piece.codes(name)
+        variable, codes = piece.book[name], piece.codes(name)
         values = coding.category_values(variable)
         missing = (codes < 0) | (codes >= len(values))
         indices = coding.from_numpy(codes, missing if missing.any() else None)
