@@ -85,7 +85,7 @@ class KeyedOrder:
                 yield pa.Table.from_batches([run.get_batch(n) for run, n in places])
 
     def _partition(self, bits: int, batches: int | None = None) -> list[pa.Table]:
-        """Return the waiting records, or those of the first batches, in 2^bits parts by the first bits of their words."""
+        """Return the waiting records, or those of the first batches, in 2^bits parts by their words' first bits."""
         taken = {name: waiting[:batches] for name, waiting in self._waiting.items()}
         for waiting in self._waiting.values():
             del waiting[:batches]

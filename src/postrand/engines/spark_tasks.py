@@ -24,7 +24,7 @@ from postrand.codebook import coding
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.order import WORDS, cut, pieces_in_order
 from postrand.engines.records import Perturber
-from postrand.formats import _partitions
+from postrand.formats._partitions import repeated as constant
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
 from postrand.support.randomness import record_keys
@@ -150,7 +150,7 @@ def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[row["row_group"]], columns=wanted):
                 places = coding.from_numpy(np.arange(position, position + batch.num_rows))
                 columns = [
-                    _partitions.repeated(held[f.name], f.type, batch.num_rows) if f.name in held else batch.column(f.name)
+                    constant(held[f.name], f.type, batch.num_rows) if f.name in held else batch.column(f.name)
                     for f in inputs
                 ]
                 yield pa.RecordBatch.from_arrays([*columns, places], names=[*inputs.names, "position"])
