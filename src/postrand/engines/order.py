@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -84,18 +85,13 @@ class KeyedOrder:
                 yield pa.Table.from_batches([run.get_batch(n) for run, n in places])
 
     def _partition(self, bits: int, batches: int | None = None) -> list[pa.Table]:
-        """Return the waiting records, or those of the first batches, in 2^bits parts by the first bits of the words."""
+        """Return the waiting records, or those of the first batches, in 2^bits parts by their words' first bits."""
         taken = {name: waiting[:batches] for name, waiting in self._waiting.items()}
         for waiting in self._waiting.values():
             del waiting[:batches]
         taken[WORDS[0]] = [pa.concat_arrays(taken[WORDS[0]])]
         first = to_numpy(taken[WORDS[0]][0])
-        part = (first >> np.uint64(64 - bits)).astype(np.uint8)
-        order = from_numpy(np.argsort(part, kind="stable"))
-        # Column by column, so that no more than one column is held twice.
-        table = pa.table({n: pa.concat_arrays(taken.pop(n)).take(order) for n in list(taken)})
-        sizes = np.bincount(part, minlength=1 << bits).tolist()
-        return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+        return cut(taken, (first >> np.uint64(64 - bits)).astype(np.uint8), 1 << bits)
 
     def _spill(self) -> None:
         """Write what is in memory to a file of its own: one batch for each part, of ``SPILL_ROWS`` at a time."""
@@ -122,6 +118,29 @@ class KeyedOrder:
         if self._folder is None:
             self._folder = self._stack.enter_context(scratch_folder(".postrand-", self._directory))
         return self._folder
+
+
+def cut(columns: dict[str, list[pa.Array]], part: NDArray[np.unsignedinteger[Any]], parts: int) -> list[pa.Table]:
+    """Return the records of each part, in their order; takes the chunks of the columns away.
+
+    Parts are numbers of 8 or 16 bits, which are sorted by counting.
+    """
+    order = from_numpy(np.argsort(part, kind="stable"))
+    # Column by column, so that no more than one column is held twice.
+    table = pa.table({name: pa.concat_arrays(columns.pop(name)).take(order) for name in list(columns)})
+    sizes = np.bincount(part, minlength=parts).tolist()
+    return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+
+
+def pieces_in_order(table: pa.Table) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield :func:`in_order` of pieces that follow each other: pieces of ``PART_ROWS`` are sorted in the cache."""
+    first = to_numpy(table.column(WORDS[0]).combine_chunks())
+    bits = min((len(first) // PART_ROWS).bit_length(), PART_BITS)
+    low = first.min()
+    shift = max(int(first.max() - low).bit_length() - bits, 0)
+    part = ((first - low) >> np.uint64(shift)).astype(np.uint8)
+    columns = {name: table.column(name).chunks for name in table.schema.names}
+    yield from (in_order(piece) for piece in cut(columns, part, 1 << bits) if piece.num_rows)
 
 
 def in_order(part: pa.Table) -> tuple[pa.RecordBatch, int]:
