@@ -51,7 +51,7 @@ test: env services  ## run all tests and doctests
 services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
 
-bench: env services studies  ## run the studies, time everything, and compare the ratios with benchmarks/baseline.json
+bench: env services  ## time the commands as they are typed, and compare ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 studies: env  ## bias, coverage and refusals of the estimators over grids of laws; risk where SHARED names the folder of data

@@ -13,7 +13,7 @@ import child
 import jobs
 
 MOMENTS = 12
-FIRST = 0.15  # seconds in which Python itself starts: it then ends at once, by the signal or with a traceback
+FIRST = 0.15  # seconds in which Python itself starts, which no program can change
 COMMANDS = ("protect", "protect --dossier", "verify", f"assess --keys {jobs.ASSESSED}", "design")
 STOPPED = 130
 
@@ -32,7 +32,7 @@ def _row(name, place, folder, caches, moments):
         found = child.run(jobs.commands(place, out)[name], caches, stop_after=after, must=False)
         left = [path.name for path in out.iterdir()]
         runs.append({"after_s": after, **found, "left": left})
-        if found["seconds"] is not None and (found["code"] == STOPPED) == bool(left):
+        if found["code"] not in (0, STOPPED) or (found["code"] == STOPPED and left):
             sys.exit(f"Ctrl-C {after:.2f} s into {name}: exit code {found['code']}, left {left}\n{found['said']}")
         jobs.shutil.rmtree(out)
     seconds = [run["seconds"] for run in runs if run["seconds"] is not None]

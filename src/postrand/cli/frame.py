@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -18,7 +17,7 @@ from postrand.address import hidden
 from postrand.cli.output import as_json_text, write_anything
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.support.progress import shown
-from postrand.support.signals import SIGNALS, Stopped, say, stoppable, watch
+from postrand.support.signals import Stopped, leave, say, stoppable, watch
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -66,19 +65,18 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
 class Program(click.Group):
     """The group of all commands. Called as a function it is the process, which a signal ends at any moment."""
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run the command line of the process; what the commands do not catch is caught here: parsing, imports."""
+    def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Run the command line and end the process; signals are caught here while options are parsed, too."""
         watch()
         try:
             with stoppable():
-                return super().__call__(*arguments, **options)
+                super().__call__(*arguments, **options)
+            leave(0)
         except Stopped as stopped:
             say(stopped)
-            raise SystemExit(stopped.code) from None
-        finally:
-            for number in SIGNALS:  # all is done: a late Ctrl-C is no error of the interpreter's own end
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    signal.signal(number, lambda *_: None)
+            leave(stopped.code)
+        except SystemExit as ended:
+            leave(ended.code)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -126,7 +124,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             say(stopped)
-            raise SystemExit(stopped.code) from None
+            raise
         _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
         if code and code[0]:
             raise SystemExit(code[0])
