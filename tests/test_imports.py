@@ -24,8 +24,9 @@ SLOW = {
 }
 ARRAYS = {"numpy", "pyarrow", "cryptography"}
 PAGE = {"jinja2"}
-# Numba loads the BLAS interface of SciPy. A draw needs compiled loops; nothing else here does.
-DRAW = {"numba", "llvmlite", "scipy.linalg", "scipy._lib._array_api"}
+# Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
+EXTENSION = importlib.util.find_spec("postrand.support._loops")
+DRAW = set() if EXTENSION else {"numba", "llvmlite", "scipy.linalg", "scipy._lib._array_api"}
 ALLOWED = {
     "": set(),
     "--help": set(),
@@ -38,7 +39,8 @@ ALLOWED = {
     "design --plan work/plan.toml": ARRAYS,
 }
 SCRIPT = """
-import json, sys
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted(sys.modules))))  # a command ends the process
 import postrand
 if len(sys.argv) > 1:
     from postrand.cli import main
@@ -46,7 +48,6 @@ if len(sys.argv) > 1:
         main(sys.argv[1:])
     except SystemExit as end:
         assert not end.code, end.code
-print(json.dumps(sorted(sys.modules)))
 """
 
 
