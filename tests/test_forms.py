@@ -13,6 +13,7 @@ from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
+from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_classes import classes_of, moves, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
@@ -143,13 +144,15 @@ def test_both_samplers_draw_one_law():
 
 
 def test_which_sampler_draws_depends_on_the_law_alone():
-    for size, kind in ((1024, AliasTables), (1025, StayOrMove)):
+    for size, kind in ((256, AliasTables), (257, ConstantTables), (1024, ConstantTables), (1025, StayOrMove)):
         law = randomised_response(size, 3.0)
         assert isinstance(sampler(law), kind)
         assert isinstance(sampler(TransitionMatrix(law.weights)), kind)
     weights = randomised_response(1025, 3.0).weights
     weights[0, :2] += (1, -1)
     assert isinstance(sampler(TransitionMatrix(weights)), AliasTables)
+    two_weights = Constant(np.array([UNIT - 299 * 2**40, *[UNIT - 299] * 299]), np.array([2**40, *[1] * 299]))
+    assert isinstance(sampler(TransitionMatrix(two_weights.weights)), AliasTables)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -22,6 +22,7 @@ from postrand.engines.joint import JointCounts, covering
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.margins import impossible, tables_of
+from postrand.support.progress import Stage, passing
 
 MAX_PAIR_CELLS = 60
 MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
@@ -58,7 +59,7 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
     source = formats.read(data, codebook) if isinstance(data, Path) else data
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
     counter = _Counter(codebook, mechanism)
-    for batch in source.batches():
+    for batch in passing(source.batches(), Stage.VERIFYING, source.num_rows):
         counter.add(batch)
     found = counter.summary()
     raise_all(DataError, _law_problems(found.blocks, mechanism))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.support.progress import Stage, passing
 
 MissingRule = Literal["category", "wildcard"]
 MAX_KEY_CATEGORIES = 100_000
@@ -39,7 +40,7 @@ def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         return {name: pa.chunked_array([pa.array(data[name], from_pandas=True)]) for name in wanted}
     if hasattr(data, "batches") and hasattr(data, "schema"):
         _check_names(wanted, data.schema.names)
-        table = pa.Table.from_batches(list(data.batches(columns=wanted)), schema=None).unify_dictionaries()
+        table = pa.Table.from_batches(list(_read(data, wanted)), schema=None).unify_dictionaries()
     else:
         table = to_arrow(data, wanted).unify_dictionaries()
     lengths = {len(table.column(name)) for name in wanted}
@@ -63,6 +64,10 @@ class Coded:
     missing: int
     categories: tuple[Any, ...]
     from_codebook: bool
+
+
+def _read(source: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return passing(source.batches(columns=names), Stage.READING, getattr(source, "num_rows", None))
 
 
 def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dict[str, Coded]:
