@@ -227,4 +227,5 @@ class _Counts:
             self._merge()
         if self.is_lost:
             return None
-        return sum(int(pc.sum(pc.equal(part["records"], 1)).as_py() or 0) for part in self.waiting)
+        counts = [coding.to_numpy(chunk) for part in self.waiting for chunk in part.column("records").chunks]
+        return int(sum(np.count_nonzero(one == 1) for one in counts))
