@@ -32,6 +32,7 @@ from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
+from postrand.support import loops
 from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
 
 _RANKED_SLOT = 1 << 32
@@ -126,8 +127,6 @@ class ContentReader:
 
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
-        from postrand.mechanism.sampling_kernels import append_digit  # compiled
-
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in positions]
         groups, size = _groups(self.bases), min(CHUNK, record_keys.size)
@@ -144,7 +143,7 @@ class ContentReader:
             for slot, group in enumerate(groups):
                 number[:] = 0
                 for b in group:
-                    append_digit(number, self.bases[b], held[b], start)
+                    loops.append_digit(number, self.bases[b], held[b], start)
                 if slot:
                     part += words(self.keys.table, number, slot)
                 else:

@@ -36,7 +36,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, senten
 from postrand.formats import Held, Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.mechanism import Mechanism
-from postrand.support.progress import Progress
+from postrand.support.progress import Progress, Stage, stage
 from postrand.support.randomness import ReleaseKey
 
 _VIEW = "postrand_records"
@@ -320,6 +320,7 @@ class DuckDBEngine(Engine):
             total = ", ".join(weight_sql(f"CAST({quoted(weight)} AS DOUBLE)", "isfinite({})"))
         names = list(dict.fromkeys(name for want in asked for name in want.variables))
         columns = list(dict.fromkeys([*names, *([] if weight is None else [weight])]))
+        stage(Stage.COUNTING)
         with self._records(source, columns) as (connection, relation):
             for setting in self._settings():
                 connection.execute(setting)

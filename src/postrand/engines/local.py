@@ -25,7 +25,7 @@ from postrand.engines.wants import Answers, Piece, Want, answer, keys_of, number
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.support.progress import Progress, silent
+from postrand.support.progress import Progress, Stage, passing, silent, stage
 from postrand.support.randomness import ReleaseKey, duplicate_keys
 
 _Task = TypeVar("_Task")
@@ -76,8 +76,9 @@ class LocalEngine(Engine):
             def work(task: tuple[int, pa.RecordBatch]) -> list[Any]:
                 return parts_of(asked, Piece(task[1], task[0], codebook))
 
+            records = passing(source.batches(columns, self.batch_rows), Stage.COUNTING, source.num_rows)
             with self._pool() as pool:
-                yield from self._map(pool, work, numbered(source.batches(columns, self.batch_rows)))
+                yield from self._map(pool, work, numbered(records))
 
         return answer(source, codebook, wants, read)
 
@@ -122,11 +123,12 @@ class LocalEngine(Engine):
                     writer.write(perturber.values(batch))
                 if words is not None:  # where the order stays, only to find duplicates
                     order.add(batch if shuffle else batch.select([]), words)
-            repeated = 0
+            repeated, wrote = 0, stage(Stage.WRITING, records)
             for batch, again in self._map(pool, finish, order.parts()):
                 repeated += again
                 if shuffle:
                     writer.write(batch)
+                wrote(batch.num_rows)
             if repeated:
                 raise duplicate_keys(repeated)
             if whole:

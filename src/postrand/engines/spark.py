@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, silent
 from postrand.support.randomness import ReleaseKey, duplicate_keys
+from postrand.support.signals import scratch_folder
 
 PART_ROWS = 1 << 21
 """Records of one part, about: a task holds one part in memory."""
@@ -190,8 +190,8 @@ class SparkEngine(Engine):
     def _folder(self, sink: Sink) -> Iterator[Path]:
         """Yield the folder that the executors write: the sink's own, or one that is removed again."""
         if not isinstance(sink, FolderSink):
-            with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made:
-                yield Path(made)
+            with scratch_folder(".postrand-", self.scratch) as made:
+                yield made
             return
         try:
             sink.folder.mkdir()
@@ -249,8 +249,8 @@ class SparkEngine(Engine):
         own = source.frame.sparkSession if isinstance(source, SparkSource) else None
         session = self.session or own or session_for(self.resources)
         check_classic(session)
-        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, configured(session):
-            yield session, Path(made)
+        with scratch_folder(".postrand-", self.scratch) as made, configured(session):
+            yield session, made
 
 
 def _check_fixed(source: Source, record_key: str | None) -> None:

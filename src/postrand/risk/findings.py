@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding
 from postrand.errors import SpecificationError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
@@ -266,7 +266,7 @@ def _classes(sample: Sampled, codebook: Codebook, name: str, bins: int) -> Codes
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     try:
-        number = column.cast(pa.float64(), safe=False).to_numpy()
+        number = coding.to_floats(column.cast(pa.float64(), safe=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]

@@ -57,7 +57,7 @@ class Sampled:
         column = self.table.column(name).combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes = held.indices.cast(pa.int64()).fill_null(_NULL).to_numpy(zero_copy_only=False)
+        codes = np.where(coding.is_null(held.indices), _NULL, coding.index_values(held.indices).astype(np.int64))
         occurs = np.bincount(codes - _NULL, minlength=1) > 0
         places = np.cumsum(occurs) - 1
         return places[codes - _NULL], int(occurs.sum())
@@ -213,12 +213,16 @@ class _Counts:
             self.is_lost = True
 
     def _merge(self) -> None:
-        # By a dictionary: a group-by of Arrow imports pandas, which takes longer than a million values.
-        table = pa.concat_tables(self.waiting)
-        held = pa.concat_arrays(table.column("value").chunks).dictionary_encode(null_encoding="encode")
-        records = np.concatenate([coding.to_numpy(chunk) for chunk in table.column("records").chunks])
-        counts = np.bincount(coding.to_numpy(held.indices), weights=records, minlength=len(held.dictionary))
-        self.waiting = [pa.table({"value": held.dictionary, "records": coding.from_numpy(counts.astype(np.int64))})]
+        # Not group_by, whose library loads pandas if that is installed.
+        held = pa.concat_tables(self.waiting)
+        if not held.num_rows:
+            self.waiting = []
+            return
+        values = held["value"].dictionary_encode(null_encoding="encode").chunks  # they share one dictionary
+        counts = np.zeros(len(values[0].dictionary), dtype=np.int64)
+        for value, records in zip(values, held["records"].chunks, strict=True):
+            np.add.at(counts, coding.to_numpy(value.indices), coding.to_numpy(records))
+        self.waiting = [pa.table({"value": values[0].dictionary, "records": coding.from_numpy(counts)})]
         self.is_lost = counts.size > MAX_VALUES
 
     def alone(self) -> int | None:
@@ -227,5 +231,5 @@ class _Counts:
             self._merge()
         if self.is_lost:
             return None
-        counts = [coding.to_numpy(chunk) for part in self.waiting for chunk in part.column("records").chunks]
-        return int(sum(np.count_nonzero(one == 1) for one in counts))
+        counts = coding.to_numpy(self.waiting[0]["records"].chunk(0)) if self.waiting else np.zeros(0)
+        return int((counts == 1).sum())

@@ -44,6 +44,7 @@ from postrand.privacy import (
 from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
+from postrand.support.progress import Stage, stage
 from postrand.workflow.known import Known, variables_of
 from postrand.workflow.whole_record_counts import beyond_clear
 
@@ -142,7 +143,10 @@ def design_blocks(plan: Plan, known: Known | None = None) -> tuple[DesignedBlock
         known = Known.tables(plan)
     tasks = [_prepare(block, shape, known) for block, shape in zip(plan.blocks, plan.shapes, strict=True)]
     budgets, origins = _budgets(plan, tasks), budget_origins([(t.plan, t.weights) for t in tasks])
-    designed = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    designed, done = [], stage(Stage.DESIGNING, len(tasks), "matrices")
+    for b, task in enumerate(tasks):
+        designed.append(_design(task, budgets.get(b, task.plan.privacy), plan.codebook))
+        done(1)
     made = [dataclasses.replace(one, budget=origin) for one, origin in zip(designed, origins, strict=True)]
     return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
 

@@ -18,7 +18,7 @@ from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
-from postrand.support.progress import reporter
+from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
 from postrand.workflow.facts import data_name, record_key_of, released_names
@@ -36,14 +36,13 @@ class Perturbation:
     key: ReleaseKey
     content: Content
     known: Known
-    progress: bool = False
 
     @classmethod
-    def of(cls, known: Known, mechanism: Mechanism, key: ReleaseKey, progress: bool = False) -> Perturbation:
+    def of(cls, known: Known, mechanism: Mechanism, key: ReleaseKey) -> Perturbation:
         """Take what is known of the file; raises DataError if a record does not fit the mechanism."""
         assert known.digest is not None  # what is known for a release key has one
         content = known.answers[known.digest]
-        return cls(known.plan, known.engine, known.source, mechanism, key, content, known, progress)
+        return cls(known.plan, known.engine, known.source, mechanism, key, content, known)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,20 +95,18 @@ class Perturbation:
         if house is not None:
             found = self.known.answers[house]
             fresh = renumbering_of(found, house.name, self.key, self.mechanism.digest(), tag)
-        source, held = self.source, self.known.held
-        with reporter("perturb", self.source.num_rows if self.progress else None, quiet=not self.progress) as step:
-            self.engine.perturb(
-                released(source, self.mechanism, self.key, record_key, content=tag, held=held),
-                self.mechanism,
-                self.key,
-                sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
-                columns=self.columns,
-                record_key=record_key,
-                shuffle=self.plan.release.shuffle,
-                content=self.content,
-                fresh=fresh,
-                progress=step,
-            )
+        self.engine.perturb(
+            released(self.source, self.mechanism, self.key, record_key, content=tag, held=self.known.held),
+            self.mechanism,
+            self.key,
+            sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
+            columns=self.columns,
+            record_key=record_key,
+            shuffle=self.plan.release.shuffle,
+            content=self.content,
+            fresh=fresh,
+            progress=stage(Stage.PERTURBING, self.source.num_rows),
+        )
 
 
 def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.risk.findings import Findings, find_in
+from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
@@ -25,6 +26,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     known = Known.of(plan) if known is None else known
     if mechanism is None:
         mechanism = mechanism_of(plan, design_blocks(plan, known), known)
+    stage(Stage.SINGLING)
     if known.sample is None:
         return Findings()
     house = household_of(plan)
