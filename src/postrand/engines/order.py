@@ -5,7 +5,6 @@ Parts follow each other in the order, so each is sorted alone. Records beyond th
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.errors import ReleaseError, sentence
+from postrand.support.signals import scratch_folder
 
 PART_BITS = 8
 """Records on disk come back in 2^8 parts, one at a time."""
@@ -116,8 +116,7 @@ class KeyedOrder:
 
     def _scratch(self) -> Path:
         if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix=".postrand-", dir=self._directory)
-            self._folder = Path(self._stack.enter_context(made))
+            self._folder = self._stack.enter_context(scratch_folder(".postrand-", self._directory))
         return self._folder
 
 

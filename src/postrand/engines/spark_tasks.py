@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from postrand import errors, formats
-from postrand.codebook import coding
-from postrand.engines.content import Content, ContentReader
+from postrand.codebook import Codebook, coding
+from postrand.engines.content import Content
 from postrand.engines.order import WORDS, cut, pieces_in_order
 from postrand.engines.records import Perturber
+from postrand.engines.wants import Piece, Want, parts_of
 from postrand.formats._partitions import repeated as constant
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
@@ -33,7 +35,7 @@ _FOUND = [("content", pa.binary()), ("problem", pa.string())]
 """What was drawn for, of all records of a batch of rows in the first of them; or what the task met."""
 PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), *_FOUND])
 RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), *_FOUND])
-DIGESTS = pa.schema(_FOUND)
+COUNTED = pa.schema([("first", pa.int64()), ("parts", pa.binary())])
 BATCH_ROWS = 1 << 16
 PIECE_ROWS = 1 << 20
 """Records that one task cuts into pieces at a time."""
@@ -61,31 +63,45 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """What an executor needs to digest records; it contains the keys of contents, so it is a secret."""
+class Counting:
+    """What an executor needs to answer wants; it can contain the keys of contents, so it is a secret."""
 
-    reader: ContentReader
+    wants: tuple[Want, ...]
+    codebook: Codebook
     inputs: pa.Schema
-    record_key: str | None
 
 
-def digest(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield one row of ``DIGESTS`` for the records of one partition."""
-    row: dict[str, Any] = {}
-    try:
-        found = Content()
-        for batch in batches:
-            typed = _typed_batch(work.inputs, batch)
-            found += work.reader.read(typed, _record_keys(work.record_key, typed, batch))
-        row = {"content": found.tag()}
-    except errors.PostrandError as error:
-        row = {"problem": _problem(error)}
-    yield pa.RecordBatch.from_pylist([row], DIGESTS)
+def count(work: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of ``COUNTED`` for the records of one partition, whose places in the file nobody asks for."""
+    from pyspark import TaskContext  # needs the extra "spark"
+
+    context = TaskContext.get()
+    first = 0 if context is None else context.partitionId() << 40  # numbers that differ from those of other tasks
+    yield from _counted(work, _placed(batches, first))
 
 
-def digest_files(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do the same for the row groups that rows name."""
-    return digest(work, _read(work.inputs, batches))
+def count_files(work: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the same for the row groups that rows name, whose places are known."""
+    read = _read(work.inputs, batches)
+    yield from _counted(work, ((int(_position(batch)[0]), batch) for batch in read if batch.num_rows))
+
+
+def _placed(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        yield first, batch
+        first += batch.num_rows
+
+
+def _counted(work: Counting, batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    for first, batch in batches:
+        parts = parts_of(work.wants, Piece(_typed_batch(work.inputs, batch), first, work.codebook))
+        sent = [_problem(part) if isinstance(part, errors.PostrandError) else pickle.dumps(part) for part in parts]
+        yield pa.RecordBatch.from_pylist([{"first": first, "parts": pickle.dumps(sent)}], COUNTED)
+
+
+def parts_in(row: bytes) -> list[Any]:
+    """Return the parts of a row, or the errors that they met."""
+    return [_error(part) if isinstance(part, str) else pickle.loads(part) for part in pickle.loads(row)]
 
 
 def perturb(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +132,7 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     table = pa.Table.from_batches(batches, PIECES)
     if not table.num_rows:
         return
-    rows = table.select(["part", *DIGESTS.names]).to_pylist()
+    rows = table.select(["part", *(name for name, _ in _FOUND)]).to_pylist()
     result: dict[str, Any] = {"part": rows[0]["part"], "records": 0, "repeated": 0, "problem": None}
     result["content"] = sum((Content.of_tag(row["content"]) for row in rows if row["content"]), Content()).tag()
     found = [row["problem"] for row in rows if row["problem"]]
@@ -134,8 +150,7 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 def raise_problem(text: str) -> None:
     """Raise the error that a task met."""
-    data = json.loads(text)
-    raise getattr(errors, data["kind"])(data["problems"])
+    raise _error(text)
 
 
 def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -231,6 +246,12 @@ def _write_part(work: Work, part: int, records: pa.Table) -> int:
             writer.write(work.perturber.values(batch))
             found += repeated
     os.replace(hidden, work.folder / name)
+    return found
+
+
+def _error(text: str) -> errors.PostrandError:
+    data = json.loads(text)
+    found: errors.PostrandError = getattr(errors, data["kind"])(data["problems"])
     return found
 
 
