@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -117,7 +117,7 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -
             f"<= {MAX_KEY_CATEGORIES}",
         )
         raise DataError(sentence(what, where=f"variable {name!r}", wanted=wanted, fix="group the values"))
-    codes = whole.indices.cast(pa.int32()).fill_null(size).to_numpy(zero_copy_only=False)
+    codes = np.where(is_null(whole.indices), np.int32(size), index_values(whole.indices).astype(np.int32))
     return Coded(codes, size, size, tuple(whole.dictionary.to_pylist()), False)
 
 
@@ -174,7 +174,7 @@ def rule_codes(coded: Mapping[str, Coded], rules: Sequence[Mapping[str, Any]]) -
 def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:
     """Return a numeric column as float64, missing values as nan; raises DataError where it is not numeric."""
     try:
-        values: FloatArray = column.cast(pa.float64()).to_numpy()
+        values: FloatArray = to_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
             sentence("the column contains a value that is not a number", where=f"variable {name!r}", got=column.type)

@@ -24,6 +24,7 @@ class Stage(StrEnum):
     """The stages of long work, in the order of a release; other commands have some of them."""
 
     LOADING = "loading the program"
+    COMPILING = "compiling loops for this computer: some seconds, once"
     READING = "reading and checking"
     COUNTING = "counting"
     DESIGNING = "designing the matrices"

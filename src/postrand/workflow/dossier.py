@@ -15,7 +15,6 @@ from postrand import formats, report, risk
 from postrand.certification.certificate import Certificate
 from postrand.codebook import Codebook
 from postrand.designers.curve import Comparison, Point, compare
-from postrand.engines import Engine
 from postrand.engines.summary import Summary
 from postrand.errors import PostrandError
 from postrand.formats import Source
@@ -30,6 +29,7 @@ from postrand.risk.singled import Singled
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
+from postrand.workflow.known import Known
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
@@ -121,9 +121,7 @@ class Dossier:
 
 
 def collect(
-    codebook: Codebook,
-    engine: Engine,
-    source: Source,
+    known: Known,
     blocks: Iterable[DesignedBlock],
     certificate: Certificate,
     findings: Findings,
@@ -131,11 +129,11 @@ def collect(
 ) -> Dossier:
     """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
     stage(Stage.RISK)
+    codebook, source, counts = known.plan.codebook, known.held, {}
     before, note = assess(source, codebook, fraction=fraction)
-    counts = {}
     for variable in codebook.variables:
         if variable.is_categorical and variable.role != "drop":
-            table = engine.count(source, codebook, [variable.name])
+            table = known.table([variable.name])
             counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
     data = {
         "notice": "INTERNAL: risk and exact counts; never part of a release",
