@@ -121,7 +121,7 @@ def bind(frame: Any, mechanism: Mechanism) -> Mechanism:
     """
     if mechanism.codebook is not None:
         return mechanism
-    single = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}
+    single = {b.variables[0]: b.matrix.size for b in mechanism.every_block if len(b.variables) == 1 and b.cells is None}
     names = list(dict.fromkeys((*mechanism.variables, *mechanism.given)))
     return mechanism.bind(codebook_of(frame, names, single))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
+
+BLOCK_FIELDS = frozenset({"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget"})
 
 
 def block_to_dict(block: Block) -> dict[str, Any]:
@@ -94,3 +97,10 @@ def block_from_dict(entry: Mapping[str, Any]) -> Block:
     if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the only valid form of their matrix")
     return block
+
+
+def refuse_unknown(data: Mapping[str, Any], known: Set[str]) -> None:
+    """Refuse a field that could change what the others mean; an empty one is of a later version, and says nothing."""
+    more = sorted(str(name) for name, value in data.items() if name not in known and value not in (None, "", [], {}))
+    fix = "use a newer postrand, if one wrote this"
+    raise_all(SpecificationError, [sentence(f"unknown field {shown(n, repr)} of a mechanism", fix=fix) for n in more])
