@@ -50,6 +50,11 @@ class Cells:
         lookup[index] = np.arange(index.size, dtype=np.int32)
         return cls(block.variables, variables, shape, table, lookup, given=block.given)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether some combination of codes is in no cell."""
+        return self.table is not None and len(self.table) < math.prod(self.shape)
+
     def find(self, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return the position of each record's cell, shape (n,).
 

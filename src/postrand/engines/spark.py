@@ -162,7 +162,7 @@ class SparkEngine:
         reader = ContentReader.of(mechanism, key)
         _check_fixed(source, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
-        schema = released_schema(source, names, mechanism.codebook, fresh)
+        schema = released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         with self._rows(source, inputs, numbered) as (frame, by_file, total), self._folder(sink) as folder:

@@ -101,8 +101,12 @@ class Mechanism:
     @property
     def variables(self) -> tuple[str, ...]:
         """The perturbed variables, block by block, then those of the split."""
-        split = () if self.split is None else self.split.variables
-        return (*(name for block in self.blocks for name in block.perturbed), *split)
+        return (*(name for block in self.blocks for name in block.perturbed), *self.partly)
+
+    @property
+    def partly(self) -> tuple[str, ...]:
+        """The variables of the split, which some records do not show."""
+        return () if self.split is None else self.split.variables
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -132,7 +136,7 @@ class Mechanism:
         for block in self.blocks:
             if variable in block.perturbed:
                 return block
-        if self.split is not None and variable in self.split.variables:
+        if variable in self.partly:
             what = f"{variable!r} is in the split, so no one block perturbs it and some records do not show it"
             raise SpecificationError(sentence(what, fix="use postrand.estimate.split_tables, or a variable of a block"))
         raise SpecificationError(
@@ -249,11 +253,11 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
         yield sentence("a mechanism has no blocks", fix="name at least one variable to perturb")
     matrices = [block.matrix for block in mechanism.every_block if isinstance(block.matrix, TransitionMatrix)]
     yield from _size_problems(m.size for m in matrices if not isinstance(m.form, Constant))
-    names, shown_by_some = mechanism.variables, () if mechanism.split is None else mechanism.split.variables
+    names, partly = mechanism.variables, mechanism.partly
     for name in sorted({n for n in names if names.count(n) > 1}):
-        places = "a block and in the split" if name in shown_by_some else "two blocks"
+        places = "a block and in the split" if name in partly else "two blocks"
         yield sentence(f"variable {name!r} is in {places}")
-    for name in sorted({n for block in mechanism.blocks for n in block.given} & {*shown_by_some}):
+    for name in sorted({n for block in mechanism.blocks for n in block.given} & {*partly}):
         fix = "put the block's variables into the split too, or take the given variable out of it"
         yield sentence(f"a block reads {name!r}, which some records do not show", fix=fix)
     yield from dict.fromkeys(p for blocks in mechanism.alternatives for p in reading_problems(blocks))
@@ -261,7 +265,7 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     if mechanism.codebook is not None:
         for block in mechanism.every_block:
             yield from _fit_problems(block, mechanism.codebook)
-        yield from not_released_problems(mechanism.codebook, shown_by_some)
+        yield from not_released_problems(mechanism.codebook, partly)
 
 
 def _size_problems(sizes: Iterable[int]) -> Iterable[str]:
