@@ -78,11 +78,11 @@ def test_a_split_says_what_it_shows_and_its_level_is_the_largest() -> None:
     [
         (lambda: Split((Subset(UNIT - 1, pair()),)), "do not sum to 2"),
         (lambda: Split(()), "number of subsets"),
-        (lambda: Split((pair(),)), "not a list of Subset"),  # type: ignore[arg-type] # what is refused
+        (lambda: Split((pair(),)), "not a list of Subset"),
         (lambda: Subset(0, pair()), "not a whole number"),
         (lambda: Subset(True, pair()), "not a whole number"),
-        (lambda: Subset(0.5, pair()), "not a whole number"),  # type: ignore[arg-type] # what is refused
-        (lambda: Subset(UNIT, None), "shows no variable"),  # type: ignore[arg-type] # what is refused
+        (lambda: Subset(0.5, pair()), "not a whole number"),
+        (lambda: Subset(UNIT, None), "shows no variable"),
         (lambda: Split.of([0.5, 0.5], [pair(), pair(1.0)]), "show the same variables"),
         (lambda: Split.of([0.5, 0.5], [pair(), Block(("age", "sex"), randomised_response(8, 1.0))]), "show the same"),
         (lambda: Split.of([0.5, 0.4], [pair(), alone()]), "not one number of 0 or more"),

@@ -59,7 +59,7 @@ def law_of(record: dict[str, int], mechanism: Mechanism) -> dict[Outcome, Fracti
         law = {(*o, y): p * Fraction(w, UNIT) for o, p in law.items() for y, w in enumerate(row)}
     if mechanism.split is None:
         return law
-    found = {}
+    found: dict[Outcome, Fraction] = {}
     for place, subset in enumerate(mechanism.split.subsets):
         row = subset.matrix.weights[cell_of(record, subset.block)].tolist()
         for outcome, p in law.items():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from postrand.codebook import Codebook, Variable, not_released
+from postrand.codebook import Codebook, Variable, coding, not_released
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.engines import LocalEngine
 from postrand.engines.frame import content_of, perturb
@@ -251,7 +251,7 @@ def test_a_given_variable_is_read_and_stays() -> None:
 def test_the_code_of_what_is_not_released_fits_at_every_size(size: int, missing: Any) -> None:
     variable = Variable("v", role="key", categories=tuple(range(size)), type="int64", missing=missing)
     codes = np.array([0, size - 1, variable.size, *([size] * (missing == "category")), *([-1] * (missing == "keep"))])
-    values = not_released.decode(codes.astype(not_released.coding.code_dtype(variable)), variable)
+    values = not_released.decode(codes.astype(coding.code_dtype(variable)), variable)
     assert values.to_pylist() == ["0", str(size - 1), NOT_RELEASED, *([None] * (missing != "error"))]
     assert not_released.encode(values, variable).tolist() == codes.tolist()
 

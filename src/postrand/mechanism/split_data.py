@@ -46,7 +46,8 @@ def sizes_of(entries: Iterable[Mapping[str, Any]]) -> list[int]:
 
 def split_from_dict(entries: Iterable[Mapping[str, Any]]) -> Split | None:
     """Build a split from :func:`entries_of`, None where there is none; raises with the problems of all subsets."""
-    subsets, problems = [], []
+    subsets: list[Subset] = []
+    problems: list[str] = []
     for place, entry in enumerate(entries, 1):
         try:
             subsets.append(Subset(entry["weight"], block_from_dict(entry)))
