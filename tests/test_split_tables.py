@@ -147,7 +147,7 @@ def test_repeated_releases_are_unbiased_with_the_stated_errors(variables: tuple[
     true = true.transpose([[n for n in axes if n in variables].index(v) for v in variables])
     rng = np.random.default_rng(8)
     found = [
-        split_table(perturb(records(1_500, rng), mechanism(), ReleaseKey.from_seed(s)), variables, mechanism())
+        split_table(perturb(records(400, rng), mechanism(), ReleaseKey.from_seed(s)), variables, mechanism())
         for s in range(200)
     ]
     values = np.array([f.value for f in found])

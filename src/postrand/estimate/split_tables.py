@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from postrand.codebook import Codebook, coding, not_released
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array
+from postrand.estimate.intervals import Moments, Slope, matched
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.unbiased import MAX_COVARIANCE
 from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.matrix import TransitionMatrix
 
 METHOD = "unbiased, never clipped, of the records that show every variable of the table"
 MAX_CONTRIBUTIONS = 1 << 26
@@ -37,12 +38,14 @@ _SOLVED = 1e-9
 class Contributions:
     """Hold what each released cell of a subset contributes to a table, ``values`` of shape (K, L).
 
-    ``precision`` is ``1 / trace Cov`` of one record's contribution under the prior; ``place`` that of the subset.
+    ``precision`` is ``1 / trace Cov`` of one record's contribution under the prior; ``place`` that of the subset;
+    ``true`` the table's cell of each cell of the subset, shape (K,).
     """
 
     place: int
     values: Array
     precision: float
+    true: NDArray[np.intp]
 
 
 def split_table(
@@ -51,8 +54,8 @@ def split_table(
     """Estimate the true joint distribution of variables of a split from the records that show all of them.
 
     ``value`` has one axis for each variable. ``covariance``, sampling and perturbation together, is exactly unbiased
-    given which records show what; its perturbation part, the file held fixed, is so on average over files. Intervals
-    are normal. A record whose value is missing (policy ``keep``) is left out.
+    given which records show what; its perturbation part, the file held fixed, is so on average over files. A record
+    whose value is missing (policy ``keep``) is left out.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def split_table(
     codes = {n: _encoded(table.column(n), book, n, split) for n in names}
     shown = subsets_shown(codes, split, book)
     counts = [_counts(split.blocks[c.place], codes, shown == c.place, book) for c in known]
-    law = _law(known, counts, table.num_rows, tuple(book[name].size for name in variables))
+    law = _law(split, known, counts, table.num_rows, tuple(book[name].size for name in variables))
     covering = sum(int((shown == c.place).sum()) for c in known)
     return Estimate(
         variables=tuple(variables),
@@ -135,7 +138,8 @@ def contributions(
         true = np.ravel_multi_index([cells[:, block.variables.index(n)] for n in variables], shape)
         values = _solved(block, true, math.prod(shape))
         if values is not None:
-            found.append(Contributions(place, values, _precision(block, values, true, _prior(block, cells, margins))))
+            precision = _precision(block, values, true, _prior(block, cells, margins))
+            found.append(Contributions(place, values, precision, true))
     if not found:
         raise _not_covered(split, variables, bool(covering))
     return found
@@ -194,7 +198,9 @@ class SplitLaw:
     """
 
     shape: tuple[int, ...]
+    matrices: tuple[TransitionMatrix, ...]
     values: tuple[Array, ...]
+    true: tuple[NDArray[np.intp], ...]
     counts: tuple[Array, ...]
     shares: tuple[float, ...]
     records: float
@@ -235,13 +241,38 @@ class SplitLaw:
             kept = values.reshape(-1, *self.shape).sum(axis=rest).transpose(order)
             return np.asarray(kept.reshape(len(values), -1))
 
-        return replace(self, shape=shape, values=tuple(map(summed, self.values)))
+        codes = (np.unravel_index(true, self.shape) for true in self.true)
+        true = tuple(np.ravel_multi_index([each[i] for i in keep], shape) for each in codes)
+        return replace(self, shape=shape, values=tuple(map(summed, self.values)), true=true)
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
-        """Return the ends of a normal interval for each cell."""
-        error = np.sqrt(np.maximum(self.variance("total"), 0.0)).reshape(value.shape)
-        half = stats.norm.isf((1 - level) / 2) * error
-        return value - half, value + half
+        """Return the ends of the score interval of each cell (exact where few records are expected).
+
+        The subsets are the strata of :func:`postrand.estimate.intervals.matched`.
+        """
+        mean, n = self.mean, float(self.shown)
+        slopes = []
+        for share, counts, values in zip(self.shares, self.counts, self.values, strict=True):
+            number = float(counts.sum())
+            raw = Moments(*(counts @ values**power / number for power in (1, 2, 3)))
+            slopes.append(Slope.of(raw, mean, number, share))
+        variance = np.maximum(self.variance("total"), 0.0) * (n - 1) / n
+        unit = sum(share**2 * float(counts.sum()) for share, counts in zip(self.shares, self.counts, strict=True))
+        low, high = matched(mean, variance, slopes, self._two_more(), unit).bounds(level)
+        return low.reshape(value.shape), high.reshape(value.shape)
+
+    def _two_more(self) -> Moments:
+        """Return the moments of what a record contributes that is truly of the cell, or of any, each half the time."""
+        moments = []
+        for power in (1, 2, 3):
+            found = np.zeros(math.prod(self.shape))
+            for matrix, values, true, counts in zip(self.matrices, self.values, self.true, self.counts, strict=True):
+                expected, size = matrix.times(values**power), len(found)
+                own = np.bincount(true, weights=expected[np.arange(len(true)), true], minlength=size)
+                own = np.divide(own, np.maximum(np.bincount(true, minlength=size), 1))
+                found += counts.sum() / self.shown * (own + expected.mean(axis=0)) / 2
+            moments.append(found)
+        return Moments(*moments)
 
     def _centred(self, mean: Array) -> list[tuple[Array, Array]]:
         """Return the counts of the cells that occur, and their contributions less the mean, for each subset."""
@@ -262,7 +293,9 @@ class SplitLaw:
         return sampling if part == "sampling" else total - sampling
 
 
-def _law(known: Sequence[Contributions], counts: Sequence[Array], records: int, shape: tuple[int, ...]) -> SplitLaw:
+def _law(
+    split: Split, known: Sequence[Contributions], counts: Sequence[Array], records: int, shape: tuple[int, ...]
+) -> SplitLaw:
     numbers = [float(c.sum()) for c in counts]
     whole = sum(n * one.precision for n, one in zip(numbers, known, strict=True))
     shares = [one.precision / whole if whole > 0 else 1.0 for one in known]
@@ -270,8 +303,15 @@ def _law(known: Sequence[Contributions], counts: Sequence[Array], records: int, 
     if not used or max(shares[k] for k in used) >= 0.5:
         what = "too few records show every variable of the table"
         raise EstimationError(sentence(what, fix="use fewer variables, or more records"))
-    values, held = tuple(known[k].values for k in used), tuple(counts[k] for k in used)
-    return SplitLaw(shape, values, held, tuple(shares[k] for k in used), float(records))
+    return SplitLaw(
+        shape,
+        tuple(split.blocks[known[k].place].matrix for k in used),
+        tuple(known[k].values for k in used),
+        tuple(known[k].true for k in used),
+        tuple(counts[k] for k in used),
+        tuple(shares[k] for k in used),
+        float(records),
+    )
 
 
 def _counts(block: Block, codes: Mapping[str, NDArray[Any]], shown: NDArray[np.bool_], book: Codebook) -> Array:
