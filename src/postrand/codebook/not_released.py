@@ -24,10 +24,10 @@ NOT_RELEASED = "(not released)"
 """The category of a value that the record does not show."""
 
 
-def blank_code(variable: Variable) -> int:
+def code_of(variable: Variable) -> int:
     """Return the code of a value that is not released: the number S of the variable's codes.
 
-    >>> blank_code(Variable("sex", role="key", categories=("F", "M"), missing="category"))
+    >>> code_of(Variable("sex", role="key", categories=("F", "M"), missing="category"))
     3
     """
     return variable.size

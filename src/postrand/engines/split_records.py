@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.not_released import blank_code
+from postrand.codebook.not_released import code_of
 from postrand.engines.cells import Cells
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler
@@ -79,7 +79,7 @@ class SplitDraws:
         ``codes`` are true ones, which :meth:`SplitCells.digits` accepted.
         """
         shown = [variable for variable in self.cells.variables if variable.name in self.cells.shown]
-        made = {v.name: np.full_like(codes[v.name], blank_code(v)) for v in shown}
+        made = {v.name: np.full_like(codes[v.name], code_of(v)) for v in shown}
         choosing, drawing = split_words(draw_key, record_keys, self.blocks)
         for k, at in grouped(chosen(self.ends, choosing), len(self.laws)):
             cells, words = self.cells.subsets[k], drawing[at].reshape(-1, 1)

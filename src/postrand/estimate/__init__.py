@@ -21,6 +21,7 @@ from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_simex import Simex, mcsimex
 from postrand.estimate.regressions import regression
 from postrand.estimate.result import Estimate
+from postrand.estimate.split_tables import split_table
 from postrand.estimate.tally import from_counts
 from postrand.estimate.unbiased import from_tally, proportions, table
 
@@ -53,6 +54,7 @@ __all__ = [
     "ratio",
     "ratio_of_totals",
     "regression",
+    "split_table",
     "table",
     "total",
 ]

@@ -101,7 +101,7 @@ def subsets_shown(codes: Mapping[str, NDArray[Any]], split: Split, book: Codeboo
     """Return the place of the subset that each record shows, shape (n,); raises DataError where it is none."""
     pattern = np.zeros(len(codes[split.variables[0]]), dtype=np.uint64)
     for bit, name in enumerate(split.variables):
-        shows = codes[name] != not_released.blank_code(book[name])
+        shows = codes[name] != not_released.code_of(book[name])
         pattern |= shows.astype(np.uint64) << np.uint64(bit)
     masks = [sum(1 << split.variables.index(n) for n in subset.variables) for subset in split.subsets]
     order = np.argsort(np.array(masks, dtype=np.uint64))

@@ -125,20 +125,25 @@ class Mechanism:
             return (self.blocks,)
         return tuple((*self.blocks, block) for block in self.split.blocks)
 
+    def require_shown(self, names: Iterable[str]) -> None:
+        """Raise SpecificationError where one of the names is a variable of the split."""
+        for name in names:
+            if name in self.partly:
+                what = f"{name!r} is in the split, so no one block perturbs it and some records do not show it"
+                raise SpecificationError(sentence(what, fix="use estimate.split_table, or a variable of a block"))
+
     def require_no_split(self, what: str) -> None:
-        """Raise SpecificationError where there is a split: ``what`` has no law for blank values."""
+        """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
         if self.split is not None:
             text = f"{what} cannot use a mechanism with a split: some of its records do not show every variable"
-            fix = "perturb these variables in blocks, or use postrand.estimate.split_tables"
+            fix = "perturb these variables in blocks, or use perturb and estimate.split_table alone"
             raise SpecificationError(sentence(text, fix=fix))
 
     def __getitem__(self, variable: str) -> Block:
         for block in self.blocks:
             if variable in block.perturbed:
                 return block
-        if variable in self.partly:
-            what = f"{variable!r} is in the split, so no one block perturbs it and some records do not show it"
-            raise SpecificationError(sentence(what, fix="use postrand.estimate.split_tables, or a variable of a block"))
+        self.require_shown([variable])
         raise SpecificationError(
             sentence(
                 f"no block perturbs {variable!r}{nearest(variable, self.variables)}",

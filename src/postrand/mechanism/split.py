@@ -1,4 +1,4 @@
-"""A split: each record shows a random subset of some variables, perturbed jointly; the others are blank in it."""
+"""A split: each record shows a random subset of some variables, perturbed jointly, and does not show the others."""
 
 from __future__ import annotations
 
