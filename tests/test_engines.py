@@ -109,7 +109,7 @@ def reference(table: pa.Table, law: Mechanism, keys: np.ndarray) -> list[dict]:
 
 
 def shown_values(true: dict, law: Mechanism, stream: list[int]) -> dict:
-    """Choose the subset by the first word, draw its cell by the second, in plain Python; the others are blank."""
+    """Choose the subset by the first word, draw its cell by the second, in plain Python; the others are not released."""
     rest = stream[0] >> 11
     for subset in law.split.subsets:
         if rest < subset.weight:
@@ -119,7 +119,7 @@ def shown_values(true: dict, law: Mechanism, stream: list[int]) -> dict:
     codes = tuple(code_of(true[v.name], v) for v in variables)
     cells = list(subset.block.cells or [(c,) for c in range(variables[0].size)])
     drawn = draw_one(subset.matrix.weights.tolist(), -1 if -1 in codes else cells.index(codes), stream[1])
-    found = dict.fromkeys(law.partly, "(not released)")
+    found: dict[str, str | None] = dict.fromkeys(law.partly, "(not released)")
     for v, code in zip(variables, codes if drawn == -1 else cells[drawn], strict=True):
         value = value_of(code, v)
         found[v.name] = None if value is None else str(value)

@@ -187,6 +187,20 @@ def test_a_mechanism_without_a_split_keeps_its_plain_data_and_its_digest() -> No
     assert Mechanism.from_dict({**mechanism.to_dict(), "split": {}}, BOOK) == mechanism
 
 
+@pytest.mark.parametrize("size", [2, 63, 64, 1_000])
+def test_randomised_response_is_two_integers_at_every_size_and_other_matrices_are_not(size: int) -> None:
+    law = randomised_response(size, 2.0)
+    other = law.weights.copy()
+    other[0, :2] += (-1, 1)
+    for matrix, written in ((law, True), (TransitionMatrix(other), False)):
+        made = Mechanism([], split=Split.of([1.0], [Block(("v",), matrix)]))
+        data = json.loads(json.dumps(made.to_dict()))
+        weights = data["split"]["subsets"][0]["weights"]
+        pair = {"size": size, "diagonal": int(law.weights[0, 0]), "off": int(law.weights[0, 1])}
+        assert (weights == pair) is written
+        assert Mechanism.from_dict(data) == made
+
+
 def forged(change: Any) -> dict[str, Any]:
     data = json.loads(json.dumps(Mechanism([], BOOK, split=split()).to_dict()))
     change(data["split"]["subsets"], data)
@@ -204,12 +218,15 @@ def forged(change: Any) -> dict[str, Any]:
         (lambda s, d: s.append(dict(s[0])), "show the same variables"),
         (lambda s, d: s[2].update(variables=["height"]), "no variable 'height'"),
         (lambda s, d: s[2].update(variables=["town"]), "does not fit the categories"),
-        (
-            lambda s, d: s[2].update(weights={"diagonal": [1], "off": [0]}),
-            "does not sum to 2",
-        ),
+        (lambda s, d: s[2].update(weights={"diagonal": [1], "off": [0]}), "does not sum to 2"),
         (lambda s, d: s[0].update(weights={"diagonal": [2**50] * 8, "off": [2**50] * 8}), "only valid form"),
-        (lambda s, d: s[2]["weights"][0].__setitem__(0, s[2]["weights"][0][0] + 1), "does not sum to 2"),
+        (lambda s, d: s[0].update(weights=[[2**50] * 8] * 8), "only valid form"),
+        (lambda s, d: s[0]["weights"].update(off=1), "does not sum to 2|must sum to 2"),
+        (lambda s, d: s[0]["weights"].update(size=7), "does not sum to 2|must sum to 2"),
+        (lambda s, d: s[0]["weights"].update(size=10**9), "size of a matrix"),
+        (lambda s, d: s[0]["weights"].update(off=0.5), "two whole numbers"),
+        (lambda s, d: s[0]["weights"].update(more=1), "two whole numbers"),
+        (lambda s, d: s[2].update(weights=[[2**53, 0, 0]] * 2), "must be square"),
         (lambda s, d: s[0].update(cells=[[0, 0]]), "cells do not fit"),
         (lambda s, d: s[0].update(switch=1), "unknown field 'switch'"),
         (lambda s, d: d["split"].update(switch=1), "unknown field 'switch'"),
@@ -225,7 +242,7 @@ def test_a_forged_file_is_refused(change: Any, message: str) -> None:
 
 def test_a_forged_file_is_refused_with_all_its_problems() -> None:
     def change(subsets: list[dict[str, Any]], _: Any) -> None:
-        subsets[0]["weights"][0][0] += 1
+        subsets[0]["weights"]["off"] += 1
         subsets[1]["weight"] = 0
         subsets[2].pop("provenance")
 

@@ -113,7 +113,8 @@ def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[
     native = old.to_native()
     if old.implementation.is_pandas():
         made = type(native)(column.combine_chunks().to_pandas().array, index=native.index, copy=False)
-        return nw.from_native(made, series_only=True).alias(old.name)
+        native_like: nw.Series[Any] = nw.from_native(made, series_only=True)
+        return native_like.alias(old.name)
     values, indices, missing = _levels(column)
     texts = values.to_pylist()
     levels = nw.new_series(old.name, [*texts, None], nw.Enum(texts), backend=old.implementation)
