@@ -149,10 +149,10 @@ def test_subsets_and_cells_follow_the_joint_law(released: tuple[pa.Table, pa.Tab
     [
         mechanism((0.47, 0.33, 0.2)),
         Mechanism(
-            [], BOOK, split=Split.of([0.5, 0.3, 0.2], [PAIR, AGE, Block(("area",), randomised_response(3, 1.2))])
+            [], BOOK, split=Split.of([0.5, 0.3, 0.2], [PAIR, AGE, Block(("area",), randomised_response(3, 1.6))])
         ),
         Mechanism(
-            [], BOOK, split=Split.of([0.5, 0.3, 0.2], [PAIR, Block(("age",), randomised_response(4, 1.8)), AREA])
+            [], BOOK, split=Split.of([0.5, 0.3, 0.2], [PAIR, Block(("age",), randomised_response(4, 1.5)), AREA])
         ),
     ],
 )

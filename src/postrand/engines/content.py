@@ -135,6 +135,7 @@ class ContentReader:
     def read(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of a batch; raises DataError where a record does not fit the mechanism."""
         codes = {v.name: coding.encode(batch.column(v.name), v) for v in self.variables}
+        self.split.check(codes)
         found = self.of_positions(
             [cells.positions(codes) for cells in self.cells], record_keys, self.split.digits(codes)
         )

@@ -190,8 +190,9 @@ class _Records:
         def digest(task: tuple[slice, list[NDArray[Any]]]) -> Content:
             piece, positions = task
             keys = self._keys_of(piece)
-            digits = self.reader.split.digits({name: column[piece] for name, column in self.codes.items()})
-            found = self.reader.of_positions(positions, keys, digits)
+            codes = {name: column[piece] for name, column in self.codes.items()}
+            self.reader.split.check(codes)
+            found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes))
             return Content(found.records, found.cells, self.reader.of_ranked(table[piece], keys))
 
         return sum(self.each(digest, self.positions), Content())

@@ -40,7 +40,11 @@ class SplitCells:
         return tuple(variable.size + 1 for variable in self.variables)
 
     def digits(self, codes: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return the true codes of each variable, for the content that draws are bound to.
+        """Return the true codes of each variable, for the content that draws are bound to."""
+        return [codes[variable.name] for variable in self.variables]
+
+    def check(self, codes: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse records before anything is drawn for them.
 
         Raises
         ------
@@ -51,7 +55,6 @@ class SplitCells:
         for cells in self.subsets:
             if cells.is_partial:
                 cells.positions(codes)
-        return [codes[variable.name] for variable in self.variables]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +79,7 @@ class SplitDraws:
     ) -> dict[str, NDArray[Any]]:
         """Return the released codes of every variable that is shown, shape (n,): S where the record does not show it.
 
-        ``codes`` are true ones, which :meth:`SplitCells.digits` accepted.
+        ``codes`` are true ones, which :meth:`SplitCells.check` accepted when the content was taken.
         """
         shown = [variable for variable in self.cells.variables if variable.name in self.cells.shown]
         made = {v.name: np.full_like(codes[v.name], code_of(v)) for v in shown}
