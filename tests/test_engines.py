@@ -109,7 +109,7 @@ def reference(table: pa.Table, law: Mechanism, keys: np.ndarray) -> list[dict]:
 
 
 def shown_values(true: dict, law: Mechanism, stream: list[int]) -> dict:
-    """Choose the subset by the first word, draw its cell by the second, in plain Python; the others are not released."""
+    """Choose the subset by the first word, draw its cell by the second, in plain Python; others are not released."""
     rest = stream[0] >> 11
     for subset in law.split.subsets:
         if rest < subset.weight:

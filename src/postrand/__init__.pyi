@@ -11,12 +11,15 @@ from .designers import (
     LeastLoss,
     MutualInformation,
     Prior,
+    SplitDesign,
     Symmetric,
+    TablePrior,
     UniformOffDiagonal,
     compare,
     design,
     least_loss,
     load_design,
+    split_design,
 )
 from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
@@ -62,9 +65,11 @@ __all__ = [
     "Release",
     "ReleaseKey",
     "Split",
+    "SplitDesign",
     "SpontaneousRecognition",
     "Subset",
     "Symmetric",
+    "TablePrior",
     "TransitionMatrix",
     "UniformOffDiagonal",
     "Variable",
@@ -88,6 +93,7 @@ __all__ = [
     "risk",
     "round_bistochastic",
     "run",
+    "split_design",
     "tune",
     "verify",
 ]

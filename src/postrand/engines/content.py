@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from postrand.codebook import Variable, coding
+from postrand.codebook import Variable
 from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
 from postrand.engines.split_records import SplitCells
@@ -35,6 +35,7 @@ from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
+from postrand.support import loops
 from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
 
 _RANKED_SLOT = 1 << 32
@@ -114,12 +115,18 @@ class ContentReader:
     def of(cls, mechanism: Mechanism, key: ReleaseKey) -> ContentReader:
         """Prepare a mechanism that is bound to its codebook."""
         codebook = mechanism.require_codebook()
-        cells = tuple(Cells.of(block, codebook) for block in mechanism.blocks)
+        cells = [Cells.of(block, codebook) for block in mechanism.blocks]
         split = SplitCells.of(mechanism.split, codebook)
-        bases = tuple(block.matrix.size + 1 for block in mechanism.blocks)  # -1: a missing value that is kept
-        return cls(
-            cells, split, (*bases, *split.bases), tuple(c.variable for c in mechanism.numerical), content_keys(key)
-        )
+        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key, split)
+
+    @classmethod
+    def of_cells(
+        cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey, split: SplitCells | None = None
+    ) -> ContentReader:
+        """Prepare blocks of these cells, which need no matrix, numerical variables, and the cells of a split."""
+        held = SplitCells((), (), ()) if split is None else split
+        bases = tuple(block.size + 1 for block in cells)  # -1: a missing value that is kept
+        return cls(tuple(cells), held, (*bases, *held.bases), tuple(ranked), content_keys(key))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -132,15 +139,6 @@ class ContentReader:
         every = [*(v for cells in self.cells for v in cells.variables), *self.split.variables]
         return tuple({v.name: v for v in every}.values())
 
-    def read(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> Content:
-        """Return the content of a batch; raises DataError where a record does not fit the mechanism."""
-        codes = {v.name: coding.encode(batch.column(v.name), v) for v in self.variables}
-        self.split.check(codes)
-        found = self.of_positions(
-            [cells.positions(codes) for cells in self.cells], record_keys, self.split.digits(codes)
-        )
-        return Content(found.records, found.cells, self.of_ranked(batch, record_keys))
-
     def of_positions(
         self,
         positions: Sequence[NDArray[Any]],
@@ -151,8 +149,6 @@ class ContentReader:
 
         ``digits`` are the codes of the split's variables.
         """
-        from postrand.mechanism.sampling_kernels import append_digit  # compiled
-
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in (*positions, *digits)]
         groups, size = _groups(self.bases), min(CHUNK, record_keys.size)
@@ -169,7 +165,7 @@ class ContentReader:
             for slot, group in enumerate(groups):
                 number[:] = 0
                 for b in group:
-                    append_digit(number, self.bases[b], held[b], start)
+                    loops.append_digit(number, self.bases[b], held[b], start)
                 if slot:
                     part += words(self.keys.table, number, slot)
                 else:
