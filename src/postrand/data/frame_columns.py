@@ -118,6 +118,8 @@ def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArr
 
 def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     """Return a dictionary column as a categorical series of the old one's library, with all its categories in order."""
+    import narwhals as nw
+
     native = old.to_native()
     if old.implementation.is_pandas():
         made = type(native)(column.combine_chunks().to_pandas().array, index=native.index, copy=False)
