@@ -24,6 +24,7 @@ from postrand.privacy.base import (
     require_size,
     rounded,
     spent,
+    split_problems,
     with_prior,
 )
 from postrand.privacy.bistochastic import Bistochastic
@@ -81,6 +82,7 @@ __all__ = [
     "shuffled_delta",
     "shuffled_epsilon",
     "spent",
+    "split_problems",
     "with_prior",
     "zcdp",
 ]
