@@ -85,7 +85,7 @@ class Release:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each thing that the guarantee does not cover, most serious first."""
-        return tuple(map(wordings.limit, self.certificate["not_covered"]))
+        return wordings.limits(self.certificate)
 
     def frame(self) -> pa.Table:
         """Return the released records as an Arrow table, columns in codebook order.
@@ -139,6 +139,7 @@ def write(
     dossier: str | Path | None = None,
     inspect: Inspect | None = None,
     target: Target | None = None,
+    delta: float | None = None,
 ) -> Release:
     """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
@@ -167,6 +168,8 @@ def write(
     target
         The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one
         transaction, when the folder has its name; where the database refuses that, the folder vanishes again.
+    delta
+        The δ of the level of the whole file; the certificate then states its ε, or the conditions that fail.
 
     Raises
     ------
@@ -189,6 +192,8 @@ def write(
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
         check_margins(summary, mechanism)
+        if delta is not None:
+            certificate = certificate.of_file(mechanism, summary.records, delta)
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
