@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism import Block, Mechanism
-from postrand.privacy.blanket import blanket_delta, parts_of
+from postrand.privacy.blanket import Part, blanket_delta, parts_of
 from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_whole
 
@@ -52,15 +53,17 @@ _SLACK_LARGE = 1e-8
 _LARGEST_EXPONENT = 700.0
 
 
-def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
-    """Return an upper bound of δ(ε) for ``records`` shuffled outputs of ε0-DP randomisers, neighbours differing in one.
+def shuffled_delta(law: float | Mechanism, records: int, epsilon: float) -> float:
+    """Return an upper bound of δ(ε) for ``records`` shuffled outputs of one randomiser, neighbours differing in one.
 
-    Sums over at most 1,025 numbers of clones, whatever the number of records.
+    ``law`` is ε0, the ε of one record, or a mechanism: then the least bound. With ε0, it sums over at most 1,025
+    numbers of clones, whatever the number of records.
 
     Raises
     ------
     PrivacyError
-        If ε0 is not positive and finite, ε is negative, or there is no record.
+        If ε0 is not positive and finite, ε is negative, or there is no record; or if the mechanism has no finite ε, or
+        numerical columns.
 
     Examples
     --------
@@ -69,9 +72,14 @@ def shuffled_delta(local_epsilon: float, records: int, epsilon: float) -> float:
     >>> shuffled_delta(1.0, 10_000, 1.0)  # shuffling never costs privacy
     0.0
     """
-    _check(local_epsilon, records)
     if not finite(epsilon) >= 0:
         raise PrivacyError(sentence("epsilon is not a number >= 0", got=shown(epsilon, repr), wanted=">= 0"))
+    if isinstance(law, Mechanism):
+        parts = _parts(law.blocks, law)
+        own = blanket_delta(parts, records, epsilon) if parts else 0.0
+        return min(own, shuffled_delta(_local(parts), records, epsilon)) if parts else own
+    local_epsilon = law
+    _check(local_epsilon, records)
     if epsilon >= local_epsilon:
         return 0.0
     chance = math.exp(-local_epsilon) * (1 - 1e-15)
@@ -111,9 +119,7 @@ def shuffled_epsilon(law: float | Mechanism, records: int, delta: float) -> floa
     True
     """
     if isinstance(law, Mechanism):
-        if law.numerical:
-            names = ", ".join(column.variable for column in law.numerical)
-            raise PrivacyError(sentence("numerical variables have no ε", where="shuffled_epsilon", got=names))
+        _parts(law.blocks, law)
         return min(shuffled_levels(law.blocks, records, delta).values())
     _check(law, records, delta)
     return _least(lambda epsilon: shuffled_delta(law, records, epsilon) <= delta, law, 1e-9)
@@ -138,12 +144,10 @@ def shuffled_levels(blocks: Sequence[Block], records: int, delta: float) -> dict
     >>> found["clones"] < 0.63, found["blanket"] < 0.06
     (True, True)
     """
-    parts = parts_of(blocks)
-    if parts is None:
-        raise PrivacyError(sentence("a released value excludes some true values, so there is no finite ε"))
+    parts = _parts(blocks)
     if not parts:
         return {"clones": 0.0, "blanket": 0.0}
-    local = log_upper(math.prod(part.ratio for part in parts))
+    local = _local(parts)
     general = shuffled_epsilon(local, records, delta)
     # The first step alone is quick; the transform then improves what it has found.
     rough = _least(lambda e: blanket_delta(parts, records, e, enough=math.inf) <= delta, local, 1e-2)
@@ -159,10 +163,25 @@ def shuffled_holds(bound: str, blocks: Sequence[Block], records: int, epsilon: f
     if not parts:
         return True
     found: dict[str, Callable[[], float]] = {
-        "clones": lambda: shuffled_delta(log_upper(math.prod(part.ratio for part in parts)), records, epsilon),
+        "clones": lambda: shuffled_delta(_local(parts), records, epsilon),
         "blanket": lambda: blanket_delta(parts, records, epsilon, enough=delta),
     }
     return bound in found and found[bound]() <= delta
+
+
+def _parts(blocks: Sequence[Block], mechanism: Mechanism | None = None) -> tuple[Part, ...]:
+    if mechanism is not None and mechanism.numerical:
+        names = ", ".join(column.variable for column in mechanism.numerical)
+        raise PrivacyError(sentence("numerical variables have no ε", where="shuffled", got=names))
+    parts = parts_of(blocks)
+    if parts is None:
+        raise PrivacyError(sentence("a released value excludes some true values, so there is no finite ε"))
+    return parts
+
+
+def _local(parts: Sequence[Part]) -> float:
+    """Return the ε of one record, rounded up."""
+    return log_upper(math.prod((part.ratio for part in parts), start=Fraction(1)))
 
 
 def _least(feasible: Callable[[float], bool], high: float, tolerance: float, low: float = 0.0) -> float:

@@ -21,6 +21,7 @@ from postrand.support.inputs import finite
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.workflow.design_blocks import check_rules, design_blocks
 from postrand.workflow.dossier import collect
+from postrand.workflow.file_goal import solved
 from postrand.workflow.perturbation import Perturbation
 from postrand.workflow.planned import claims_of, facts_of, mechanism_of
 from postrand.workflow.unperturbed import findings
@@ -68,6 +69,7 @@ def run(
     plan = plan.limited(limits)
     source = open_records(plan.source, plan.codebook)
     check_rules(plan.codebook, engine, source)
+    plan = solved(plan, engine, source)
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks, source)
     claims, facts = claims_of(plan, mechanism, engine, source), facts_of(plan, key)
@@ -78,6 +80,8 @@ def run(
     for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
         warnings.warn(text, kind, stacklevel=2)
     entry = Entry.of(job.content, mechanism.digest(), certificate.account.total, Path(out).name)
+    if plan.file is not None and ledger is not None and ledger.has_others(entry):
+        facts = dataclasses.replace(facts, key_is_reused=True)
     writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)
     inside = None
     if dossier is not None:
