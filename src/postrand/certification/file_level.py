@@ -100,7 +100,8 @@ def restated(mechanism: Mechanism, facts: Any, models: Iterable[Any], stated: Fi
     if fails:
         return FileLevel(stated.records, stated.delta, fails=fails)
     proven = set(stated.bounds) == {"clones", "blanket"} and all(
-        shuffled_holds(name, mechanism.blocks, stated.records, level, stated.delta) for name, level in stated.bounds.items()
+        shuffled_holds(name, mechanism.blocks, stated.records, level, stated.delta)
+        for name, level in stated.bounds.items()
     )
     if proven:
         return _of(mechanism, stated, stated.bounds)
@@ -120,7 +121,9 @@ def require(level: FileLevel, asked: float, where: str = "[privacy] file_epsilon
     if level.epsilon is None or level.epsilon > asked:
         fix = "lower the blocks' own epsilon, raise file_epsilon or delta, or remove file_epsilon"
         raise PrivacyError(
-            sentence("the file's level is above the one asked for", where=where, got=level.epsilon, wanted=asked, fix=fix)
+            sentence(
+                "the file's level is above the one asked for", where=where, got=level.epsilon, wanted=asked, fix=fix
+            )
         )
 
 

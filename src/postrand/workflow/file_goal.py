@@ -21,6 +21,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.privacy import DifferentialPrivacy, models_of, shuffled_delta, spent
 from postrand.privacy.blanket import Part, blanket_delta
+from postrand.support.randomness import ReleaseKey
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.planned import facts_of, mechanism_of
 
@@ -57,7 +58,9 @@ def of_file(plan: Plan, mechanism: Mechanism, certificate: Certificate) -> Certi
     return certificate.of_file(mechanism, records_of(plan, LocalEngine(), source), plan.file.delta)
 
 
-def solved(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Plan:
+def solved(
+    plan: Plan, engine: Engine | None = None, source: Source | None = None, key: ReleaseKey | None = None
+) -> Plan:
     """Return the plan with the ε of a record for which the file's is at most the ``file_epsilon`` that it asks for.
 
     The number of records decides it, so ε makes that number public. Blocks that share the record's ε are designed at
@@ -88,7 +91,7 @@ def solved(plan: Plan, engine: Engine | None = None, source: Source | None = Non
 
     start = _short(max(_start(plan, records, asked, goal.delta), 1.01 * _fixed(plan)))
     first = _designed(at(start), engine, source)
-    require(FileLevel(records, goal.delta, asked, fails=failing(first, facts_of(plan), _models(plan))), asked)
+    require(FileLevel(records, goal.delta, asked, fails=failing(first, facts_of(plan, key), _models(plan))), asked)
     if _shares(plan):
         return at(_largest(lambda epsilon: excess(_designed(at(epsilon), engine, source)), start, excess(first)))
     total = record_account(first.blocks).total

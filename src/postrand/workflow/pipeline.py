@@ -69,7 +69,7 @@ def run(
     plan = plan.limited(limits)
     source = open_records(plan.source, plan.codebook)
     check_rules(plan.codebook, engine, source)
-    plan = solved(plan, engine, source)
+    plan = solved(plan, engine, source, key)
     blocks = design_blocks(plan, engine, source)
     mechanism = mechanism_of(plan, blocks, source)
     claims, facts = claims_of(plan, mechanism, engine, source), facts_of(plan, key)
