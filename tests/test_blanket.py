@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import blanket
 from postrand.privacy.blanket import Part, blanket_delta, part_of, parts_of

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-
 from postrand import release
 from postrand.certification.certificate import Claim, Facts, certify, recertify
 from postrand.certification.file_level import FileLevel, file_level, from_dict, require, restated
@@ -67,8 +66,9 @@ def test_the_level_is_the_least_of_the_proven_bounds_rounded_up() -> None:
     assert set(found.bounds) == {"clones", "blanket"}
     assert found.epsilon == min(found.bounds.values())
     assert found.bound == "blanket"
-    for name, level in found.bounds.items():
-        assert exact[name] <= level <= exact[name] * 1.003  # type: ignore[index]  -- names of the bounds
+    for name, least in exact.items():
+        level = found.bounds[name]
+        assert least <= level <= least * 1.003
     assert blanket_delta(parts_of(LAW.blocks) or (), RECORDS, found.bounds["blanket"]) <= 1e-7
     assert shuffled_epsilon(LAW, RECORDS, 1e-7) == min(exact.values())
     assert shuffled_delta(LAW, RECORDS, found.epsilon) <= 1e-7 < shuffled_delta(LAW, RECORDS, 0.98 * found.epsilon)

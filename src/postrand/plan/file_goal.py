@@ -15,7 +15,7 @@ NAMES = ("file_epsilon", "delta")
 
 @dataclass(frozen=True, slots=True)
 class FileGoal:
-    """State the file's level at ``delta``; with ``epsilon``, solve the record's ε so that the file's is at most that."""
+    """State the file's level at ``delta``; with ``epsilon``, solve the record's ε so that it is at most that."""
 
     delta: float
     epsilon: float | None = None

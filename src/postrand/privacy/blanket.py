@@ -105,7 +105,7 @@ class _Lattice:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        return self.at * self.step
+        return self.at.astype(np.float64) * self.step
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
