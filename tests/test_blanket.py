@@ -196,6 +196,14 @@ def test_the_attack_on_simulated_files_stays_below_the_bound():
         assert 0 < gain - 4 * error < blanket_delta(parts, records, epsilon)
 
 
+def test_a_record_s_level_beyond_floats_proves_nothing_and_fails_nothing():
+    parts = [part_of(randomised_response(3, 35.0))] * 25
+    assert blanket_delta(parts, 1_000, 10.0) == 1.0
+    assert blanket_delta(parts, 1_000, 800.0) == 1.0
+    assert blanket_delta(parts, 1_000, 875.1) == 0.0
+    assert blanket_delta(parts[:1], 1_000, 1.0) == 1.0 or blanket_delta(parts[:1], 1_000, 1.0) > 0.99
+
+
 def test_many_records_take_seconds():
     import time
 

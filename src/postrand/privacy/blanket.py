@@ -33,12 +33,16 @@ from numpy.typing import NDArray
 
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
+from postrand.support.exact import log_upper
 
 _MOST_ATOMS = 1 << 16
 _STEP = 0.05
 """Step of the lattice, in standard deviations of ℓ within the blanket: adds 6e-4 of the variance at most."""
 
 _MOST_POINTS = 1 << 22
+_LARGEST = 600.0
+"""The largest ε of a record: e^ε of it, and of anything below, is a float."""
+
 _WIDTH = 12.0
 """Half of the window of the transform, in standard deviations of the tilted sum."""
 
@@ -83,8 +87,11 @@ def blanket_delta(parts: Sequence[Part], records: int, epsilon: float, *, enough
     >>> blanket_delta(one, 10_000, 0.1) < 1e-6, blanket_delta(one, 10_000, 1.2)
     (True, 0.0)
     """
-    if math.exp(epsilon) >= math.prod(part.ratio for part in parts):
+    local = log_upper(math.prod((part.ratio for part in parts), start=Fraction(1)))
+    if epsilon >= local:
         return 0.0
+    if local > _LARGEST:
+        return 1.0
     lattice = _lattice(*_atoms(_merged(parts), epsilon))
     if lattice is None:
         return 1.0
