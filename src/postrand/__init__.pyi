@@ -11,12 +11,15 @@ from .designers import (
     LeastLoss,
     MutualInformation,
     Prior,
+    SplitDesign,
     Symmetric,
+    TablePrior,
     UniformOffDiagonal,
     compare,
     design,
     least_loss,
     load_design,
+    split_design,
 )
 from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
@@ -61,8 +64,10 @@ __all__ = [
     "Prior",
     "Release",
     "ReleaseKey",
+    "SplitDesign",
     "SpontaneousRecognition",
     "Symmetric",
+    "TablePrior",
     "TransitionMatrix",
     "UniformOffDiagonal",
     "Variable",
@@ -86,6 +91,7 @@ __all__ = [
     "risk",
     "round_bistochastic",
     "run",
+    "split_design",
     "tune",
     "verify",
 ]

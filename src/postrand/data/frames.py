@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import narwhals as nw
 import pyarrow as pa
-from narwhals.exceptions import NarwhalsError
 
 from postrand.codebook import Codebook, Variable
 from postrand.data.frame_columns import arrow_like, arrow_of, dictionary_of, series_like
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Applies a function to each of some tasks, in their order, maybe several at a time."""
@@ -34,6 +35,8 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     """
     if isinstance(frame, pa.Table):
         return frame if columns is None else frame.select(_known(frame.column_names, columns))
+    from narwhals.exceptions import NarwhalsError
+
     held = _narwhals(frame)
     names = _known(held.columns, columns)
     arrays = {}
@@ -149,6 +152,8 @@ class TableSource:
 
 
 def _narwhals(frame: Any) -> nw.DataFrame[Any]:
+    import narwhals as nw
+
     try:
         held: nw.DataFrame[Any] = nw.from_native(frame, eager_only=True)
         held.columns  # noqa: B018 repeated names are refused here
@@ -158,7 +163,7 @@ def _narwhals(frame: Any) -> nw.DataFrame[Any]:
         raise UsageError(
             sentence("not a dataframe in memory", got=type(frame).__name__, wanted=wanted, fix=fix)
         ) from None
-    except NarwhalsError:
+    except nw.exceptions.NarwhalsError:
         raise DataError(sentence("a column is named twice", where="the dataframe")) from None
     return held
 

@@ -20,6 +20,15 @@ from postrand.designers.problem import Design, DesignWarning, Prior, load_design
 from postrand.designers.recognition.recognition import LeastLoss, by_stratum, least_loss
 from postrand.designers.rounding import round_inside
 from postrand.designers.solve import design
+from postrand.designers.split import (
+    SplitDesign,
+    TablePrior,
+    Workload,
+    compare_split,
+    least_epsilon,
+    split_design,
+    split_frontier,
+)
 from postrand.designers.suitability import Setting, Structure, StructureTraits, supports
 from postrand.objectives import (
     OBJECTIVES,
@@ -57,15 +66,22 @@ __all__ = [
     "Prior",
     "Product",
     "Setting",
+    "SplitDesign",
     "Structure",
     "StructureTraits",
     "Symmetric",
+    "TablePrior",
     "UniformOffDiagonal",
+    "Workload",
     "by_stratum",
     "compare",
+    "compare_split",
     "design",
+    "least_epsilon",
     "least_loss",
     "load_design",
     "round_inside",
+    "split_design",
+    "split_frontier",
     "supports",
 ]

@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from postrand.codebook import coding
 from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
+from postrand.support import loops
 from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
 
 _RANKED_SLOT = 1 << 32
@@ -111,29 +111,22 @@ class ContentReader:
     def of(cls, mechanism: Mechanism, key: ReleaseKey) -> ContentReader:
         """Prepare a mechanism that is bound to its codebook."""
         codebook = mechanism.require_codebook()
-        cells = tuple(Cells.of(block, codebook) for block in mechanism.blocks)
-        bases = tuple(block.matrix.size + 1 for block in mechanism.blocks)  # -1: a missing value that is kept
-        return cls(cells, bases, tuple(c.variable for c in mechanism.numerical), content_keys(key))
+        cells = [Cells.of(block, codebook) for block in mechanism.blocks]
+        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key)
+
+    @classmethod
+    def of_cells(cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey) -> ContentReader:
+        """Prepare blocks of these cells, which need no matrix, and numerical variables."""
+        bases = tuple(block.size + 1 for block in cells)  # -1: a missing value that is kept
+        return cls(tuple(cells), bases, tuple(ranked), content_keys(key))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns to read."""
         return tuple(dict.fromkeys([*(name for cells in self.cells for name in cells.names), *self.ranked]))
 
-    def read(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> Content:
-        """Return the content of a batch; raises DataError where a record does not fit the mechanism."""
-        codes: dict[str, NDArray[Any]] = {}
-        for cells in self.cells:
-            for variable in cells.variables:
-                if variable.name not in codes:
-                    codes[variable.name] = coding.encode(batch.column(variable.name), variable)
-        found = self.of_positions([cells.positions(codes) for cells in self.cells], record_keys)
-        return Content(found.records, found.cells, self.of_ranked(batch, record_keys))
-
     def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
-        from postrand.mechanism.sampling_kernels import append_digit  # compiled
-
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in positions]
         groups, size = _groups(self.bases), min(CHUNK, record_keys.size)
@@ -150,7 +143,7 @@ class ContentReader:
             for slot, group in enumerate(groups):
                 number[:] = 0
                 for b in group:
-                    append_digit(number, self.bases[b], held[b], start)
+                    loops.append_digit(number, self.bases[b], held[b], start)
                 if slot:
                     part += words(self.keys.table, number, slot)
                 else:

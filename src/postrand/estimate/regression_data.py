@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, to_floats
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
@@ -291,7 +291,7 @@ def _numbers(variable: Variable) -> Array:
 
 def _floats(table: pa.Table, name: str) -> Array:
     try:
-        values = pc.cast(table.column(name), pa.float64()).to_numpy()
+        values = to_floats(table.column(name))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
             sentence(

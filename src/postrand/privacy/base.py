@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
 
 from postrand.mechanism.matrix import TransitionMatrix
 
@@ -112,7 +112,7 @@ class LinearConstraints:
     Row sums and signs are common to all models and are not repeated here.
     """
 
-    A: csr_array
+    A: scipy.sparse.csr_array
     b: NDArray[np.float64]
 
     def excess(self, array: NDArray[np.float64]) -> float:
@@ -127,7 +127,9 @@ def column_constraints(size: int, factor: float, most: float) -> LinearConstrain
     rows = np.arange(i.size)
     values = np.concatenate([np.ones(i.size), np.full(i.size, -factor)])
     places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
-    return LinearConstraints(csr_array(coo_array((values, places), (i.size, size * size))), np.full(i.size, most))
+    return LinearConstraints(
+        scipy.sparse.csr_array(scipy.sparse.coo_array((values, places), (i.size, size * size))), np.full(i.size, most)
+    )
 
 
 @runtime_checkable

@@ -31,6 +31,7 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, sentence, shown
@@ -86,13 +87,11 @@ def shuffled_delta(law: float | Mechanism, records: int, epsilon: float) -> floa
     gained: float = -math.expm1(epsilon - local_epsilon) / (1 + chance) * (1 + _SLACK)
     if epsilon > _LARGEST_EXPONENT:
         return min(gained, 1.0)  # no clone at all: the most that δ_c can be
-    from scipy.stats import binom  # takes half a second to import, and every plan imports this package
-
     low, grid = _clones(records - 1, chance)
     levels = _given_clones(grid, epsilon, local_epsilon, gained)
     levels = np.minimum.accumulate(levels)  # each bounds those of more clones, too
     slack = 1 + float(_slack(records))
-    fewer = np.minimum(binom.cdf(grid[1:] - 1, records - 1, chance) * slack, 1.0)
+    fewer = np.minimum(scipy.stats.binom.cdf(grid[1:] - 1, records - 1, chance) * slack, 1.0)
     # Σ_i P(grid_i <= C < grid_i+1) δ_i by parts: every factor is rounded up, none is subtracted.
     total = float(levels[-1] + -np.diff(levels) @ fewer) * slack
     return min(total + (math.exp(-_UNLIKELY) if low > 0 else 0.0), gained, 1.0)
@@ -216,14 +215,12 @@ def _given_clones(
     clones: NDArray[np.float64], epsilon: float, local_epsilon: float, gained: float
 ) -> NDArray[np.float64]:
     """Return an upper bound of δ_c for each number c of clones."""
-    from scipy.stats import binom  # as above
-
     paid = math.expm1(epsilon)
     first, second = -math.expm1(epsilon - local_epsilon), paid - math.expm1(-local_epsilon)
     # The first law is the likelier by more than e^ε where a / (c+1) is above this share.
     least = np.minimum(np.floor(second / (first + second) * (clones + 1)), clones) + 1
     slack = _slack(clones)
-    at, beyond = binom.pmf(least - 1, clones, 0.5), binom.sf(least - 1, clones, 0.5)
+    at, beyond = scipy.stats.binom.pmf(least - 1, clones, 0.5), scipy.stats.binom.sf(least - 1, clones, 0.5)
     levels: NDArray[np.float64] = np.maximum(gained * at * (1 + slack) - paid * beyond * (1 - slack), 0.0)
     return levels
 

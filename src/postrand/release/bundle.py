@@ -31,6 +31,8 @@ from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
 from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import wordings
+from postrand.support.progress import Stage, passing, stage
+from postrand.support.signals import unfinished
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -111,7 +113,7 @@ def records_of(data: Path, codebook: Codebook) -> pa.Table:
         source = open_data(data, codebook)
         batches = [
             pa.RecordBatch.from_arrays([_typed(batch.column(n), codebook[n]) for n in names], names=names)
-            for batch in source.batches(columns=names)
+            for batch in passing(source.batches(columns=names), Stage.READING, source.num_rows)
         ]
         return pa.Table.from_batches(batches).unify_dictionaries()
 
@@ -202,6 +204,7 @@ def write(
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        stage(Stage.REPORTS)
         if target is not None:
             data_name = table.enter_context(as_table(target, staging / data_name, codebook))
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
@@ -221,7 +224,8 @@ def _committed(targets: Iterable[tuple[Path, int]]) -> Iterator[ExitStack]:
     with ExitStack() as table:
         yield table
         try:
-            table.close()
+            with unfinished(*(folder for folder, _ in targets)):
+                table.close()
         except BaseException:
             for folder, _ in targets:
                 shutil.rmtree(folder, ignore_errors=True)

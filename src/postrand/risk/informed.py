@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
@@ -51,10 +51,10 @@ class Matches:
         which makes the number vary less than it says.
         """
         if self.links is None:
-            low, high = stats.binom.ppf([0.025, 0.975], targets, min(self.rate, 1.0))
+            low, high = scipy.stats.binom.ppf([0.025, 0.975], targets, min(self.rate, 1.0))
         else:
             right = self.rate * self.links
-            low, high = stats.betabinom.ppf([0.025, 0.975], targets, right + 0.5, self.links - right + 0.5)
+            low, high = scipy.stats.betabinom.ppf([0.025, 0.975], targets, right + 0.5, self.links - right + 0.5)
         return int(low), int(high)
 
 

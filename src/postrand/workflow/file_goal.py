@@ -23,7 +23,9 @@ from postrand.privacy import DifferentialPrivacy, models_of, shuffled_delta, spe
 from postrand.privacy.blanket import Part, blanket_delta
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.design_blocks import design_blocks
-from postrand.workflow.planned import facts_of, mechanism_of
+from postrand.workflow.facts import facts_of
+from postrand.workflow.known import Known
+from postrand.workflow.planned import mechanism_of
 
 _ROOM = 2e-3
 """Part of the file's ε that is left unused: more than the rounding of the level that the certificate states."""
@@ -49,13 +51,12 @@ def records_of(plan: Plan, engine: Engine, source: Source) -> int:
     return int(table.total + table.omitted)
 
 
-def of_file(plan: Plan, mechanism: Mechanism, certificate: Certificate) -> Certificate:
+def of_file(plan: Plan, mechanism: Mechanism, certificate: Certificate, known: Known) -> Certificate:
     """Return the certificate with the level of the plan's file, if the plan asks for one, before anything is drawn."""
     if plan.file is None:
         return certificate
-    source = open_records(plan.source, plan.codebook)
     certificate = dataclasses.replace(certificate, facts=facts_of(plan))
-    return certificate.of_file(mechanism, records_of(plan, LocalEngine(), source), plan.file.delta)
+    return certificate.of_file(mechanism, records_of(plan, known.engine, known.source), plan.file.delta)
 
 
 def solved(
@@ -79,6 +80,7 @@ def solved(
     engine = engine or LocalEngine()
     source = open_records(plan.source, plan.codebook) if source is None else source
     records, asked = records_of(plan, engine, source), goal.epsilon
+    known = Known.tables(plan, engine, source) if any(block.reads_file for block in plan.blocks) else None
 
     def at(epsilon: float) -> Plan:
         return dataclasses.replace(plan, privacy=DifferentialPrivacy(epsilon))
@@ -90,10 +92,10 @@ def solved(
         return math.log(max(found, 1e-300) / (goal.delta * (1 - 1e-5)))
 
     start = _short(max(_start(plan, records, asked, goal.delta), 1.01 * _fixed(plan)))
-    first = _designed(at(start), engine, source)
+    first = _designed(at(start), known)
     require(FileLevel(records, goal.delta, asked, fails=failing(first, facts_of(plan, key), _models(plan))), asked)
     if _shares(plan):
-        return at(_largest(lambda epsilon: excess(_designed(at(epsilon), engine, source)), start, excess(first)))
+        return at(_largest(lambda epsilon: excess(_designed(at(epsilon), known)), start, excess(first)))
     total = record_account(first.blocks).total
     if excess(first) > 0:
         fix = "lower the blocks' own epsilon, give them privacy = 'share', or raise file_epsilon"
@@ -145,10 +147,10 @@ def _largest(excess: Callable[[float], float], start: float, at_start: float) ->
     return low
 
 
-def _designed(plan: Plan, engine: Engine, source: Source) -> Mechanism:
+def _designed(plan: Plan, known: Known | None) -> Mechanism:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of intermediate designs; the plan is designed again at the end
-        return mechanism_of(plan, design_blocks(plan, engine, source), source)
+        return mechanism_of(plan, design_blocks(plan, known), known)
 
 
 def _shares(plan: Plan) -> bool:

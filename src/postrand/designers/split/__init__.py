@@ -1,0 +1,23 @@
+"""Split releases: each record shows a random subset of its variables, jointly, with the whole ε; here, their design."""
+
+from postrand.designers.split.fixed_blocks import Compared, FixedBlocks, compare_split
+from postrand.designers.split.inverse import Frontier, LeastEpsilon, least_epsilon, split_frontier
+from postrand.designers.split.margins import TablePrior
+from postrand.designers.split.splitting import SplitDesign, SplitSubset, SplitTable, split_design
+from postrand.designers.split.workload import Workload
+
+__all__ = [
+    "Compared",
+    "FixedBlocks",
+    "Frontier",
+    "LeastEpsilon",
+    "SplitDesign",
+    "SplitSubset",
+    "SplitTable",
+    "TablePrior",
+    "Workload",
+    "compare_split",
+    "least_epsilon",
+    "split_design",
+    "split_frontier",
+]

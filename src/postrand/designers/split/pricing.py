@@ -1,0 +1,193 @@
+"""Subsets that are too many to list: a design generates those that it needs, and a search proves what is left.
+
+The price of a subset T is ``Σ_{q ⊆ T} c_q I_q(K_T)``. I falls as the number of cells K grows. So the search goes
+through levels of K: within ``[K, ρK]`` every question is worth at most what it is at K, and what remains is a knapsack
+whose items are variables, each with its own worth and one half of that of its pairs. A node is left where the knapsack,
+with one item cut, cannot exceed the threshold. A question of three variables counts as three pairs of a third each, for
+those third variables that still fit; one of more as pairs for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from postrand.designers.split.precision import Question, keep_probability
+from postrand.designers.split.subsets import ROUNDING, Columns, Subsets
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.uint64]
+
+_RATIO = 2 ** (1 / 6)  # of the cells, between levels
+_BUDGET = 1_000_000  # nodes of one search
+_EXCESS = (4e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # over the best that is known
+_IMPROVED = 1e-7
+_STARTS = 64
+_WORK = 2e5  # starts times questions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """Hold the least and most cells, and what the core, single variables (F,) and pairs (F, F) are at most worth."""
+
+    low: float
+    high: float
+    base: float
+    single: Floats
+    pairs: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """The pool of all subsets of variables that no rule links, with k-ary randomised response at ε."""
+
+    sizes: tuple[int, ...]
+    core: tuple[int, ...]
+    max_cells: int
+    questions: tuple[Question, ...]
+    epsilon: float
+
+    def start(self, weights: Floats) -> Columns:
+        """Return the smallest subset for each question, and those that climbing from them reaches."""
+        core = self._mask(self.core)
+        first = sorted({core | self._mask(q.members) for q in self.questions})
+        least = self._columns(first)
+        total = np.asarray(least.rows.T @ np.full(len(first), 1 / len(first)))
+        climbed = self._climbed(weights / total**2, first)
+        return self._columns(sorted({*first, *climbed}))
+
+    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+        """Return subsets above the threshold; where climbing finds none, what a search proves and finds."""
+        random = np.random.default_rng(len(self.sizes))  # where to start climbing: it decides no result, only time
+        starts = [self._mask(self.core) | int(m) for m in self._drawn(random)]
+        found = {m: g for m, g in self._climbed(prices, starts).items() if g > threshold * (1 + _IMPROVED)}
+        if found:
+            return math.inf, self._columns(sorted(found))
+        bound, mask, gain = self.proven(prices, threshold)
+        return bound, self._columns([mask] if gain > threshold else [])
+
+    def proven(self, prices: Floats, known: float) -> tuple[float, int, float]:
+        """Return a bound of what any subset gains, the best subset that the search met, and its gain."""
+        best, mask, first = known, 0, 0
+        levels = list(self._levels(prices))
+        for excess in _EXCESS:
+            while first < len(levels):  # a level that holds for one threshold holds for a larger one
+                done, found, gain = self._searched(levels[first], prices, best * (1 + excess))
+                if gain > best:
+                    best, mask = gain, found
+                if not done:
+                    break
+                first += 1
+            if first == len(levels):
+                return best * (1 + excess) * (1 + ROUNDING), mask, best if mask else 0.0
+        limit = max(level.base + float(level.single.sum() + level.pairs.sum() / 2) for level in levels)
+        return max(limit, best), mask, best if mask else 0.0
+
+    def _levels(self, prices: Floats) -> Iterator[_Level]:
+        """Yield the levels: least and most cells, and what core, single variables and pairs are at most worth there."""
+        cells = math.prod(self.sizes[k] for k in self.core)
+        free = [k for k in range(len(self.sizes)) if k not in self.core]
+        place = {k: i for i, k in enumerate(free)}
+        logs = np.log(np.array([self.sizes[k] for k in free], dtype=np.float64))
+        low = float(cells)
+        while low <= self.max_cells:
+            high = min(low * _RATIO, float(self.max_cells))
+            keep = keep_probability(np.array([low]), self.epsilon)
+            worth = prices * np.array([float(q.information(keep)[0]) for q in self.questions])
+            yield _Level(low, high, *self._spread(worth, place, logs, math.log(high / cells)))
+            if high == self.max_cells:
+                break
+            low = math.floor(high) + 1.0 if math.floor(high) >= low else low + 1.0
+
+    def _spread(self, worth: Floats, place: dict[int, int], logs: Floats, room: float) -> tuple[float, Floats, Floats]:
+        """Return the worth of questions as that of the core, of single variables and of pairs."""
+        n, base = len(place), 0.0
+        single, pairs = np.zeros(n), np.zeros((n, n))
+        thirds: dict[tuple[int, int], list[tuple[float, int]]] = {}
+        for value, question in zip(worth, self.questions, strict=True):
+            beyond = sorted(place[k] for k in question.members if k in place)
+            if not beyond:
+                base += value
+            elif len(beyond) == 1:
+                single[beyond[0]] += value
+            elif len(beyond) == 3:
+                for i, j in combinations(beyond, 2):
+                    third = next(k for k in beyond if k not in (i, j))
+                    thirds.setdefault((i, j), []).append((value / 3, third))
+            else:
+                for i, j in combinations(beyond, 2):
+                    pairs[i, j] += value / math.comb(len(beyond), 2)
+        for (i, j), items in thirds.items():
+            pairs[i, j] += _filled(items, logs, room - logs[i] - logs[j])
+        return base, single, pairs + pairs.T
+
+    def _searched(self, level: _Level, prices: Floats, threshold: float) -> tuple[bool, int, float]:
+        """Search one level: whether it is done, the best subset met, and its gain."""
+        from postrand.designers.split.pricing_kernel import search  # compiled when first used
+
+        cells = math.prod(self.sizes[k] for k in self.core)
+        free = [k for k in range(len(self.sizes)) if k not in self.core]
+        sizes = np.array([self.sizes[k] for k in free], dtype=np.float64)
+        logs = np.maximum(np.log(sizes), 1e-9)  # a variable of one category costs nothing
+        single, pairs = level.single, level.pairs
+        order = np.argsort(-(single + pairs.sum(axis=1)) / logs, kind="stable")
+        turned = [free[k] for k in order]
+        place = {k: i for i, k in enumerate((*turned, *self.core))}
+        masks = np.array([sum(1 << place[k] for k in q.members) for q in self.questions], dtype=np.uint64)
+        held = np.uint64(sum(1 << place[k] for k in self.core))
+        room, least = math.log(level.high / cells), math.log(level.low / cells)
+        done, gain, mask, _ = search(
+            single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], room, least, threshold,
+            held, float(cells), _BUDGET, math.exp(-self.epsilon), masks, prices, self._sums(),
+        )  # fmt: skip
+        back = (*turned, *self.core)
+        return bool(done), sum(1 << back[i] for i in range(len(back)) if int(mask) >> i & 1), float(gain)
+
+    def _climbed(self, prices: Floats, starts: list[int]) -> dict[int, float]:
+        """Return the subsets that climbing from the starts reaches, and their gains."""
+        from postrand.designers.split.pricing_kernel import climb  # compiled when first used
+
+        masks = np.array([self._mask(q.members) for q in self.questions], dtype=np.uint64)
+        sizes, sums = np.array(self.sizes, dtype=np.float64), self._sums()
+        core, far, found = np.uint64(self._mask(self.core)), math.exp(-self.epsilon), {}
+        some = max(8, min(_STARTS, int(_WORK / len(masks))))
+        for start in starts[:: max(1, len(starts) // some)]:
+            mask, gain = climb(np.uint64(start), sizes, core, float(self.max_cells), far, masks, prices, sums)
+            found[int(mask)] = float(gain)
+        return found
+
+    def _drawn(self, random: np.random.Generator) -> list[int]:
+        """Return small subsets to climb from: each question's variables."""
+        first = [self._mask(q.members) for q in self.questions]
+        return [first[k] for k in random.permutation(len(first))]
+
+    def _columns(self, masks: list[int]) -> Columns:
+        members = np.array([[m >> k & 1 for k in range(len(self.sizes))] for m in masks], dtype=bool)
+        members = members.reshape(len(masks), len(self.sizes))
+        cells = np.array([math.prod(s for s, held in zip(self.sizes, row, strict=True) if held) for row in members])
+        if not masks:
+            return Columns(members, cells.astype(np.int64), csr_array((0, len(self.questions))))
+        return Subsets(members, cells.astype(np.int64), self.questions).at(self.epsilon)
+
+    def _sums(self) -> Floats:
+        return np.array([[q.p1, q.p2, q.u1, q.pu, q.u2] for q in self.questions], dtype=np.float64)
+
+    def _mask(self, places: tuple[int, ...]) -> int:
+        return sum(1 << k for k in places)
+
+
+def _filled(items: list[tuple[float, int]], logs: Floats, room: float) -> float:
+    """Return the best of a knapsack with one item cut."""
+    total = 0.0
+    for value, k in sorted(items, key=lambda item: -item[0] / logs[item[1]]):
+        if room <= 0:
+            break
+        total += value * min(1.0, room / logs[k])
+        room -= logs[k]
+    return total

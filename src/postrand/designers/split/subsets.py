@@ -1,0 +1,289 @@
+"""The subsets that a record may show: which there are, how many cells each has, and what each says of every table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array
+
+from postrand.codebook.codebook import Codebook
+from postrand.codebook.rules import Rule
+from postrand.designers.split.margins import TablePrior, shares
+from postrand.designers.split.precision import Question, cell_question, keep_probability, table_question
+from postrand.errors import DesignError, sentence
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Names = tuple[str, ...]
+
+MAX_LISTED = 1 << 16
+"""Up to so many subsets are listed; more are generated as the design needs them."""
+
+ROUNDING = 1e-12
+"""Bounds move outward by so much, relatively: far above what sums of a few thousand positive floats lose."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Hold subsets, ``members`` (m, J), and what one record that shows them says: ``rows`` (m, Q), I of questions."""
+
+    members: Bools
+    cells: NDArray[np.int64]
+    rows: csr_array
+
+    def take(self, places: NDArray[np.intp]) -> Columns:
+        """Return some of the columns."""
+        return Columns(self.members[places], self.cells[places], self.rows[places])
+
+    def labels(self) -> list[bytes]:
+        """Return a name of each subset."""
+        return [row.tobytes() for row in self.members]
+
+
+class Pool(Protocol):
+    """All candidate subsets at one ε, listed or not."""
+
+    def start(self, weights: Floats) -> Columns:
+        """Return subsets that cover every question, to begin with."""
+        ...
+
+    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+        """Return a proven bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0, and subsets above the threshold."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subsets:
+    """Hold every candidate subset, whatever ε: the variables in it (C, J), its feasible cells (C,), the questions."""
+
+    members: Bools
+    cells: NDArray[np.int64]
+    questions: tuple[Question, ...]
+
+    def at(self, epsilon: float) -> Columns:
+        """Return what k-ary randomised response at ε says in each subset."""
+        return self.kept(keep_probability(self.cells, epsilon))
+
+    def kept(self, keep: Floats) -> Columns:
+        """Return what a subset says that keeps a cell with probability λ (C,), and else draws one."""
+        ends, rows, values = [0], [], []
+        for question in self.questions:
+            covers = self.covering(question)
+            rows.append(covers)
+            values.append(question.information(keep[covers]))
+            ends.append(ends[-1] + covers.size)
+        table = csc_array((np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions)))
+        return Columns(self.members, self.cells, table.tocsr())
+
+    def covering(self, question: Question) -> NDArray[np.intp]:
+        """Return the places of the subsets that contain a question's variables."""
+        return np.flatnonzero(self.members[:, list(question.members)].all(axis=1))
+
+    def find(self, members: Bools) -> Subsets:
+        """Return the same for these of the subsets, in their order."""
+        place = {row.tobytes(): k for k, row in enumerate(self.members)}
+        at = np.array([place[row.tobytes()] for row in members], dtype=np.intp)
+        found = []
+        for question in self.questions:
+            covers = at[members[:, list(question.members)].all(axis=1)]
+            within = np.searchsorted(self.covering(question), covers)
+            sums = {name: getattr(question, name) for name in ("u1", "pu", "u2")}
+            found.append(replace(question, **{n: a[within] if np.ndim(a) else a for n, a in sums.items()}))
+        return Subsets(self.members[at], self.cells[at], tuple(found))
+
+
+def count_subsets(sizes: Sequence[int], core: Sequence[int], max_cells: int) -> int:
+    """Return how many subsets contain the core and have at most ``max_cells`` combinations (rules left aside)."""
+    ways = {math.prod(sizes[k] for k in core): 1}
+    for k in (k for k in range(len(sizes)) if k not in core):
+        grown = dict(ways)
+        for cells, count in ways.items():
+            if cells * sizes[k] <= max_cells:
+                grown[cells * sizes[k]] = grown.get(cells * sizes[k], 0) + count
+        ways = grown
+    return sum(ways.values())
+
+
+def list_subsets(codebook: Codebook, names: Names, core: Names, max_cells: int) -> tuple[Bools, NDArray[np.int64]]:
+    """Return all non-empty subsets that contain the core and have at most ``max_cells`` feasible cells, and the cells.
+
+    Raises
+    ------
+    DesignError
+        If there are more than 65,536 (of the variables that rules link: combinations of them).
+    """
+    linked = _linked(codebook, names)
+    free = [name for name in names if name not in linked]
+    counts = {part: len(table.cells) for part, table in _feasible(codebook, linked, core, max_cells)}
+    place = {name: k for k, name in enumerate(names)}
+    members, cells = [], []
+    for part, count in counts.items():
+        held = np.zeros((1, len(names)), dtype=bool)
+        held[:, [place[name] for name in part]] = True
+        size = np.array([count], dtype=np.int64)
+        for name in free:
+            more = held if name in core else held[size * codebook[name].size <= max_cells]
+            grown = more.copy()
+            grown[:, place[name]] = True
+            wide = size[: len(held)] * codebook[name].size
+            if name in core:
+                held, size = grown, wide
+            else:
+                fits = wide <= max_cells
+                held, size = np.concatenate([held, grown]), np.concatenate([size, wide[fits]])
+            if len(held) > MAX_LISTED:
+                raise _too_many(len(names))
+        fits = (size <= max_cells) & held.any(axis=1)
+        members.append(held[fits])
+        cells.append(size[fits])
+    if sum(map(len, members)) > MAX_LISTED:
+        raise _too_many(len(names))
+    return np.concatenate(members), np.concatenate(cells)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Hold the feasible cells (K, B) of some variables that rules link, in the order of ``names``."""
+
+    names: Names
+    cells: NDArray[np.int32]
+
+    def noise(self, names: Names, shape: tuple[int, ...]) -> Floats:
+        """Return the shares of the cells of a table within these variables, where each cell here is equally likely."""
+        if not names:
+            return np.ones(())
+        index = np.ravel_multi_index(tuple(self.cells[:, self.names.index(name)] for name in names), shape)
+        counts = np.bincount(index, minlength=math.prod(shape))
+        return np.asarray(counts.reshape(shape) / len(self.cells))
+
+
+def _feasible(codebook: Codebook, linked: Names, core: Names, most: int) -> Iterator[tuple[Names, _Part]]:
+    """Yield the sets of linked variables that contain the core's, and have at most ``most`` feasible cells."""
+    rules = [rule for rule in codebook.rules if set(rule.variables) <= set(linked)]
+    stack = [(0, _Part((), np.zeros((1, 0), dtype=np.int32)))]
+    while stack:
+        depth, part = stack.pop()
+        if depth == len(linked):
+            yield part.names, part
+            continue
+        name = linked[depth]
+        if name not in core:
+            stack.append((depth + 1, part))
+        grown = _extended(codebook, part, name, rules)
+        if len(grown.cells) <= most:
+            stack.append((depth + 1, grown))
+
+
+def _extended(codebook: Codebook, part: _Part, name: str, rules: Sequence[Rule]) -> _Part:
+    """Return the part with one more variable, without the cells that a rule now forbids."""
+    size, names = codebook[name].size, (*part.names, name)
+    new = np.tile(np.arange(size, dtype=np.int32), len(part.cells))
+    cells = np.column_stack([np.repeat(part.cells, size, axis=0), new])
+    for rule in rules:
+        if name in rule.variables and set(rule.variables) <= set(names):
+            cells = cells[~rule.matches(codebook, dict(zip(names, cells.T, strict=True)))]
+    return _Part(names, cells)
+
+
+def _linked(codebook: Codebook, names: Names) -> Names:
+    """Return the variables that a rule within ``names`` is about."""
+    inside = [rule for rule in codebook.rules if set(rule.variables) <= set(names)]
+    return tuple(name for name in names if any(name in rule.variables for rule in inside))
+
+
+def all_subsets(
+    codebook: Codebook,
+    names: Names,
+    core: Names,
+    max_cells: int,
+    asked: Sequence[tuple[Names, int | None]],
+    prior: TablePrior,
+) -> Subsets:
+    """Return every candidate subset, and the questions ``asked``: a table each, or one cell (flat) of it.
+
+    Raises
+    ------
+    DesignError
+        If there are too many subsets to list.
+    """
+    members, cells = list_subsets(codebook, names, core, max_cells)
+    linked = _linked(codebook, names)
+    parts = dict(_feasible(codebook, linked, core, max_cells)) if linked else {}
+    place = {name: k for k, name in enumerate(names)}
+    at = [place[name] for name in linked]
+    found = []
+    for table, cell in asked:
+        p = shares(prior, codebook, table)
+        where = [place[name] for name in table]
+        if not set(linked).intersection(table):
+            found.append(_question(where, p, np.full(p.shape, 1 / p.size), cell))
+            continue
+        covers = members[members[:, where].all(axis=1)]
+        kinds, which = np.unique(covers[:, at], axis=0, return_inverse=True)
+        each = []
+        for kind in kinds:
+            part = parts[tuple(name for name, held in zip(linked, kind, strict=True) if held)]
+            each.append(_question(where, p, _noise(codebook, part, table), cell))
+        sums = {name: np.array([getattr(q, name) for q in each])[which] for name in ("u1", "pu", "u2")}
+        found.append(Question(tuple(where), each[0].p1, each[0].p2, **sums) if each else _question(where, p, p, cell))
+    return Subsets(members, cells, tuple(found))
+
+
+def _noise(codebook: Codebook, part: _Part, table: Names) -> Floats:
+    """Return what the uniform draw of a subset's cells says of a table: uniform in variables that no rule links."""
+    inside = tuple(name for name in table if name in part.names)
+    known = part.noise(inside, tuple(codebook[name].size for name in inside))
+    shape = tuple(codebook[name].size if name in inside else 1 for name in table)
+    full = tuple(codebook[name].size for name in table)
+    return np.asarray(np.broadcast_to(known.reshape(shape), full) / (math.prod(full) / math.prod(shape)))
+
+
+def _question(where: Sequence[int], p: Floats, u: Floats, cell: int | None) -> Question:
+    if cell is None:
+        return table_question(where, p, u)
+    return cell_question(where, float(p.flat[cell]), float(u.flat[cell]))
+
+
+def _too_many(variables: int) -> DesignError:
+    what = "too many subsets to list them all"
+    fix = "split fewer variables, name core variables, or lower max_cells"
+    return DesignError(sentence(what, got=f"{variables} variables", wanted=f"<= {MAX_LISTED:,} subsets", fix=fix))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """The pool of all subsets that are listed: prices are exact."""
+
+    columns: Columns
+    most: int = 300
+
+    def start(self, weights: Floats) -> Columns:
+        """Return the subsets that a few steps of the multiplicative algorithm make likely, and each question's own."""
+        rows = self.columns.rows
+        likely = np.full(rows.shape[0], 1 / rows.shape[0])
+        for _ in range(_STEPS):
+            gain = rows @ (weights / (rows.T @ likely) ** 2)
+            likely *= np.sqrt(gain)
+            likely /= likely.sum()
+        best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
+        return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
+
+    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+        """Price every subset."""
+        gain = self.columns.rows @ prices
+        return float(gain.max()), self.columns.take(_largest(np.where(gain > threshold, gain, 0), self.most))
+
+
+_STEPS = 40
+
+
+def _largest(values: Floats, most: int) -> NDArray[np.intp]:
+    """Return the places of the largest positive values, with all that equal the last: order decides nothing."""
+    if values.size > most:
+        values = np.where(values >= np.partition(values, -most)[-most] * (1 - 1e-9), values, 0)
+    return np.flatnonzero(values > 0)
