@@ -26,6 +26,9 @@ SLOW = {
 ARRAYS = {"numpy", "pyarrow"}
 FILES = {"jinja2", "xml.etree", "importlib.metadata"}
 DRAW = {"cryptography"}
+# Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
+if importlib.util.find_spec("postrand.support._loops") is None:
+    DRAW |= {"numba", "llvmlite", "scipy.linalg", "scipy._lib._array_api"}
 ALLOWED = {
     "": set(),
     "--help": set(),
