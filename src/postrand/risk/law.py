@@ -40,10 +40,14 @@ class KeyLaw:
 
         Raises
         ------
+        SpecificationError
+            If the mechanism has a split.
         UsageError
             If a joint block has keys and other variables, its matrix does not fit the keys, or a variable that it is
         given is perturbed by another block.
         """
+        if mechanism is not None:
+            mechanism.require_no_split("the risk of a release")
         blocks = () if mechanism is None else mechanism.blocks
         problems: list[str] = []
         parts = []
