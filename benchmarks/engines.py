@@ -2,7 +2,7 @@
 
 953,076 records x 10 variables, every variable perturbed: files locally and on Spark, and from one table into another of
 DuckDB and of PostgreSQL. The commands take turns. Memory is that of the command and of all that it starts (Java and its
-workers), looked at every 50 ms; a server that runs already is not in it. Run ``python benchmarks/engines.py [ROUNDS]``;
+workers), looked at every 50 ms; a server that runs already is not in it. Run ``python benchmarks/engines.py [ROUNDS [ENGINE]]``;
 results go to benchmarks/results/engines.{md,json}. The server is our own, as in the tests.
 """
 
@@ -120,12 +120,12 @@ def commands(folder, path, plans, uri, out):
     }
 
 
-def measure(folder, caches, uri, rounds=ROUNDS):
+def measure(folder, caches, uri, rounds=ROUNDS, engine=""):
     """Return a row for each command: the least wall and processor time, and the largest peak."""
     path, plans = prepared(folder, caches, uri)
     runs = {}
     for turn in range(rounds + 1):  # the first turn warms up
-        for name in commands(folder, path, plans, uri, folder):
+        for name in [n for n in commands(folder, path, plans, uri, folder) if engine in ("", n[0])]:
             out = Path(tempfile.mkdtemp(dir=folder))
             with _watched() as seen:
                 found = child.run(commands(folder, path, plans, uri, out)[name], caches)
@@ -206,7 +206,7 @@ def ratios(rows):
 
 def main(arguments):
     with tempfile.TemporaryDirectory() as made, server() as uri:
-        rows = measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]))
+        rows = measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]), *arguments[1:])
     text = "\n".join(markdown(rows)) + "\n"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "engines.md").write_text(text)
