@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from postrand.certification.account import Account, add_upper, mechanism_account, worst_laws
+from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.reachable_rules import reachable
 from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
@@ -57,6 +58,12 @@ class Facts:
     order_is_shuffled: bool = True
     ids_are_released: bool = False
     households_are_renumbered: bool = False
+    key_is_reused: bool = False
+
+    def to_dict(self) -> dict[str, bool]:
+        """Return plain data for JSON; a key that no other release used is not mentioned."""
+        names = [name for name in self.__slots__ if name != "key_is_reused" or self.key_is_reused]
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Certificate:
 
     It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
     put what it says into today's words (:mod:`postrand.support.wordings`).
+
+    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`.
     """
 
     mechanism_digest: str
@@ -81,6 +90,7 @@ class Certificate:
     numerical: tuple[RankedColumn, ...] = ()
     codebook_digest: str = ""
     split: tuple[dict[str, Any], ...] = ()
+    file: FileLevel | None = None
 
     def __repr__(self) -> str:
         lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
@@ -91,7 +101,8 @@ class Certificate:
         """One sentence for each claim and each numerical variable, naming its variables."""
         told = zip(self.claims, self.claim_texts, strict=True)
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
-        return (*claims, *(f"{column.variable}: {column.sentence}." for column in self.numerical))
+        ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
+        return (*claims, *ranked, *([] if self.file is None else wordings.file_level(self.file.to_dict())))
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -105,7 +116,8 @@ class Certificate:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each limit, most serious first."""
-        return tuple(map(wordings.limit, self.limits))
+        fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
+        return (*map(wordings.limit, self.limits), *fails)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -123,8 +135,20 @@ class Certificate:
                 "total": _finite(self.account.total),
             },
             "not_covered": [dict(entry) for entry in self.limits],
-            "facts": {name: getattr(self.facts, name) for name in Facts.__slots__},
+            "facts": self.facts.to_dict(),
+            **({} if self.file is None else {"file": self.file.to_dict()}),
         }
+
+    def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:
+        """Return the certificate that also states the level of the file of so many records at δ, or why it has none.
+
+        Raises
+        ------
+        PrivacyError
+            If δ is not in (0, 1).
+        """
+        models = [claim.privacy for claim in self.claims]
+        return dataclasses.replace(self, file=file_level(mechanism, self.facts, models, records, delta))
 
     def _claim_entries(self) -> list[dict[str, Any]]:
         return [
@@ -171,18 +195,24 @@ def certify(
     return _certify(mechanism, claims, facts or Facts(), _find)
 
 
-def recertify(mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts) -> Certificate:
+def recertify(
+    mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts, file: FileLevel | None = None
+) -> Certificate:
     """Certify again from the released matrices; claims that need the file are stated, and not recomputed.
 
     The result is that of :func:`certify`, byte for byte, where those claims do hold. Their findings are marked:
-    ``recomputable`` is false.
+    ``recomputable`` is false. A level of the ``file`` that the law proves is stated again; of any other, the true one.
 
     Raises
     ------
     PrivacyError
         As :func:`certify`, for all other claims; or if a claim that needs the file cannot be about these variables.
     """
-    return _certify(mechanism, claims, facts, _restate)
+    certificate = _certify(mechanism, claims, facts, _restate)
+    if file is None:
+        return certificate
+    models = [claim.privacy for claim in certificate.claims]
+    return dataclasses.replace(certificate, file=restated(mechanism, facts, models, file))
 
 
 def _certify(

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from postrand.codebook import Variable
@@ -36,7 +35,7 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
 from postrand.support import loops
-from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
+from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, encryptor, words
 
 _RANKED_SLOT = 1 << 32
 """Slots of the words of ranked values; those of groups are their places."""
@@ -192,7 +191,7 @@ class _Sums:
     __slots__ = ("_drawn", "_encrypt")
 
     def __init__(self, keys: ContentKeys, capacity: int) -> None:
-        self._encrypt = Cipher(algorithms.AES256(keys.record), modes.ECB()).encryptor()
+        self._encrypt = encryptor(keys.record)
         # The cipher asks for one byte less than a block of room at the end.
         self._drawn = np.empty(capacity * 16 + 15, dtype=np.uint8)
 

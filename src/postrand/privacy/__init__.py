@@ -36,7 +36,7 @@ from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
 from postrand.privacy.renyi_privacy import RenyiPrivacy
-from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon, shuffled_holds, shuffled_levels
 from postrand.privacy.shuffled import ShuffledPrivacy
 from postrand.privacy.together import Together
 from postrand.support.options import discover
@@ -81,6 +81,8 @@ __all__ = [
     "rounded",
     "shuffled_delta",
     "shuffled_epsilon",
+    "shuffled_holds",
+    "shuffled_levels",
     "spent",
     "split_problems",
     "with_prior",

@@ -349,6 +349,7 @@ def check_source(source: Source) -> None:
         assert [r for b in batches for r in b.to_pylist()] == table.to_pylist(), f"other records in batches of {size}"
     chosen = [r for b in source.batches(["ill", "id"]) for r in b.to_pylist()]
     assert chosen == table.select(["ill", "id"]).to_pylist(), "other values of chosen columns"
+    assert sum(batch.num_columns for batch in source.batches([])) == 0, "columns came although none was asked for"
     refused(DataError, "no column 'agee'.*did you mean 'age'", lambda: list(source.batches(["agee"])))
     refused(UsageError, "asked for twice", lambda: list(source.batches(["age", "age"])))
     found, wanted = (LocalEngine().content(one, mechanism(), KEY, record_key="id") for one in (source, Memory(table)))
