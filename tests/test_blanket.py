@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from postrand.mechanism import Block
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
@@ -119,6 +120,45 @@ def test_the_transform_adds_little_to_the_expectation_itself(size, local, monkey
     fine, exact = blanket_delta(parts, 6, 0.3 * local), blanket_by_enumeration(parts, 6, 0.3 * local)
     assert exact <= fine <= coarse * (1 + 1e-9)
     assert fine <= exact * 1.005
+
+
+@pytest.mark.parametrize(
+    ("size", "local", "records", "epsilon"), [(3, 1.0, 120, 0.4), (3, 1.0, 120, 0.7), (5, 2.0, 160, 0.9)]
+)
+def test_small_deltas_keep_their_digits(size, local, records, epsilon):
+    """Against the multinomial sum over every number of the three kinds of terms, where δ is 1e-4 to 1e-14."""
+    part = part_of(randomised_response(size, local))
+    upper, q, grown = float((1 - part.mass) / (part.ratio - 1)), float(part.ratio), math.exp(epsilon)
+    plain = float(part.mass) - 2 * upper
+    total = 0.0
+    for a in range(records + 1):
+        at_a = binom.pmf(a, records, upper)
+        b = np.arange(records - a + 1)[:, None]
+        r = np.arange(records - a + 1)[None, :]
+        chance = binom.pmf(b, records - a, upper / (1 - upper)) * binom.pmf(r, records - a - b, plain / (1 - 2 * upper))
+        gain = np.maximum(a * (q - grown) + b * (1 - grown * q) + r * (1 - grown), 0.0)
+        total += float(at_a) * float((np.nan_to_num(chance) * gain).sum()) / records
+    assert 1e-14 < total < 1e-3
+    assert total * (1 - 1e-9) <= blanket_delta([part], records, epsilon) <= total * 1.05
+
+
+@pytest.mark.parametrize(("local", "epsilon"), [(1.0, 0.25), (2.0, 0.6), (3.0, 1.5)])
+def test_the_bound_is_close_to_the_truth_for_two_answers(local, epsilon):
+    """The exact divergence of 300 shuffled answers, for every number of others who would say yes."""
+    records, yes = 300, randomised_response(2, local).array[1, 1]
+    worst, nearer = 0.0, 0.0
+    for m in range(0, records, 13):
+        rest = np.convolve(
+            binom.pmf(np.arange(m + 1), m, yes), binom.pmf(np.arange(records - m), records - 1 - m, 1 - yes)
+        )
+        one, other = np.convolve(rest, [1 - yes, yes]), np.convolve(rest, [yes, 1 - yes])
+        for p, q in ((one, other), (other, one)):
+            worst = max(worst, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()))
+            nearer = max(nearer, float(np.maximum(p - math.exp(0.8 * epsilon) * q, 0.0).sum()))
+    bound = blanket_delta([part_of(randomised_response(2, local))], records, epsilon)
+    assert 1e-9 < worst <= bound
+    assert bound < nearer  # within 20% of ε
+    assert bound < 0.5 * shuffled_delta(local, records, epsilon)
 
 
 def test_wrong_parts_are_caught_by_the_enumeration():
