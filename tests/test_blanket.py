@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from postrand.mechanism import Block
+from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import blanket
-from postrand.privacy.blanket import Part, blanket_delta, part_of, parts_of
+from postrand.privacy.blanket import Part, blanket_delta, choice_of, part_of, parts_of, ratio_of
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 
 
@@ -34,7 +35,7 @@ def truth(array, records, epsilon):
     """Return the largest hockey-stick divergence of the shuffled file, over all files and all pairs of values."""
     size, grown, worst = len(array), math.exp(epsilon), 0.0
     for others in itertools.combinations_with_replacement(range(size), records - 1):
-        rest = histograms(array[list(others)]) if others else {(0,) * size: 1.0}
+        rest = histograms(array[list(others)]) if others else {(0,) * array.shape[1]: 1.0}
         laws = []
         for x in range(size):
             law: dict[tuple[int, ...], float] = {}
@@ -88,6 +89,36 @@ def test_never_below_exact_enumeration(name):
             exact, bound = truth(array, records, epsilon), blanket_delta(parts, records, epsilon)
             assert exact <= bound + 1e-15, (records, share, exact, bound)
             assert exact <= shuffled_delta(max(local, 1e-9), records, epsilon) + 1e-15
+
+
+@pytest.mark.parametrize("beside", [[], [randomised_response(2, 0.5)]])
+def test_a_choice_of_parts_is_never_below_exact_enumeration(beside):
+    """A record shows one of two values, which one is drawn without looking at it: P(T, y | x) = π_T M_T[x_T, y]."""
+    first, second, shares = randomised_response(2, 1.2), some_matrix(7, 2), (Fraction(3, 4), Fraction(1, 4))
+    shown = [np.kron(first.array, np.ones((2, 1))), np.kron(np.ones((2, 1)), second.array)]
+    array = np.hstack([float(share) * law for share, law in zip(shares, shown, strict=True)])
+    array = np.kron(array, product(*beside))
+    parts, choice = [part_of(m) for m in beside], list(zip(shares, map(part_of, (first, second)), strict=True))
+    local = math.log(ratio_of(parts, choice))
+    for records in (1, 2, 3) if len(array) < 8 else (1, 2):
+        for share in (0.0, 0.1, 0.5, 0.9):
+            exact = truth(array, records, share * local)
+            bound = blanket_delta(parts, records, share * local, choice=choice)
+            assert exact <= bound + 1e-15
+            assert bound <= 3 * exact + 0.05
+
+
+def test_a_choice_of_one_part_is_that_part_and_equal_parts_are_one():
+    part, other = part_of(randomised_response(3, 1.0)), part_of(randomised_response(4, 0.5))
+    alone = blanket_delta([other, part], 500, 0.3)
+    assert blanket_delta([other], 500, 0.3, choice=[(Fraction(1), part)]) == pytest.approx(alone, rel=1e-3)
+    halves = SimpleNamespace(
+        split=SimpleNamespace(
+            subsets=[SimpleNamespace(weight=UNIT // 2, matrix=randomised_response(3, 1.0)) for _ in range(2)]
+        )
+    )
+    assert choice_of(halves) == [(Fraction(1), part)]
+    assert choice_of(Mechanism({"a": randomised_response(2, 1.0)})) == []
 
 
 def blanket_by_enumeration(parts, records, epsilon):

@@ -62,7 +62,7 @@ def with_book(*variables: Variable, blocks: Any = BLOCKS) -> Mechanism:
 
 def test_the_level_is_the_least_of_the_proven_bounds_rounded_up() -> None:
     found = level_of()
-    exact = shuffled_levels(LAW.blocks, RECORDS, 1e-7)
+    exact = shuffled_levels(LAW, RECORDS, 1e-7)
     assert set(found.bounds) == {"clones", "blanket"}
     assert found.epsilon == min(found.bounds.values())
     assert found.bound == "blanket"
@@ -89,7 +89,7 @@ def test_the_level_is_the_least_of_the_proven_bounds_rounded_up() -> None:
 )
 def test_known_levels_of_the_general_bound(local: int, records: int, delta: float, wanted: float) -> None:
     law = Mechanism({"a": randomised_response(2, float(local))})
-    found = shuffled_levels(law.blocks, records, delta)
+    found = shuffled_levels(law, records, delta)
     assert found["clones"] == pytest.approx(wanted, rel=0.04)
     assert found["blanket"] <= found["clones"] * 1.001
 
