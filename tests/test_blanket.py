@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from scipy.stats import binom
 
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.split import Split, Subset
 from postrand.privacy import blanket
 from postrand.privacy.blanket import Part, blanket_delta, choice_of, part_of, parts_of, ratio_of
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
@@ -112,12 +112,9 @@ def test_a_choice_of_one_part_is_that_part_and_equal_parts_are_one():
     part, other = part_of(randomised_response(3, 1.0)), part_of(randomised_response(4, 0.5))
     alone = blanket_delta([other, part], 500, 0.3)
     assert blanket_delta([other], 500, 0.3, choice=[(Fraction(1), part)]) == pytest.approx(alone, rel=1e-3)
-    halves = SimpleNamespace(
-        split=SimpleNamespace(
-            subsets=[SimpleNamespace(weight=UNIT // 2, matrix=randomised_response(3, 1.0)) for _ in range(2)]
-        )
-    )
-    assert choice_of(halves) == [(Fraction(1), part)]
+    shown = [Block((name,), randomised_response(3, 1.0)) for name in "ab"]
+    halves = Split((Subset(UNIT // 2, shown[0]), Subset(UNIT // 2, shown[1])))
+    assert choice_of(Mechanism((), split=halves)) == [(Fraction(1), part)]
     assert choice_of(Mechanism({"a": randomised_response(2, 1.0)})) == []
 
 

@@ -21,8 +21,9 @@ from postrand.certification.file_level import FileLevel, file_level, from_dict, 
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable, coding
 from postrand.errors import PostrandError, PrivacyError, ReleaseError, SpecificationError, UsageError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, Split, Subset
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix_storage import UNIT
 from postrand.plan import load_plan
 from postrand.plan.file_goal import FileGoal, goal_of
 from postrand.privacy import DifferentialPrivacy, shuffled_delta, shuffled_epsilon, shuffled_levels
@@ -137,6 +138,39 @@ STRATA = Block(
 )
 SELECTED = Block(("sex",), TransitionMatrix.identity(2), provenance="confidential")
 ZEROS = Block(("sex",), TransitionMatrix.from_array([[1.0, 0.0], [0.5, 0.5]]), **PUBLIC)
+
+
+def test_a_split_has_the_level_of_its_subsets() -> None:
+    """One subset in all records is a block; of two, the louder is hidden at least among the records that show it."""
+    block = Mechanism([BLOCKS[0]], BOOK, split=Split((Subset(UNIT, BLOCKS[1]),)))
+    assert level_of(block).epsilon == pytest.approx(level_of().epsilon, rel=2e-3)
+    halves = Split((Subset(UNIT // 4, BLOCKS[1]), Subset(UNIT - UNIT // 4, BLOCKS[0])))
+    found = level_of(Mechanism((), BOOK, split=halves))
+    few = level_of(Mechanism([BLOCKS[1]], Codebook((AREA,))), n=RECORDS // 4)
+    assert 0 < (found.epsilon or 0) < (few.epsilon or 0)
+    assert found.bounds["clones"] == pytest.approx(shuffled_epsilon(1.5, RECORDS, 1e-7), rel=2e-3)
+    told = certify(Mechanism((), BOOK, split=halves)).of_file(Mechanism((), BOOK, split=halves), RECORDS, 1e-7)
+    assert told.file == found
+    assert "The whole file" in told.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    ("subset", "code"),
+    [
+        (replace(BLOCKS[1], provenance="confidential"), "confidential_prior"),
+        (Block(("area",), TransitionMatrix.identity(4), **PUBLIC), "no_epsilon"),
+    ],
+)
+def test_the_subsets_of_a_split_must_meet_the_conditions_too(subset: Block, code: str) -> None:
+    law = Mechanism([BLOCKS[0]], BOOK, split=Split((Subset(UNIT, subset),)))
+    assert {"code": code, "blocks": [["area"]]} in level_of(law).fails
+
+
+def test_the_prior_of_a_split_is_added_once() -> None:
+    one, two = (replace(block, provenance="dp", prior_epsilon=0.25) for block in BLOCKS)
+    law = Mechanism((), BOOK, split=Split((Subset(UNIT // 2, one), Subset(UNIT - UNIT // 2, two))))
+    found = level_of(law)
+    assert (found.epsilon or 0) == pytest.approx(min(found.bounds.values()) + 0.25)
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,6 @@ RESERVED = [
     ("codebook.json", ("units",), {"person": "pid"}, "units of protection"),
     ("codebook.json", ("variables", 0, "unit"), "household", "units of protection"),
     ("codebook.json", ("variables", 0, "not_released"), True, "split releases"),
-    ("mechanism.json", ("split",), {"subsets": [{"weight": 2**53}]}, "split releases"),
     ("mechanism.json", ("units",), ["household"], "units of protection"),
     ("mechanism.json", ("blocks", 0, "unit"), "household", "units of protection"),
     ("certificate.json", ("split",), [{"epsilon": 4.0}], "split releases"),

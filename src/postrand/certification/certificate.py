@@ -11,14 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from postrand.certification.account import Account, add_upper, record_account, worst_laws
+from postrand.certification.account import Account, add_upper, mechanism_account, worst_laws
 from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.reachable_rules import reachable
 from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
-from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file, release_problems
+from postrand.privacy import (
+    MODELS,
+    DifferentialPrivacy,
+    Finding,
+    PrivacyModel,
+    needs_file,
+    release_problems,
+    split_problems,
+)
 from postrand.ranks.column import RankedColumn
 from postrand.support import options, wordings
 from postrand.support.exact import format_upper, within
@@ -81,6 +89,7 @@ class Certificate:
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
     numerical: tuple[RankedColumn, ...] = ()
     codebook_digest: str = ""
+    split: tuple[dict[str, Any], ...] = ()
     file: FileLevel | None = None
 
     def __repr__(self) -> str:
@@ -119,6 +128,7 @@ class Certificate:
             "claims": self._claim_entries(),
             **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
             "blocks": list(self.blocks),
+            **({"split": list(self.split)} if self.split else {}),
             "account": {
                 "blocks": [_finite(e) for e in self.account.blocks],
                 "priors": list(self.account.priors),
@@ -161,6 +171,9 @@ def certify(
 
     Without claims, the record's ε of the matrices is certified. Levels are rounded up; whether a claim holds
     is decided in exact arithmetic. This module never sees a designer.
+
+    A claim on a split is tested with each subset in turn, ``P(T, y | x) = π_T M_T[x_T, y]`` and π_T the same for every
+    x; the worst subset counts.
 
     Claims that rest on the file's confidential frequencies must be bound to them
     (:func:`postrand.certification.file_claims.tie`). They are checked exactly here; the certificate
@@ -209,13 +222,10 @@ def _certify(
     find: Callable[[Claim, Sequence[Block]], Finding],
 ) -> Certificate:
     stated = [_complete(claim, mechanism) for claim in claims] or [_attained(mechanism)]
-    tested = [(claim, blocks_of(claim, mechanism)) for claim in stated]
-    findings = [find(claim, blocks) for claim, blocks in tested]
-    failures = (
-        _failure(claim, blocks, finding)
-        for (claim, blocks), finding in zip(tested, findings, strict=True)
-        if not finding.holds
-    )
+    raise_all(PrivacyError, (p for claim in stated for p in _split_problems(claim, mechanism)))
+    tested = [(claim, *_worst(claim, mechanism, find)) for claim in stated]
+    findings = [finding for *_, finding in tested]
+    failures = (_failure(claim, blocks, finding) for claim, blocks, finding in tested if not finding.holds)
     unfit = (p for c in stated for p in release_problems(c.privacy, mechanism, c.variables, facts))
     raise_all(PrivacyError, [*unfit, *failures, *_rule_problems(mechanism)])
     return Certificate(
@@ -225,9 +235,10 @@ def _certify(
         blocks=tuple(_describe(block) for block in mechanism.blocks),
         limits=tuple(_limits(mechanism, facts, stated)),
         facts=facts,
-        account=record_account(mechanism.blocks),
+        account=mechanism_account(mechanism),
         numerical=mechanism.numerical,
         codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
+        split=_describe_split(mechanism),
     )
 
 
@@ -270,8 +281,8 @@ def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:
 
 def _attained(mechanism: Mechanism) -> Claim:
     """Return the claim of the smallest ε that the whole law attains, within its classes where it has several."""
-    spent = record_account(mechanism.blocks)
-    for block, epsilon in zip(mechanism.blocks, spent.blocks, strict=True):
+    spent = mechanism_account(mechanism)
+    for block, epsilon in zip(mechanism.every_block, (*spent.blocks, *spent.split), strict=True):
         if epsilon == math.inf:
             raise PrivacyError(
                 sentence(
@@ -280,7 +291,7 @@ def _attained(mechanism: Mechanism) -> Claim:
                     fix="give the claim that it should meet: certify(mechanism, [claim])",
                 )
             )
-    within_classes = any(classes_of(block.matrix).any() for block in mechanism.blocks)
+    within_classes = any(classes_of(block.matrix).any() for block in mechanism.every_block)
     return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
 
 
@@ -330,8 +341,29 @@ def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
         yield f"... and {len(found) - 10} more rules that a release could contradict."
 
 
+def _split_problems(claim: Claim, mechanism: Mechanism) -> Iterable[str]:
+    """Yield why the claim cannot be made of the split, where it is about variables of one."""
+    covered = [name for name in mechanism.partly if name in claim.variables]
+    if covered and len(covered) < len(mechanism.partly):
+        left = ", ".join(name for name in mechanism.partly if name not in covered)
+        yield sentence("a claim covers part of the split", where=", ".join(covered), fix=f"name {left} too")
+    elif covered:
+        yield from split_problems(claim.privacy, claim.variables)
+
+
+def _worst(
+    claim: Claim, mechanism: Mechanism, find: Callable[[Claim, Sequence[Block]], Finding]
+) -> tuple[list[Block], Finding]:
+    """Return the finding with the subset of the split for which it is worst, and the blocks that it is about."""
+    blocks = blocks_of(claim, mechanism)
+    if mechanism.split is None or mechanism.partly[0] not in claim.variables:
+        return blocks, find(claim, blocks)
+    found = [([*blocks, block], find(claim, [*blocks, block])) for block in mechanism.split.blocks]
+    return max(found, key=lambda entry: (not entry[1].holds, entry[1].level))  # what mixes promises less at more
+
+
 def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
-    """Return the blocks that the claim's variables touch; a claim covers whole blocks only."""
+    """Return the blocks that the claim's variables touch, beside a split; a claim covers whole blocks only."""
     blocks = []
     for block in mechanism.blocks:
         touched = [name in claim.variables for name in block.perturbed]
@@ -345,6 +377,8 @@ def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
             )
         blocks += [block] * any(touched)
     for name in claim.variables:
+        if name in mechanism.partly:
+            continue
         mechanism[name]  # raises, naming the nearest, for a variable that is not perturbed
     return blocks
 
@@ -370,6 +404,12 @@ def _describe(block: Block) -> dict[str, Any]:
         **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
         "budget": block.budget,
     }
+
+
+def _describe_split(mechanism: Mechanism) -> tuple[dict[str, Any], ...]:
+    """Return what is said of each subset: that of a block, and its weight in units of 2^-53."""
+    subsets = () if mechanism.split is None else mechanism.split.subsets
+    return tuple({"weight": subset.weight, **_describe(subset.block)} for subset in subsets)
 
 
 def _finite(value: float) -> float | None:
@@ -417,7 +457,7 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
         blocks = [list(block.variables) for block in chosen]
         return [{"code": code, "blocks": blocks}] if blocks else []
 
-    blocks = mechanism.blocks
+    blocks = mechanism.every_block
     for origin in ("confidential", "unstated"):
         yield from of(f"{origin}_matrix", [b for b in blocks if b.provenance == origin])
     for origin in ("dp", "confidential", "unstated"):
@@ -428,7 +468,7 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
 def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     """Yield the restrictions of the guarantee: to feasible combinations, and to values that are exchanged at all."""
     book = mechanism.require_codebook()
-    for block in mechanism.blocks:
+    for block in mechanism.every_block:
         about = {"block": list(block.variables)}
         size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
         if size < whole:

@@ -24,6 +24,7 @@ from postrand.privacy.base import (
     require_size,
     rounded,
     spent,
+    split_problems,
     with_prior,
 )
 from postrand.privacy.bistochastic import Bistochastic
@@ -83,6 +84,7 @@ __all__ = [
     "shuffled_holds",
     "shuffled_levels",
     "spent",
+    "split_problems",
     "with_prior",
     "zcdp",
 ]

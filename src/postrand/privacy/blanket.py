@@ -82,7 +82,7 @@ def choice_of(mechanism: Mechanism) -> Choice | None:
 
     A mechanism without a split has no choice.
     """
-    subsets = getattr(getattr(mechanism, "split", None), "subsets", ())
+    subsets = () if mechanism.split is None else mechanism.split.subsets
     found = [(Fraction(subset.weight, UNIT), part_of(subset.matrix)) for subset in subsets]
     alike: dict[Part, Fraction] = {}
     for weight, part in found:

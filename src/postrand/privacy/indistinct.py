@@ -47,7 +47,7 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "seed"}
     if facts.key_is_reused:
         yield {"code": "reused_key"}
-    blocks = every_block(mechanism)
+    blocks = mechanism.every_block
     classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
     yield from _blocks("strata", [block for block in blocks if block.given])
     rest = [(blocks[b], labels) for b, labels in classes.items() if not blocks[b].given]
@@ -62,15 +62,9 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "file_claims"}
 
 
-def every_block(mechanism: Mechanism) -> tuple[Block, ...]:
-    """Return the blocks, and those of the subsets of a split, if the mechanism has one."""
-    split = getattr(mechanism, "split", None)
-    return (*mechanism.blocks, *(() if split is None else split.blocks))
-
-
 def one_of_each(mechanism: Mechanism) -> tuple[Block, ...]:
     """Return the blocks, and one of a split: one design made its subsets, from one prior."""
-    return every_block(mechanism)[: len(mechanism.blocks) + 1]
+    return mechanism.every_block[: len(mechanism.blocks) + 1]
 
 
 def _name(variable: Any) -> str:

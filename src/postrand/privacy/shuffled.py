@@ -71,6 +71,7 @@ class ShuffledPrivacy:
         plain="Differential privacy of the whole file in random order: whose record is whose is hidden among all "
         "records. It holds only where every released variable is perturbed.",
         level="delta",
+        mixes=True,
         structure="symmetric",
         rank=90,
     )

@@ -186,6 +186,7 @@ def write(
         If the data that was written does not fit the codebook, or cannot have been drawn by the law.
     """
     directory, facts = Path(directory), facts or Facts()
+    mechanism.require_no_split("a release folder")
     texts = {name: text.encode() for name, text in (extra or {}).items()}
     raise_all(ReleaseError, name_problems([data_name, *texts]))
     codebook = released_codebook(mechanism.require_codebook(), facts)

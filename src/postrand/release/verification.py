@@ -281,7 +281,9 @@ def _description(root: Path, number: int) -> Description:
 
 
 def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
-    return Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
+    mechanism = Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
+    mechanism.require_no_split("a release folder")
+    return mechanism
 
 
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:

@@ -110,6 +110,8 @@ def _wait(heard: int) -> None:
     number = 0
     while number not in SIGNALS:
         number = os.read(heard, 1)[0]
+    if "logging" in sys.modules:  # a library that is interrupted in a call to another process logs a traceback
+        sys.modules["logging"].disable()
     time.sleep(GRACE)
     for _ in range(2):  # a thread that still writes may have filled a folder while it was removed
         for path in tuple(_unfinished):
