@@ -17,7 +17,7 @@ from postrand.certification.limits import Facts
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence, shown
 from postrand.mechanism import Mechanism
 from postrand.privacy import shuffled_holds, shuffled_levels
-from postrand.privacy.indistinct import dependent, distinguishing
+from postrand.privacy.indistinct import dependent, distinguishing, one_of_each
 from postrand.support import wordings
 from postrand.support.exact import add_upper
 from postrand.support.inputs import finite, is_whole
@@ -91,7 +91,7 @@ def file_level(mechanism: Mechanism, facts: Facts, models: Iterable[Any], record
     fails = failing(mechanism, facts, models)
     if fails:
         return FileLevel(records, delta, fails=fails)
-    found = shuffled_levels(mechanism.blocks, about.records, delta * (1 - _MARGIN))
+    found = shuffled_levels(mechanism, about.records, delta * (1 - _MARGIN))
     return _of(mechanism, about, {name: _rounded(level) for name, level in found.items()})
 
 
@@ -101,8 +101,7 @@ def restated(mechanism: Mechanism, facts: Facts, models: Iterable[Any], stated: 
     if fails:
         return FileLevel(stated.records, stated.delta, fails=fails)
     proven = set(stated.bounds) == {"clones", "blanket"} and all(
-        shuffled_holds(name, mechanism.blocks, stated.records, level, stated.delta)
-        for name, level in stated.bounds.items()
+        shuffled_holds(name, mechanism, stated.records, level, stated.delta) for name, level in stated.bounds.items()
     )
     if proven:
         return _of(mechanism, stated, stated.bounds)
@@ -129,7 +128,7 @@ def require(level: FileLevel, asked: float, where: str = "[privacy] file_epsilon
 
 
 def _of(mechanism: Mechanism, about: FileLevel, bounds: Mapping[str, float]) -> FileLevel:
-    priors: Sequence[float] = [block.prior_epsilon for block in mechanism.blocks]
+    priors: Sequence[float] = [block.prior_epsilon for block in one_of_each(mechanism)]
     return FileLevel(about.records, about.delta, add_upper(min(bounds.values()), *priors), dict(bounds))
 
 
