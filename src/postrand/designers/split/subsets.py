@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, vstack
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
@@ -45,15 +45,30 @@ class Columns:
         return [row.tobytes() for row in self.members]
 
 
+def joined(one: Columns, two: Columns) -> Columns:
+    """Return the columns of both."""
+    return Columns(
+        np.concatenate([one.members, two.members]),
+        np.concatenate([one.cells, two.cells]),
+        csr_array(vstack([one.rows, two.rows])),
+    )
+
+
 class Pool(Protocol):
-    """All candidate subsets at one ε, listed or not."""
+    """All candidate subsets at one ε, listed or not; what gap a design aims at, and after how many rounds it stops."""
+
+    target: ClassVar[float]
+    rounds: ClassVar[int]
 
     def start(self, weights: Floats) -> Columns:
         """Return subsets that cover every question, to begin with."""
         ...
 
-    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
-        """Return a proven bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0, and subsets above the threshold."""
+    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
+        """Return subsets above the threshold, and a bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0.
+
+        The bound is proven, but can be inf unless there are no such subsets or ``prove`` is set.
+        """
         ...
 
 
@@ -259,6 +274,8 @@ def _too_many(variables: int) -> DesignError:
 class Listed:
     """The pool of all subsets that are listed: prices are exact."""
 
+    target: ClassVar[float] = 2e-10
+    rounds: ClassVar[int] = 200
     columns: Columns
     most: int = 300
 
@@ -273,7 +290,7 @@ class Listed:
         best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
         return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
 
-    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
         """Price every subset."""
         gain = self.columns.rows @ prices
         return float(gain.max()), self.columns.take(_largest(np.where(gain > threshold, gain, 0), self.most))
