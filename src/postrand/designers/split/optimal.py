@@ -30,6 +30,10 @@ _BOUNDARY = 0.99
 _CENTRED = 2e-12  # relative: beyond it rounding grows faster than the gap shrinks
 _NEGLIGIBLE = (1e-8, 1e-10, 1e-12)
 _DENSE = 1 << 24
+_FACTORED, _STEPS = (
+    700,
+    3000,
+)  # questions up to which Newton's equations are solved; beyond, steps that need no equation
 _CROWDED = 3  # columns for each question: beyond it those that are far from gaining are left out
 _NEAR = 1 - 1e-4
 
@@ -90,14 +94,25 @@ def value_of(rows: csr_array, pi: Floats, weights: Floats, worst: bool = False) 
 
 def _mean(rows: csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the best probabilities of some subsets, the prices ``w/M²``, and ``(Σ w/M)²``."""
-    pi = _interior(rows, weights)
+    pi = _interior(rows, weights) if len(weights) <= _FACTORED else multiplied(rows, weights, _STEPS)
     total = rows.T @ pi
     return pi, weights / total**2, math.fsum(weights / total) ** 2
+
+
+def multiplied(rows: csr_array, weights: Floats, steps: int) -> Floats:
+    """Return probabilities after so many steps of the multiplicative algorithm from equal ones: near the best."""
+    pi = np.full(rows.shape[0], 1 / rows.shape[0])
+    for _ in range(steps):
+        pi *= np.sqrt(rows @ (weights / (rows.T @ pi) ** 2))
+        pi /= pi.sum()
+    return pi
 
 
 def _cleaned(rows: csr_array, pi: Floats, weights: Floats) -> Floats:
     """Return the probabilities without what an interior point leaves on every subset, where that costs nothing."""
     value = value_of(rows, pi, weights)
+    if len(weights) > _FACTORED:
+        return pi
     for least in _NEGLIGIBLE:
         kept = np.flatnonzero(pi > least)
         some = _interior(rows[kept], weights) if kept.size else pi[kept]

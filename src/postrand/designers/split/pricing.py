@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
 
 _RATIO = 2 ** (1 / 6)  # of the cells, between levels
-_BUDGET = 1_000_000  # nodes of one search
+_BUDGET = 250_000  # nodes of one search
+_ROUNDS = 20_000  # times questions
 _EXCESS = (4e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # over the best that is known
 _IMPROVED = 1e-6  # a climb that gains less is left to the search
 _STARTS = 64
@@ -50,12 +51,16 @@ class Priced:
     """The pool of all subsets of variables that no rule links, with k-ary randomised response at ε."""
 
     target: ClassVar[float] = 1e-6
-    rounds: ClassVar[int] = 40
     sizes: tuple[int, ...]
     core: tuple[int, ...]
     max_cells: int
     questions: tuple[Question, ...]
     epsilon: float
+
+    @property
+    def rounds(self) -> int:
+        """As many as end within minutes: the gap is stated, whatever it is."""
+        return max(10, min(40, _ROUNDS // len(self.questions)))
 
     def start(self, weights: Floats) -> Columns:
         """Return the smallest subset for each question, and those that gain most on the way to a rough design."""

@@ -55,10 +55,14 @@ def joined(one: Columns, two: Columns) -> Columns:
 
 
 class Pool(Protocol):
-    """All candidate subsets at one ε, listed or not; what gap a design aims at, and after how many rounds it stops."""
+    """All candidate subsets at one ε, listed or not, and the relative gap at which a design is finished."""
 
     target: ClassVar[float]
-    rounds: ClassVar[int]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds to spend at most."""
+        ...
 
     def start(self, weights: Floats) -> Columns:
         """Return subsets that cover every question, to begin with."""
@@ -275,9 +279,13 @@ class Listed:
     """The pool of all subsets that are listed: prices are exact."""
 
     target: ClassVar[float] = 2e-10
-    rounds: ClassVar[int] = 200
     columns: Columns
     most: int = 300
+
+    @property
+    def rounds(self) -> int:
+        """Enough to end at the optimum."""
+        return 200
 
     def start(self, weights: Floats) -> Columns:
         """Return the subsets that a few steps of the multiplicative algorithm make likely, and each question's own."""
