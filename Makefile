@@ -1,4 +1,4 @@
-# A fresh machine needs Python >= 3.11 (`python3`), git and make; everything else comes from locks/.
+# A fresh machine needs Python >= 3.11 (`python3`), git, make and a C compiler; everything else comes from locks/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,6 +7,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
 FAST := --hypothesis-profile=fast -m "not (slow or statistical or spark or browser or postgres or r)"
+EXTENSION := setup.py src/postrand/support/_loops.c
 LOWEST := $(VENV)-lowest
 WHEEL := $(VENV)-wheel
 
@@ -37,7 +38,7 @@ lowest: env  ## run the fast tests with the lowest versions that pyproject.toml 
 	$(LOWEST)/bin/pytest -n 2 -p no:cacheprovider $(FAST)
 
 wheel: env  ## build the wheel, install it alone without extras, and protect and verify a small file with it
-	rm -rf dist $(WHEEL)
+	rm -rf build dist $(WHEEL)
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	$(PYTHON) -m venv $(WHEEL)
 	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(WHEEL)/versions.txt  # a wheel just built has no hash to ask for
@@ -50,7 +51,7 @@ test: env services  ## run all tests and doctests
 services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
 
-bench: env services studies  ## run the studies, time everything, and compare the ratios with benchmarks/baseline.json
+bench: env services  ## time the commands as they are typed, and compare ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 studies: env  ## bias, coverage and refusals of the estimators over grids of laws; risk where SHARED names the folder of data
@@ -76,7 +77,7 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
 
 clean:  ## remove the environment and the caches
-	rm -rf $(VENV) $(LOWEST) $(WHEEL) dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(WHEEL) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\
@@ -84,7 +85,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The build tools come first and locked: nothing is fetched on the side, not even to build what has no wheel.
-$(VENV)/.%: locks/%.txt locks/build.txt pyproject.toml | $(BIN)/python
+$(VENV)/.%: locks/%.txt locks/build.txt pyproject.toml $(EXTENSION) | $(BIN)/python
 	$(PIP) install --quiet --require-hashes -r locks/build.txt
 	$(PIP) install --quiet --require-hashes --use-pep517 --no-build-isolation -r $<
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .

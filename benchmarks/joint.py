@@ -23,7 +23,7 @@ from postrand.designers import General, Product, design
 from postrand.engines import LocalEngine
 from postrand.objectives import MutualInformation
 from postrand.objectives.information import information, information_bound
-from postrand.plan import infer
+from postrand.plan import infer, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.workflow.design_blocks import design_blocks
 
@@ -40,7 +40,7 @@ def write_plan(data: Path, folder: Path, names: tuple[str, ...], epsilon: float)
     for draft in drafts:
         draft["role"] = "key"
     rules = f'rules_file = "{data / RULES}"\n'
-    (folder / "codebook.toml").write_text(rules + infer.codebook_text(drafts), encoding="utf-8")
+    (folder / "codebook.toml").write_text(rules + writing.codebook_text(drafts), encoding="utf-8")
     blocks = [(names, epsilon), *(((d["name"],), 1.0) for d in drafts if d["name"] not in names)]
     text = f'[source]\nfile = "{data / FILE}"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\n'
     text += f"epsilon = {sum(e for _, e in blocks)}\n"

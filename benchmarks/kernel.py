@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.mechanism.sampling import CHUNK, AliasTables, perturb_codes
+from postrand.mechanism.sampling import CHUNK, perturb_codes, sampler
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -76,7 +76,7 @@ def measure(size, kind):
     dtype = np.int8 if size <= 127 else np.int16
     rng = np.random.default_rng(0)
     codes = [rng.integers(0, size, RECORDS).astype(dtype) for _ in range(BLOCKS)]
-    tables, keys = [AliasTables.of(matrix)] * BLOCKS, np.arange(RECORDS, dtype=np.uint64)
+    tables, keys = [sampler(matrix)] * BLOCKS, np.arange(RECORDS, dtype=np.uint64)
     perturb_codes(tables, bytes(32), keys, codes)  # compiled before it is timed
     ours = best(lambda: perturb_codes(tables, bytes(32), keys, codes))
     floor, peer = limit(codes), plain_numpy(matrix, codes)
@@ -96,6 +96,17 @@ def markdown(rows):
 
 def measure_all():
     return [measure(size, "k-RR") for size in SIZES] + [measure(size, "dense") for size in (10, 1000)]
+
+
+def of_size(rows, size):
+    """Return our time for a value with so many categories."""
+    return next(r["ours_ns"] for r in rows if r["S"] == size)
+
+
+def ratios(rows):
+    """Return what is compared with the baseline, all of them the smaller the better."""
+    found = {f"kernel S={r['S']} {r['matrix']}: ours / limit": r["ours_over_limit"] for r in rows}
+    return found | {f"kernel S={r['S']} {r['matrix']}: ours / numpy": 1 / r["numpy_over_ours"] for r in rows}
 
 
 def main():

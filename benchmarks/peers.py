@@ -85,6 +85,17 @@ def run():
     print(json.dumps(rows))
 
 
+def markdown(rows, ours):
+    """Yield the table, beside our kernel's time for a value."""
+    yield f"| program | version | ns per value | times postrand's kernel ({ours:.2f} ns) |"
+    yield "| --- | --- | ---: | ---: |"
+    for r in rows:
+        if "ns" in r:
+            yield f"| {r['peer']} | {r['version']} | {r['ns']:,.0f} | {r['ns'] / ours:,.0f} |"
+        else:
+            yield f"| {r['peer']} | - | {r['problem']} | - |"
+
+
 def measure():
     """Install the peers where they are not, and return a row for each."""
     with tempfile.TemporaryDirectory() as made:

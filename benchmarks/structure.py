@@ -20,7 +20,7 @@ from postrand.codebook.rules import forbidden
 from postrand.designers import Exponential, Metric, design
 from postrand.engines import LocalEngine
 from postrand.objectives import ExpectedDistance, WholeRecord
-from postrand.plan import infer
+from postrand.plan import infer, writing
 from postrand.privacy import DifferentialPrivacy, MetricPrivacy
 from postrand.workflow.design_blocks import design_blocks
 
@@ -34,7 +34,7 @@ def write_plan(data: Path, folder: Path, file: str = FILE, share: bool = False) 
     for draft in drafts:
         draft["role"] = "key"
     rules = f'rules_file = "{data / RULES}"\n'
-    (folder / "codebook.toml").write_text(rules + infer.codebook_text(drafts), encoding="utf-8")
+    (folder / "codebook.toml").write_text(rules + writing.codebook_text(drafts), encoding="utf-8")
     text = f'[source]\nfile = "{data / file}"\ncodebook = "codebook.toml"\n'
     text += '[privacy]\nmodel = "differential"\nepsilon = 9.0\n' + '[design]\nprior = "file"\n' * share
     own = "" if share else 'privacy = { model = "differential", epsilon = 1.0 }\n'

@@ -23,6 +23,7 @@ from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, listed, ope
 from postrand.app.launch import HOST, Guard
 from postrand.errors import PostrandError, SpecificationError
 from postrand.plan import load_plan
+from postrand.support.progress import Stage, Step
 
 EVIL = '<img src=x onerror="alert(1)">&\'"'
 ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "weight"}
@@ -221,10 +222,19 @@ def test_too_many_categories_are_refused_kindly(decisions: Decisions) -> None:
 
 
 def test_the_file_is_protected_as_on_the_command_line(decisions: Decisions, tmp_path: Path) -> None:
-    watch = Watch()
-    made = computations.protect(decisions, tmp_path, watch)
+    steps: list[Step] = []
+
+    class Noting(Watch):
+        def hear(self, step: Step) -> None:
+            super().hear(step)
+            steps.append(step)
+
+    made = computations.protect(decisions, tmp_path, Noting())
     assert release.verify(made.path).ok
-    assert (watch.done, watch.total) == (900, 900)
+    assert Step(Stage.PERTURBING, 900, 900) in steps
+    stages = list(dict.fromkeys(step.stage for step in steps))
+    order = [Stage.READING, Stage.DESIGNING, Stage.PERTURBING, Stage.WRITING, Stage.VERIFYING, Stage.REPORTS]
+    assert [stage for stage in stages if stage in order] == order
     assert (tmp_path / "dossier" / "dossier.html").exists()
     assert computations.packed(tmp_path).stat().st_size > 1000
     single = computations.margin(decisions, made, made.frame(), (1,))
@@ -245,9 +255,9 @@ def test_a_run_that_is_stopped_leaves_nothing(decisions: Decisions, tmp_path: Pa
         computations.protect(decisions, tmp_path, Watch(stop=True))
 
     class Stopping(Watch):
-        def step(self, records: int) -> None:
-            self.stop = self.stop or records > 0
-            super().step(records)
+        def hear(self, step: Step) -> None:
+            self.stop = self.stop or step.done > 0
+            super().hear(step)
 
     with pytest.raises(Cancelled):
         computations.protect(decisions, tmp_path, Stopping())

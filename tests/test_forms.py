@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
+from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_classes import classes_of, moves, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
@@ -142,13 +144,15 @@ def test_both_samplers_draw_one_law():
 
 
 def test_which_sampler_draws_depends_on_the_law_alone():
-    for size, kind in ((1024, AliasTables), (1025, StayOrMove)):
+    for size, kind in ((256, AliasTables), (257, ConstantTables), (1024, ConstantTables), (1025, StayOrMove)):
         law = randomised_response(size, 3.0)
         assert isinstance(sampler(law), kind)
         assert isinstance(sampler(TransitionMatrix(law.weights)), kind)
     weights = randomised_response(1025, 3.0).weights
     weights[0, :2] += (1, -1)
     assert isinstance(sampler(TransitionMatrix(weights)), AliasTables)
+    two_weights = Constant(np.array([UNIT - 299 * 2**40, *[UNIT - 299] * 299]), np.array([2**40, *[1] * 299]))
+    assert isinstance(sampler(TransitionMatrix(two_weights.weights)), AliasTables)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -239,3 +243,31 @@ def test_each_law_is_written_in_one_form():
 def test_weights_that_are_no_law_are_refused(diagonal, off, told):
     with pytest.raises(SpecificationError, match=told):
         TransitionMatrix.constant(diagonal, off)
+
+
+@pytest.mark.parametrize("size", [2, 9, 30])
+def test_small_laws_solve_as_exactly_as_their_condition_allows(size):
+    """Against Gauss elimination in rational numbers: the error of a solution is far below 1e-14 of the condition."""
+    rng = np.random.default_rng(size)
+    law = TransitionMatrix.from_array(
+        0.999 * rng.dirichlet(np.ones(size), 1) + 0.001 * rng.dirichlet(np.ones(size), size)
+    )
+    assert isinstance(law.form, Dense)
+    x = rng.normal(size=size)
+    for array, solve in ((law.weights, law.factor().solve), (law.weights.T, law.factor().solve_transposed)):
+        exact = np.array([float(v) for v in _eliminated([[Fraction(int(w), UNIT) for w in row] for row in array], x)])
+        np.testing.assert_allclose(solve(x), exact, rtol=0, atol=1e-15 * law.condition * np.abs(exact).max())
+    assert law.condition == pytest.approx(np.linalg.cond(law.array, 1), rel=1e-6)
+
+
+def _eliminated(rows, x):
+    """Solve in rational numbers, by elimination with the first entry that is not 0."""
+    held = [[*row, Fraction(v)] for row, v in zip(rows, x.tolist(), strict=True)]
+    for k in range(len(held)):
+        pivot = next(i for i in range(k, len(held)) if held[i][k])
+        held[k], held[pivot] = held[pivot], held[k]
+        held[k] = [v / held[k][k] for v in held[k]]
+        for i in range(len(held)):
+            if i != k and held[i][k]:
+                held[i] = [a - held[i][k] * b for a, b in zip(held[i], held[k], strict=True)]
+    return [row[-1] for row in held]

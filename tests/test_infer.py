@@ -15,7 +15,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.coding import encode
 from postrand.errors import SpecificationError
-from postrand.plan import infer
+from postrand.plan import infer, writing
 
 
 def draft_of(tmp_path, table, suffix=".arrow", cut=3, **options):
@@ -180,7 +180,7 @@ def test_other_proposals(tmp_path):
 
 def test_the_file_tells_what_to_edit_and_its_roles_must_be_filled_in(tmp_path):
     drafts = draft_of(tmp_path, pa.table({"sex": ["m", "f"], "odd": ["iap", "x"]}), ".csv")
-    text = infer.codebook_text(drafts.values())
+    text = writing.codebook_text(drafts.values())
     assert 'role = "" # write one of: key, sensitive, other' in text
     assert '# if these mean no answer, uncomment: missing_codes = ["iap"]\n' in text
     path = tmp_path / "codebook.toml"
@@ -213,7 +213,7 @@ def test_any_draft_comes_back_from_toml(tmp_path_factory, texts, name, numbers):
         },
     ]
     path = tmp_path_factory.mktemp("toml") / "codebook.toml"
-    path.write_text(infer.codebook_text(drafts), encoding="utf-8")
+    path.write_text(writing.codebook_text(drafts), encoding="utf-8")
     plain = [{k: v for k, v in d.items() if k != "notes"} for d in drafts]
     assert infer.load_codebook(path) == Codebook.from_dict({"variables": plain})
 
@@ -230,7 +230,7 @@ def test_a_filled_in_draft_encodes_its_file(tmp_path, suffix):
     )
     drafts = draft_of(tmp_path, table, suffix)
     path = tmp_path / "codebook.toml"
-    path.write_text(infer.codebook_text({**d, "role": "other"} for d in drafts.values()), encoding="utf-8")
+    path.write_text(writing.codebook_text({**d, "role": "other"} for d in drafts.values()), encoding="utf-8")
     book = infer.load_codebook(path)
     batches = pa.Table.from_batches(list(formats.read(tmp_path / f"x{suffix}", book).batches()))
     assert book["real"].type == "double"
@@ -290,5 +290,5 @@ def test_the_census_sample(shared_data):
     assert [d["name"] for d in drafts] == header
     assert [d["categories"] for d in drafts] == [sorted({*column} - {""}) for column in zip(*rows, strict=True)]
     assert {d["missing"] for d in drafts} == {"category"}
-    text = tomllib.loads(infer.codebook_text(drafts))
+    text = tomllib.loads(writing.codebook_text(drafts))
     assert [v["name"] for v in text["variables"]] == [d["name"] for d in drafts]

@@ -151,10 +151,10 @@ def test_no_records_are_no_problem(batch):
 def test_kernels_work_where_nothing_can_be_cached(monkeypatch):
     compile_it = numba.njit
 
-    def no_place(*, cache=False, **options):
+    def no_place(*functions, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return compile_it(**options)
+        return compile_it(*functions, **options)
 
     monkeypatch.setattr(numba, "njit", no_place)
     assert jit.compiled(lambda x: x + 1)(2) == 3

@@ -5,6 +5,7 @@ bin=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"  # away from the sources
+"$bin/python" -c "import postrand.support._loops"  # what was compiled is in the wheel
 "$bin/postrand" --version
 "$bin/postrand" --help >help.txt
 { echo sex,area; i=0; while [ $i -lt 200 ]; do echo F,n; echo M,s; echo F,s; i=$((i + 1)); done; } >people.csv

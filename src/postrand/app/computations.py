@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from postrand.risk.file import RiskFile
 from postrand.risk.findings import Findings
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
-from postrand.support.progress import Progress
+from postrand.support.progress import Step
 from postrand.workflow import demo, dossier
 from postrand.workflow.pipeline import run
 from postrand.workflow.unperturbed import findings as measured
@@ -39,6 +39,9 @@ MAX_SHOWN = 25
 MAX_DESIGNED = 200
 CURVE_STEP = 5
 _SINGULAR = 1e10
+
+
+WAITING = Step("waiting")
 
 
 class Cancelled(Exception):
@@ -200,57 +203,14 @@ def _typical(variance: Array) -> float:
 class Watch:
     """The progress of a run, and whether it should stop."""
 
-    stage: str = "Waiting"
-    done: int = 0
-    total: int = 0
+    latest: Step = WAITING
     stop: bool = False
 
-    def step(self, records: int) -> None:
-        """Record progress; raises Cancelled if a person asked to stop."""
+    def hear(self, step: Step) -> None:
+        """Note where the run is; raises Cancelled if a person asked to stop."""
         if self.stop:
             raise Cancelled
-        self.done += records
-
-    def enter(self, stage: str) -> None:
-        """Begin a stage."""
-        self.step(0)
-        self.stage = stage
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The local engine, with reports to a watch."""
-
-    watch: Watch
-    inner: LocalEngine = field(default_factory=LocalEngine)
-
-    @property
-    def name(self) -> str:
-        """The engine's name."""
-        return self.inner.name
-
-    def count(self, *arguments: Any, **options: Any) -> Any:
-        """Count; see :class:`postrand.engines.base.Engine`."""
-        self.watch.step(0)
-        return self.inner.count(*arguments, **options)
-
-    def content(self, *arguments: Any, **options: Any) -> Any:
-        """Digest; see :class:`postrand.engines.base.Engine`."""
-        self.watch.step(0)
-        return self.inner.content(*arguments, **options)
-
-    def perturb(self, *arguments: Any, progress: Progress | None = None, **options: Any) -> int:
-        """Perturb; see :class:`postrand.engines.base.Engine`."""
-        self.watch.enter("Drawing the released values")
-
-        def step(records: int) -> None:
-            self.watch.step(records)
-            if progress is not None:
-                progress(records)
-
-        made = self.inner.perturb(*arguments, progress=step, **options)
-        self.watch.enter("Checking and describing the release")
-        return made
+        self.latest = step
 
 
 def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release:
@@ -269,14 +229,12 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         shutil.rmtree(folder / name, ignore_errors=True)
     (folder / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
     (folder / "plan.toml").write_text(plan, encoding="utf-8")
-    watch.total = decisions.opened.rows
-    watch.enter("Designing the matrices and counting the risk")
-    engine = Watched(watch, LocalEngine(scratch=folder))
+    engine, fraction = LocalEngine(scratch=folder), decisions.fraction
     written = load_plan(folder / "plan.toml")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
-        inside = folder / "dossier"
-        return run(written, folder / "release", dossier=inside, engine=engine, sampling_fraction=decisions.fraction)
+        options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
+        return run(written, folder / "release", dossier=folder / "dossier", **options)
 
 
 def findings(decisions: Decisions, folder: Path) -> Findings | None:

@@ -13,8 +13,7 @@ from postrand.app import forms
 from postrand.app.decisions import Decisions
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
-from postrand.plan import infer
-from postrand.plan.writing import blocks_of
+from postrand.plan import writing
 
 MAX_NAMED = 5
 
@@ -24,7 +23,7 @@ def codebook_toml(decisions: Decisions) -> str:
     if decisions.opened is None:
         return ""
     pairs = zip(decisions.opened.drafts, decisions.roles, strict=True)
-    return infer.codebook_text({**draft, "role": role} for draft, role in pairs)
+    return writing.codebook_text({**draft, "role": role} for draft, role in pairs)
 
 
 def codebook_of(decisions: Decisions) -> Codebook:
@@ -72,7 +71,7 @@ def plan_toml(decisions: Decisions, folder: Path) -> str:
         if name != "blocks":
             document.add(tomlkit.nl())
             document[name] = part
-    document["blocks"] = blocks_of(data["blocks"])
+    document["blocks"] = writing.blocks_of(data["blocks"])
     text = tomlkit.dumps(document)
     assert tomllib.loads(text) == data
     return text

@@ -136,6 +136,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
     """Serve until interrupted; print the address with its token first; remove all working files at the end."""
     for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would remain
         signal.signal(getattr(signal, name), _leave)
+    signal.set_wakeup_fd(-1)  # the watcher of the command line would not wait until the working files are removed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # here Ctrl-C is the normal end, not an interrupted run
     folder = Path(tempfile.mkdtemp(prefix="postrand-"))
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:

@@ -42,11 +42,12 @@ def protect_view(
     """Return the next step, the progress or the result; ``found``: findings on unperturbed variables, or a problem."""
     missing = documents.problems(decisions)
     if watch is not None:
-        share = watch.done / watch.total if watch.total else 0
+        step = watch.latest
+        known = {} if step.share is None else {"value": f"{step.share:.3f}", "max": "1"}
         return TagList(
-            tags.p(watch.stage, " …", role="status"),
-            tags.progress(value=f"{share:.3f}", max="1", aria_label="Records done"),
-            tags.p(f"{watch.done:,} of {watch.total:,} records", class_="soft"),
+            tags.p(f"{step.stage.capitalize()} …", role="status"),
+            tags.progress(known, aria_label=f"Part of this stage that is done, in {step.unit}"),
+            tags.p(str(step), class_="soft"),
             button("Cancel", "cancel"),
         )
     parts: list[Any] = []

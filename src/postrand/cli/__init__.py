@@ -1,10 +1,13 @@
 """The command line: one sub-command a step; each parses, makes one library call, and prints."""
 
-from postrand.cli import analyse as analyse
-from postrand.cli import columns as columns
-from postrand.cli import prepare as prepare
-from postrand.cli import release as release
-from postrand.cli import workbench as workbench
-from postrand.cli.frame import main
+try:
+    from postrand.cli import analyse as analyse
+    from postrand.cli import columns as columns
+    from postrand.cli import prepare as prepare
+    from postrand.cli import release as release
+    from postrand.cli import workbench as workbench
+    from postrand.cli.frame import main
+except KeyboardInterrupt:  # Ctrl-C before the command line can listen to signals
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

@@ -12,6 +12,7 @@ import click
 from postrand.cli.frame import FOLDER, Renamed, Result, command
 from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
+from postrand.support.progress import Stage, stage
 
 
 class Questions(click.Command):
@@ -69,7 +70,9 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     asked = given.pop(name)
     question.check(given)
     release = read(directory)
-    result = question.answer(release.frame(), release.mechanism, asked, given)
+    frame = release.frame()
+    stage(Stage.ESTIMATING)
+    result = question.answer(frame, release.mechanism, asked, given)
     if excel is not None:
         from postrand.formats.excel import write_tables
 

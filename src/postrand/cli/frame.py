@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -16,7 +16,8 @@ from postrand import __version__
 from postrand.address import hidden
 from postrand.cli.output import as_json_text, write_anything
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
-from postrand.support.signals import Stopped, stoppable
+from postrand.support.progress import shown
+from postrand.support.signals import Stopped, leave, say, stoppable, watch
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -61,7 +62,24 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Program(click.Group):
+    """The group of all commands. Called as a function it is the process, which a signal ends at any moment."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Run the command line and end the process; signals are caught here while options are parsed, too."""
+        watch()
+        try:
+            with stoppable():
+                super().__call__(*arguments, **options)
+            leave(0)
+        except Stopped as stopped:
+            say(stopped)
+            leave(stopped.code)
+        except SystemExit as ended:
+            leave(ended.code)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="postrand")
 def main() -> None:
     """Protect survey microdata by post-randomisation, with a privacy guarantee that anyone can check again.
@@ -93,7 +111,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
     def wrapped(as_json: bool, **arguments: Any) -> None:
         try:
             write_anything()
-            with stoppable(), warnings.catch_warnings():
+            with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
                 warnings.showwarning = _warn
                 raise_all(UsageError, _empty(arguments))
                 data, text, *code = function(**arguments)
@@ -105,8 +123,8 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
                 print(f"postrand: {error}", file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
-            print(f"postrand: stopped by {stopped.name}", file=sys.stderr)
-            raise SystemExit(stopped.code) from None
+            say(stopped)
+            raise
         _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
         if code and code[0]:
             raise SystemExit(code[0])

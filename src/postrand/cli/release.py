@@ -64,7 +64,7 @@ def protect(
 
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
-    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, progress=True, **choices)
+    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     claims = list(release.certificate_sentences)
     found = release.findings
     data = {"release": str(release.path), "claims": claims, "findings": found.to_dict()}

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from postrand.codebook.variable import Variable
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
@@ -138,8 +137,8 @@ def shortest_paths(edges: Sequence[Edge], size: int) -> NDArray[np.float64]:
             sentence("an edge has a code that is not one of these categories", wanted=f"codes 0..{size - 1}")
         )
     i, k, length = (np.array(x) for x in zip(*edges, strict=True))
-    graph = csr_array((length.astype(np.float64), (i, k)), shape=(size, size))
-    found: NDArray[np.float64] = dijkstra(graph, directed=False)
+    graph = scipy.sparse.csr_array((length.astype(np.float64), (i, k)), shape=(size, size))
+    found: NDArray[np.float64] = scipy.sparse.csgraph.dijkstra(graph, directed=False)
     return found
 
 
@@ -156,8 +155,8 @@ def edge_problems(edges: Sequence[Edge], size: int, names: Sequence[str] = ()) -
     if any(not (math.isfinite(length) and length > 0) for _, _, length in edges):
         yield sentence("the length of an edge is not positive", wanted="> 0")
     i, k = ([e[x] for e in edges] for x in (0, 1))
-    graph = csr_array((np.ones(len(edges)), (i, k)), shape=(size, size))
-    count, label = connected_components(graph, directed=False)
+    graph = scipy.sparse.csr_array((np.ones(len(edges)), (i, k)), shape=(size, size))
+    count, label = scipy.sparse.csgraph.connected_components(graph, directed=False)
     if count > 1:
         small = int(np.bincount(label).argmin())
         apart = _names([int(c) for c in np.flatnonzero(label == small)[:5]], names, ", ")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook.variable import MAX_CATEGORIES, Variable
@@ -146,6 +147,20 @@ def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -
 def to_numpy(array: pa.Array) -> NDArray[Any]:
     """Return numbers without nulls, shape (n,), over the same memory; see :func:`from_numpy`."""
     return np.from_dlpack(array)
+
+
+def to_floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return a column of numbers as float64, shape (n,), NaN for null; see :func:`from_numpy`.
+
+    Raises ``pa.ArrowInvalid`` or ``pa.ArrowNotImplementedError`` where a value is no number.
+
+    >>> to_floats(pa.array([1, None], pa.int8())).tolist()
+    [1.0, nan]
+    """
+    cast = pc.cast(column, pa.float64())
+    chunks = cast.chunks if isinstance(cast, pa.ChunkedArray) else [cast]
+    parts = [np.where(is_null(c), np.nan, index_values(c)) if c.null_count else index_values(c) for c in chunks]
+    return np.concatenate([np.zeros(0), *parts])
 
 
 def index_values(indices: pa.Array) -> NDArray[Any]:

@@ -125,9 +125,17 @@ def order_problems(
 
 
 def released(
-    source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None = None, *, content: bytes
+    source: Source,
+    mechanism: Mechanism,
+    key: ReleaseKey,
+    record_key: str | None = None,
+    *,
+    content: bytes,
+    held: Source | None = None,
 ) -> Source:
     """Return the source with the released values of the mechanism's numerical columns in place of the true ones.
+
+    Where these columns, and the record key, are ``held`` in memory, they are not read again.
 
     The draw depends on key, mechanism, variable, ``content`` (the tag of the source's content) and ranks. Equal values
     are ranked by a keyed word of the record key, or by their order in the file if there is no record key. Missing
@@ -135,14 +143,14 @@ def released(
     """
     if not mechanism.numerical:
         return source
-    digest = mechanism.digest()
+    digest, held = mechanism.digest(), held or source
     ties = None
     if record_key is not None:
-        keys = record_keys(whole_column(source, record_key))
+        keys = record_keys(whole_column(held, record_key))
         ties = words(derive(key, f"numerical {digest}", content).order, keys, 0)[:, 0].copy()
     made = {}
     for column in mechanism.numerical:
-        made[column.variable] = _release(whole_column(source, column.variable), column, key, digest, ties, content)
+        made[column.variable] = _release(whole_column(held, column.variable), column, key, digest, ties, content)
     return Replaced(source, made)
 
 

@@ -6,9 +6,8 @@ one entry for each category takes it to another dictionary's number; nothing is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -17,12 +16,17 @@ from postrand.codebook.coding import from_numpy, gather, index_values, is_identi
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
 
+if TYPE_CHECKING:
+    import narwhals as nw
+
 _MOST_PHYSICAL = 1 << 14
 """Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
 
 
 def arrow_of(series: nw.Series[Any]) -> pa.Table:
     """Return the column as an Arrow table of one column; raises what its library does where it cannot be converted."""
+    import narwhals as nw
+
     found = None
     if series.implementation.is_pandas() and hasattr(series.to_native(), "cat"):
         found = _of_categorical(series)
@@ -71,6 +75,8 @@ def dictionary_of(column: pa.ChunkedArray) -> pa.Array:
 
 def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     """Return the column as a series of the old one's dtype: a series of the distinct values, then one gather."""
+    import narwhals as nw
+
     values, indices, missing = _levels(column)
     levels = values.to_pylist() + [None] * (missing is not None)
     native = old.to_native()
@@ -101,11 +107,28 @@ def _texts(series: nw.Series[Any], wanted: list[Any]) -> list[Any]:
 
 def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> nw.Series[Any]:
     """Return a pandas categorical of these levels by its codes."""
+    import narwhals as nw
+
     own = levels.array.codes
     codes = _mapped(own if missing is not None else np.append(own, own[:1]), indices, missing)
     codes = codes if codes.flags.writeable else codes.copy()  # as are those of any other categorical
     made = type(native.array).from_codes(codes, dtype=native.dtype)
     return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
+
+
+def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
+    """Return a dictionary column as a categorical series of the old one's library, with all its categories in order."""
+    import narwhals as nw
+
+    native = old.to_native()
+    if old.implementation.is_pandas():
+        made = type(native)(column.combine_chunks().to_pandas().array, index=native.index, copy=False)
+        native_like: nw.Series[Any] = nw.from_native(made, series_only=True)
+        return native_like.alias(old.name)
+    values, indices, missing = _levels(column)
+    texts = values.to_pylist()
+    levels = nw.new_series(old.name, [*texts, None], nw.Enum(texts), backend=old.implementation)
+    return levels[indices if missing is None else np.where(missing, np.int64(len(texts)), indices)]
 
 
 def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

@@ -89,6 +89,50 @@ def fresh_numbers(key: bytes, found: NDArray[np.uint64], turn: int) -> NDArray[n
     return words(key, found, turn)[:, 0] & np.uint64((1 << BITS) - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class HouseholdNumbers:
+    """Want the identities of all households, ascending; see :class:`postrand.engines.wants.Want`.
+
+    8 bytes of memory for each household.
+    """
+
+    name: str
+    numbered = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column to read."""
+        return (self.name,)
+
+    def check(self, source: Source, codebook: Codebook) -> None:
+        """Nothing can be wrong."""
+
+    def part(self, piece: Any) -> NDArray[np.uint64]:
+        """Return the households of some records."""
+        found, there = identities(piece.column(self.name), self.name)
+        return np.unique(found[there])
+
+    def tally(self, source: Source, codebook: Codebook) -> _Distinct:
+        """Return what puts them together."""
+        return _Distinct()
+
+
+class _Distinct:
+    """Puts ascending distinct numbers together."""
+
+    def __init__(self) -> None:
+        self._held: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self._waiting: list[NDArray[np.uint64]] = []
+
+    def add(self, part: NDArray[np.uint64]) -> None:
+        self._waiting.append(part)
+        if sum(one.size for one in self._waiting) > max(self._held.size, 1 << 20):
+            self._held, self._waiting = self.found(), []
+
+    def found(self) -> NDArray[np.uint64]:
+        return np.unique(np.concatenate([self._held, *self._waiting]))
+
+
 def renumbering(source: Source, name: str, key: ReleaseKey, digest: str, content: bytes) -> Renumbering:
     """Return the new numbers of a variable for a release key, a mechanism's digest and a content's tag.
 
@@ -100,17 +144,18 @@ def renumbering(source: Source, name: str, key: ReleaseKey, digest: str, content
     >>> fresh[0] == fresh[2], fresh[0] == fresh[1], max(fresh) < 2**53
     (True, False, True)
     """
-    secret = derive(key, f"households {digest} {name}", content).order
-    held = np.zeros(0, dtype=np.uint64)
-    waiting: list[NDArray[np.uint64]] = []
+    want, held = HouseholdNumbers(name), _Distinct()
     for batch in source.batches([name]):
-        found, there = identities(batch.column(0), name)
-        waiting.append(np.unique(found[there]))
-        if sum(part.size for part in waiting) > max(held.size, 1 << 20):
-            held, waiting = np.unique(np.concatenate([held, *waiting])), []
-    held = np.unique(np.concatenate([held, *waiting]))
-    turn = first_turn(secret, held)
-    return Renumbering(name, turn, secret)
+        held.add(want.part(batch))
+    return renumbering_of(held.found(), name, key, digest, content)
+
+
+def renumbering_of(
+    households: NDArray[np.uint64], name: str, key: ReleaseKey, digest: str, content: bytes
+) -> Renumbering:
+    """Return the new numbers of the households that :class:`HouseholdNumbers` found; see :func:`renumbering`."""
+    secret = derive(key, f"households {digest} {name}", content).order
+    return Renumbering(name, first_turn(secret, households), secret)
 
 
 def first_turn(secret: bytes, households: NDArray[np.uint64], turns: Iterable[int] = range(MAX_TURNS)) -> int:

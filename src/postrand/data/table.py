@@ -17,6 +17,7 @@ DENSE_CELLS = 1 << 22
 
 _MAX_CELLS = 2**63 - 1
 _PENDING_CELLS = 1 << 20
+_DENSER = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,20 +150,53 @@ def tally(
     UsageError
         If there are more combinations than a 64-bit index can represent.
     """
-    variables, shape = tuple(variables), tuple(int(s) for s in shape)
-    size = math.prod(shape)
-    if size > _MAX_CELLS:
-        what = "the variables have more combinations than 2^63"
-        raise UsageError(sentence(what, where="*".join(variables), fix="count fewer variables together"))
-    counter = _Dense(size) if size <= DENSE_CELLS else _Sparse()
-    omitted: int | float = 0
+    tables = TableTally(tuple(variables), tuple(int(s) for s in shape))
     for codes, weights in batches:
-        index, weights, left_out = _index(codes, shape, weights)
-        omitted += left_out
-        counter.add(index, weights)
-    cells, counts = counter.result()
-    counts = counts.reshape(shape) if cells is None else counts
-    return ContingencyTable(variables, shape, counts, cells, omitted)
+        tables.add(table_part(codes, tables.shape, weights))
+    return tables.found()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePart:
+    """Counts of some records: of every cell of the table where ``cells`` is None, else of these, ascending."""
+
+    counts: NDArray[Any]
+    cells: NDArray[np.int64] | None
+    omitted: int | float
+
+
+def table_part(codes: Sequence[NDArray[Any]], shape: tuple[int, ...], weights: NDArray[Any] | None) -> TablePart:
+    """Count one batch: the codes of every variable, (n,) each, and the records' weights (or None)."""
+    index, weights, omitted = _index(codes, shape, weights)
+    size = math.prod(shape)
+    if size <= _DENSER * index.size:  # an array over every cell takes less time than a sort of the records
+        return TablePart(np.bincount(index, weights=weights, minlength=size), None, omitted)
+    cells, counts = _merge(index, np.ones(index.size, dtype=np.int64) if weights is None else weights)
+    return TablePart(counts, cells, omitted)
+
+
+class TableTally:
+    """Add up parts of one table."""
+
+    def __init__(self, variables: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        size = math.prod(shape)
+        if size > _MAX_CELLS:
+            what = "the variables have more combinations than 2^63"
+            raise UsageError(sentence(what, where="*".join(variables), fix="count fewer variables together"))
+        self.variables, self.shape = variables, shape
+        self._counter = _Dense(size) if size <= DENSE_CELLS else _Sparse()
+        self._omitted: int | float = 0
+
+    def add(self, part: TablePart) -> None:
+        """Add the records of a part."""
+        self._omitted += part.omitted
+        self._counter.add(part)
+
+    def found(self) -> ContingencyTable:
+        """Return the table of all that was added."""
+        cells, counts = self._counter.result()
+        counts = counts.reshape(self.shape) if cells is None else counts
+        return ContingencyTable(self.variables, self.shape, counts, cells, self._omitted)
 
 
 class _Dense:
@@ -171,13 +205,13 @@ class _Dense:
     def __init__(self, size: int) -> None:
         self.counts: NDArray[Any] = np.zeros(size, dtype=np.int64)
 
-    def add(self, index: NDArray[np.int64], weights: NDArray[Any] | None) -> None:
-        if weights is not None and self.counts.dtype != np.float64:
+    def add(self, part: TablePart) -> None:
+        if part.counts.dtype == np.float64 and self.counts.dtype != np.float64:
             self.counts = self.counts.astype(np.float64)
-        if index.size < self.counts.size:  # touch the records' cells, not every cell
-            np.add.at(self.counts, index, 1 if weights is None else weights)
-        else:
-            self.counts += np.bincount(index, weights=weights, minlength=self.counts.size)
+        if part.cells is None:
+            self.counts += part.counts
+        else:  # touch the records' cells, not every cell
+            self.counts[part.cells] += part.counts
 
     def result(self) -> tuple[None, NDArray[Any]]:
         return None, self.counts
@@ -191,8 +225,9 @@ class _Sparse:
         self.counts: NDArray[Any] = np.zeros(0, dtype=np.int64)
         self.pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
 
-    def add(self, index: NDArray[np.int64], weights: NDArray[Any] | None) -> None:
-        self.pending.append(_merge(index, np.ones(index.size, dtype=np.int64) if weights is None else weights))
+    def add(self, part: TablePart) -> None:
+        cells = np.flatnonzero(part.counts) if part.cells is None else part.cells
+        self.pending.append((cells, part.counts if part.cells is not None else part.counts[cells]))
         if sum(cells.size for cells, _ in self.pending) > max(_PENDING_CELLS, self.cells.size):
             self.result()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import arrow_type
+from postrand.codebook.not_released import released_variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content, ContentReader
-from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.engines.wants import Answers, Count, Digest, Want, check_inputs
+from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress
@@ -51,16 +54,28 @@ PUBLIC_METADATA = frozenset(
 
 
 class Engine(Protocol):
-    """The methods that process records. Equal inputs produce equal outputs on every engine, bit for bit."""
+    """The verbs that process records: ``count_all`` and ``perturb``; single counts follow from the first.
+
+    Equal inputs produce equal outputs on every engine, bit for bit.
+    """
 
     @property
     def name(self) -> str:
         """The engine's name in plans and messages."""
 
+    def count_all(self, source: Source, codebook: Codebook, wants: Sequence[Want]) -> Answers:
+        """Answer all wants in as few readings of the source as the engine can; see :mod:`postrand.engines.wants`.
+
+        Raises
+        ------
+        DataError
+            If the source cannot be read. What is wrong with one want is raised where its answer is asked for.
+        """
+
     def count(
         self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
     ) -> ContingencyTable:
-        """Count the records (or sum their weights) in each combination of the variables' codes.
+        """Count the records (or sum their weights) in each combination of the variables' codes, in a pass of its own.
 
         Raises
         ------
@@ -71,15 +86,21 @@ class Engine(Protocol):
         DataError
             If a record does not fit the codebook, or a weight is missing.
         """
+        want = Count(tuple(variables), weight)
+        found: ContingencyTable = self.count_all(source, codebook, [want])[want]
+        return found
 
     def content(
         self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
     ) -> Content:
         """Digest, under the release key, what the mechanism reads of the records; see :mod:`postrand.engines.content`.
 
-        The same records give the same content in any order (with a record key), batch and format. Raises as
+        One pass. The same records give the same content in any order (with a record key), batch and format. Raises as
         :meth:`perturb`.
         """
+        want = Digest(ContentReader.of(mechanism, key), record_key)
+        found: Content = self.count_all(source, mechanism.require_codebook(), [want])[want]
+        return found
 
     def perturb(
         self,
@@ -161,20 +182,34 @@ def released_names(codebook: Codebook) -> tuple[str, ...]:
 
 
 def released_schema(
-    source: Source, columns: Sequence[str], codebook: Codebook | None = None, fresh: Renumbering | None = None
+    source: Source,
+    columns: Sequence[str],
+    codebook: Codebook | None = None,
+    fresh: Renumbering | None = None,
+    partly: Collection[str] = (),
 ) -> pa.Schema:
     """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind.
 
     With a codebook, the labels are those that it publishes: of a label that a person took out of it, or of a value that
-    is no category, nothing stays.
+    is no category, nothing stays. Variables of a split (``partly``) become categorical text: see
+    :mod:`postrand.codebook.not_released`.
     """
     fields = []
     for name in columns:
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
+        if variable is not None and name in partly:
+            fields.append(_partly_field(variable))
+            continue
         label = "" if variable is None else variable.label
         fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
     return pa.schema(fields)
+
+
+def _partly_field(variable: Variable) -> pa.Field:
+    """Return the field of a variable of a split: what the file said of its numbers does not hold for categories."""
+    label = {_LABEL: variable.label} if variable.label else None
+    return pa.field(variable.name, arrow_type(released_variable(variable).type), metadata=label)
 
 
 def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
@@ -230,26 +265,3 @@ def check_columns(
     wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
     check_inputs(source, sorted(wanted), record_key)
     return names
-
-
-def content_reader(
-    source: Source, mechanism: Mechanism, key: ReleaseKey, record_key: str | None
-) -> tuple[ContentReader, list[str]]:
-    """Return what digests the records, and the columns that it reads; raises as :func:`check_inputs`."""
-    reader = ContentReader.of(mechanism, key)
-    inputs = list(dict.fromkeys([*reader.inputs, *([] if record_key is None else [record_key])]))
-    check_inputs(source, inputs, record_key)
-    return reader, inputs
-
-
-def check_inputs(source: Source, columns: Sequence[str], record_key: str | None) -> None:
-    """Raise UsageError where records cannot be told apart twice, and DataError with every column that is missing."""
-    if record_key is None and not getattr(source, "ordered", True):
-        what = "the records have neither a fixed order nor a record key: two readings cannot be matched"
-        raise UsageError(
-            sentence(what, fix="name a record key, or end the query with ORDER BY and columns that have no ties")
-        )
-    known = source.schema.names
-    raise_all(
-        DataError, [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in columns if n not in known]
-    )

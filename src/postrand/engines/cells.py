@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable, coding
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Block
+from postrand.mechanism.block import all_cells
 
 _LOOKUP_CELLS = 1 << 22
 
@@ -37,18 +38,36 @@ class Cells:
     @classmethod
     def of(cls, block: Block, codebook: Codebook) -> Cells:
         """Prepare the cells of a block."""
-        variables = tuple(codebook[name] for name in block.variables)
+        listed = None if block.cells is None else np.array(block.cells, dtype=np.int32)
+        return cls.listed(block.variables, codebook, listed, block.given)
+
+    @classmethod
+    def listed(
+        cls, names: tuple[str, ...], codebook: Codebook, table: NDArray[np.int32] | None, given: tuple[str, ...] = ()
+    ) -> Cells:
+        """Prepare a block of these variables whose cells are the rows of ``table``; None: every combination."""
+        variables = tuple(codebook[name] for name in names)
         shape = tuple(v.size for v in variables)
-        if len(variables) == 1 and block.cells is None:
-            return cls(block.variables, variables, shape)
-        table = block.cell_table(shape)
+        if len(variables) == 1 and table is None:
+            return cls(names, variables, shape)
+        table = all_cells(shape) if table is None else table
         index = ravel(list(table.T), shape)
         if math.prod(shape) > _LOOKUP_CELLS:
             order = np.argsort(index)
-            return cls(block.variables, variables, shape, table, order.astype(np.int32), index[order], block.given)
+            return cls(names, variables, shape, table, order.astype(np.int32), index[order], given)
         lookup = np.full(math.prod(shape), -1, dtype=np.int32)
         lookup[index] = np.arange(index.size, dtype=np.int32)
-        return cls(block.variables, variables, shape, table, lookup, given=block.given)
+        return cls(names, variables, shape, table, lookup, given=given)
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the block, which is that of its matrix."""
+        return self.shape[0] if self.table is None else len(self.table)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some combination of codes is in no cell."""
+        return self.table is not None and len(self.table) < math.prod(self.shape)
 
     def find(self, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return the position of each record's cell, shape (n,).

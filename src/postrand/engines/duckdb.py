@@ -16,30 +16,27 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
-from postrand.data.table import ContingencyTable
-from postrand.engines.base import EngineKind, Sink
+from postrand.engines.base import Engine, EngineKind, Sink
 from postrand.engines.content import Content
 from postrand.engines.grouped import (
-    TOTAL,
-    WRONG,
     check_weight,
-    countable,
     dotted,
     literal,
     order_of,
     order_sql,
     quoted,
-    table_of,
     ties_sql,
     weight_sql,
 )
+from postrand.engines.grouping import grouping_sql, tables_of_sets, together
 from postrand.engines.local import LocalEngine, local_engine
 from postrand.engines.resources import NOTHING, Resources
+from postrand.engines.wants import Answers, Count, Want, kept
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, sentence
 from postrand.formats import Held, Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.mechanism import Mechanism
-from postrand.support.progress import Progress
+from postrand.support.progress import Progress, Stage, stage
 from postrand.support.randomness import ReleaseKey
 
 _VIEW = "postrand_records"
@@ -121,6 +118,8 @@ class DuckDBSource:
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.database or Path("query"))
+        if not names:  # which SQL cannot ask for
+            return
         listed = ", ".join(map(quoted, names))
         with self.connected() as (connection, relation):
             order = order_sql(order_of(self.query, self.schema.names))
@@ -269,7 +268,7 @@ class _Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """Count by SQL in DuckDB, perturb with the local kernel; see :class:`postrand.engines.base.Engine`.
 
     Parameters
@@ -288,34 +287,47 @@ class DuckDBEngine:
         """The engine's name."""
         return "duckdb"
 
-    def count(
-        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
-    ) -> ContingencyTable:
-        """Count records or sum weights; see :class:`postrand.engines.base.Engine`.
+    def count_all(self, source: Source, codebook: Codebook, wants: Sequence[Want]) -> Answers:
+        """Count all tables in one query, and answer all other wants in one pass; see :class:`Engine`.
 
         Sums of weights are of floating-point numbers in DuckDB's order: their last digits may differ.
         """
-        held = countable(codebook, variables)
-        columns = list(dict.fromkeys([*variables, *([] if weight is None else [weight])]))
-        select(source.schema, columns, Path("source"))
+        tables: dict[str | None, list[Count]] = {}
+        for want in dict.fromkeys(wants):
+            if isinstance(want, Count):
+                tables.setdefault(want.weight, []).append(want)
+        held: dict[Want, Any] = {}
+        for weight, asked in tables.items():
+            for some in together(asked):
+                held |= self._tables(source, codebook, some, weight)
+        others = [want for want in wants if want not in held]
+        return Answers({**held, **(self.local.count_all(source, codebook, others).held if others else {})})
+
+    def _tables(
+        self, source: Source, codebook: Codebook, wants: Sequence[Count], weight: str | None
+    ) -> dict[Want, Any]:
+        """Return the answers of tables of one weight, from one query that groups the records once for each."""
+        held: dict[Want, Any] = {}
+        for want in wants:
+            with kept(want, held):
+                want.check(source, codebook)
+                select(source.schema, want.columns, Path("source"))
+                if weight is not None:
+                    check_weight(source.schema, weight)
+        asked = [want for want in wants if want not in held]
+        if not asked:
+            return held
         total = "count(*)"
         if weight is not None:
-            check_weight(source.schema, weight)
             total = ", ".join(weight_sql(f"CAST({quoted(weight)} AS DOUBLE)", "isfinite({})"))
-        names = ", ".join(quoted(v.name) for v in held)
+        names = list(dict.fromkeys(name for want in asked for name in want.variables))
+        columns = list(dict.fromkeys([*names, *([] if weight is None else [weight])]))
+        stage(Stage.COUNTING)
         with self._records(source, columns) as (connection, relation):
             for setting in self._settings():
                 connection.execute(setting)
-            groups = connection.sql(f"SELECT {names}, {total} FROM ({relation}) GROUP BY {names}")
-            found = [*variables, TOTAL, *([] if weight is None else [WRONG])]
-            batches = (batch.rename_columns(found) for batch in groups.to_arrow_reader(BATCH_ROWS))
-            return table_of(batches, source.schema, codebook, variables, weight)
-
-    def content(
-        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
-    ) -> Content:
-        """Digest the records; see :class:`postrand.engines.base.Engine`."""
-        return self.local.content(source, mechanism, key, record_key=record_key)
+            groups = connection.sql(grouping_sql(relation, names, asked, total)).to_arrow_reader(BATCH_ROWS)
+            return held | tables_of_sets(groups, source.schema, codebook, names, asked)
 
     def perturb(
         self,

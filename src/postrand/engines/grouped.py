@@ -1,23 +1,15 @@
-"""Count through a group-by of values that another system does: what comes back is small, and is coded here."""
+"""What is countable, and the SQL of counts and orders that several databases share."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from postrand.codebook import Codebook, Variable, coding
-from postrand.data.table import ContingencyTable, tally
+from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError, sentence
-from postrand.formats.base import cast
 
-TOTAL, WRONG = "\0total", "\0wrong"
-"""Columns of the groups: their records or the sum of their weights, and the weights that are none."""
 NEGATIVE, MISSING = 1, 2
 _ITEM = r'("(?:[^"]|"")+"|[a-z_]\w*)((?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?)'
 _ORDER = re.compile(rf"\border\s+by\s+({_ITEM}(?:\s*,\s*{_ITEM})*)\s*$", re.IGNORECASE)
@@ -29,43 +21,6 @@ def countable(codebook: Codebook, variables: Sequence[str]) -> list[Variable]:
     if len(set(variables)) != len(variables) or not held:
         raise UsageError(sentence("a table needs at least one variable, and each only once", got=", ".join(variables)))
     return held
-
-
-def table_of(
-    groups: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    codebook: Codebook,
-    variables: Sequence[str],
-    weight: str | None,
-) -> ContingencyTable:
-    """Return the table of groups of *values*: a column for each variable, ``TOTAL``, and ``WRONG`` where weighted.
-
-    ``schema`` is the source's: values that the other system gave another type are put back into it. Values that have
-    one code (0.0 and -0.0, null and NaN) may come as several groups.
-
-    Raises
-    ------
-    DataError
-        If a value does not fit the codebook, or a weight is missing, negative or not finite.
-    """
-    held = [codebook[name] for name in variables]
-
-    def codes() -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
-        for batch in groups:
-            if weight is not None and (wrong := pc.max(batch.column(WRONG)).as_py()):
-                raise wrong_weight(wrong, weight)
-            columns = [_in_type(batch.column(v.name), schema.field(v.name).type) for v in held]
-            yield (
-                [coding.encode(column, v) for column, v in zip(columns, held, strict=True)],
-                coding.to_numpy(batch.column(TOTAL)).astype(np.float64),
-            )
-
-    found = tally(variables, [v.size for v in held], codes())
-    if weight is not None:
-        return found
-    # Numbers of records: whole, and far below 2^53.
-    counts, omitted = found.counts.astype(np.int64), int(found.omitted)
-    return ContingencyTable(found.variables, found.shape, counts, found.cells, omitted)
 
 
 def check_weight(schema: pa.Schema, weight: str) -> None:
@@ -147,8 +102,3 @@ def ties_sql(relation: str, order: dict[str, str]) -> str:
     """Return the query that shows whether two records are equal in all these columns (missing values are equal)."""
     columns = ", ".join(map(quoted, order))
     return f"SELECT EXISTS (SELECT 1 FROM ({relation}) AS records GROUP BY {columns} HAVING count(*) > 1)"
-
-
-def _in_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    values = coding.value_type(wanted)
-    return column if pa.types.is_dictionary(column.type) else cast(column, values)

@@ -11,32 +11,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from postrand.codebook import Codebook, coding
+from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
-from postrand.data.table import ContingencyTable, tally
-from postrand.engines.base import EngineKind, Sink, check_columns, content_reader, released_schema
+from postrand.engines.base import Engine, EngineKind, Sink, check_columns, released_schema
 from postrand.engines.content import Content
-from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.engines.journal import Released, identity_of, journaled
 from postrand.engines.order import KeyedOrder, in_order
 from postrand.engines.records import Perturber
 from postrand.engines.resources import NOTHING, Resources
+from postrand.engines.wants import Answers, Piece, Want, answer, keys_of, numbered, parts_of
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.support.progress import Progress, silent
-from postrand.support.randomness import ReleaseKey, duplicate_keys, record_keys
+from postrand.support.progress import Progress, Stage, passing, silent, stage
+from postrand.support.randomness import ReleaseKey, duplicate_keys
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class LocalEngine:
+class LocalEngine(Engine):
     """Count and perturb on this machine; see :class:`postrand.engines.base.Engine`.
 
     Parameters
@@ -72,33 +69,18 @@ class LocalEngine:
         """The engine's name."""
         return "local"
 
-    def count(
-        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
-    ) -> ContingencyTable:
-        """Count records or sum weights; see :class:`postrand.engines.base.Engine`."""
-        held = countable(codebook, variables)
-        columns = [*variables, *([weight] if weight is not None and weight not in variables else [])]
+    def count_all(self, source: Source, codebook: Codebook, wants: Sequence[Want]) -> Answers:
+        """Answer all wants in one pass; see :class:`postrand.engines.base.Engine`."""
 
-        def codes(batch: pa.RecordBatch) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
-            found = [coding.encode(batch.column(v.name), v) for v in held]
-            return found, None if weight is None else _weights(batch.column(weight), weight)
+        def read(asked: Sequence[Want], columns: Sequence[str]) -> Iterator[list[Any]]:
+            def work(task: tuple[int, pa.RecordBatch]) -> list[Any]:
+                return parts_of(asked, Piece(task[1], task[0], codebook))
 
-        with self._pool() as pool:
-            batches = self._map(pool, codes, source.batches(columns, self.batch_rows))
-            return tally(variables, [v.size for v in held], batches)
+            records = passing(source.batches(columns, self.batch_rows), Stage.COUNTING, source.num_rows)
+            with self._pool() as pool:
+                yield from self._map(pool, work, numbered(records))
 
-    def content(
-        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
-    ) -> Content:
-        """Digest the records; see :class:`postrand.engines.base.Engine`."""
-        reader, inputs = content_reader(source, mechanism, key, record_key)
-
-        def work(task: tuple[int, pa.RecordBatch]) -> Content:
-            return reader.read(task[1], _keys_of(task, record_key))
-
-        with self._pool() as pool:
-            tasks = _numbered(source.batches(inputs, self.batch_rows), 0)
-            return sum(self._map(pool, work, tasks), Content())
+        return answer(source, codebook, wants, read)
 
     def perturb(
         self,
@@ -129,7 +111,7 @@ class LocalEngine:
             return perturber.values(batch) if shuffle else batch, repeated
 
         with (
-            sink(released_schema(source, names, mechanism.codebook, fresh)) as writer,
+            sink(released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)) as writer,
             KeyedOrder(self.memory_limit, self.scratch) as order,
             self._pool() as pool,
         ):
@@ -141,11 +123,12 @@ class LocalEngine:
                     writer.write(perturber.values(batch))
                 if words is not None:  # where the order stays, only to find duplicates
                     order.add(batch if shuffle else batch.select([]), words)
-            repeated = 0
+            repeated, wrote = 0, stage(Stage.WRITING, records)
             for batch, again in self._map(pool, finish, order.parts()):
                 repeated += again
                 if shuffle:
                     writer.write(batch)
+                wrote(batch.num_rows)
             if repeated:
                 raise duplicate_keys(repeated)
             if whole:
@@ -170,12 +153,12 @@ class LocalEngine:
         extra = [] if record_key is None or record_key in perturber.inputs else [record_key]
 
         def work(task: tuple[int, pa.RecordBatch]) -> tuple[Released, Content]:
-            keys = _keys_of(task, record_key)
+            keys = keys_of(task[1], task[0], record_key)
             released, content = perturber.release(task[1], keys)
             return (released, perturber.order(keys) if with_words else None), content
 
         batches = source.batches([*perturber.inputs, *extra], self.batch_rows)
-        for released, content in self._map(pool, work, _numbered(batches, first)):
+        for released, content in self._map(pool, work, numbered(batches, first)):
             progress(released[0].num_rows)
             drawn(content)
             yield released
@@ -216,30 +199,3 @@ def local_engine(
 
 
 ENGINE = EngineKind("local", local_engine)
-
-
-def _numbered(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield each batch with the number of its first record, without the records before ``first``."""
-    start = 0
-    for batch in batches:
-        skipped = min(max(first - start, 0), batch.num_rows)
-        if skipped < batch.num_rows:
-            yield start + skipped, batch.slice(skipped)
-        start += batch.num_rows
-
-
-def _keys_of(task: tuple[int, pa.RecordBatch], record_key: str | None) -> NDArray[np.uint64]:
-    """Return the keys of a batch's records: their numbers in the file, or those in a column."""
-    start, batch = task
-    if record_key is None:
-        return np.arange(start, start + batch.num_rows, dtype=np.uint64)
-    return record_keys(batch.column(record_key))
-
-
-def _weights(column: pa.Array, name: str) -> NDArray[np.float64]:
-    if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise wrong_weight(MISSING, name)
-    weights: NDArray[np.float64] = coding.to_numpy(column).astype(np.float64)
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise wrong_weight(NEGATIVE, name)
-    return weights

@@ -5,11 +5,11 @@ Parts follow each other in the order, so each is sorted alone. Records beyond th
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 
 from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.errors import ReleaseError, sentence
+from postrand.support.signals import scratch_folder
 
 PART_BITS = 8
 """Records on disk come back in 2^8 parts, one at a time."""
 
 PART_ROWS = 1 << 16
 """Records in memory come back in parts of about this many, for several threads to sort."""
+
+SPILL_ROWS = 1 << 20
+"""Records that are cut into parts at a time on their way to the disk: what that takes comes on top of the limit."""
 
 WORDS = ("\0first", "\0second")  # no codebook can hold such a name
 
@@ -77,28 +81,28 @@ class KeyedOrder:
             files = [stack.enter_context(pa.OSFile(str(path))) for path in self._runs]
             runs = [stack.enter_context(pa.ipc.open_file(file)) for file in files]
             for part in range(1 << PART_BITS):
-                yield pa.Table.from_batches([run.get_batch(part) for run in runs])
+                places = ((run, n) for run in runs for n in range(part, run.num_record_batches, 1 << PART_BITS))
+                yield pa.Table.from_batches([run.get_batch(n) for run, n in places])
 
-    def _partition(self, bits: int) -> list[pa.Table]:
-        """Return the waiting records in 2^bits parts by the first bits of their words."""
-        self._waiting[WORDS[0]] = [pa.concat_arrays(self._waiting[WORDS[0]])]
-        first = to_numpy(self._waiting[WORDS[0]][0])
-        part = (first >> np.uint64(64 - bits)).astype(np.uint8)
-        order = from_numpy(np.argsort(part, kind="stable"))
-        # Column by column, so that no more than one column is held twice.
-        table = pa.table({n: pa.concat_arrays(self._waiting.pop(n)).take(order) for n in list(self._waiting)})
-        self._bytes = self._rows = 0
-        sizes = np.bincount(part, minlength=1 << bits).tolist()
-        return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+    def _partition(self, bits: int, batches: int | None = None) -> list[pa.Table]:
+        """Return the waiting records, or those of the first batches, in 2^bits parts by their words' first bits."""
+        taken = {name: waiting[:batches] for name, waiting in self._waiting.items()}
+        for waiting in self._waiting.values():
+            del waiting[:batches]
+        taken[WORDS[0]] = [pa.concat_arrays(taken[WORDS[0]])]
+        first = to_numpy(taken[WORDS[0]][0])
+        return cut(taken, (first >> np.uint64(64 - bits)).astype(np.uint8), 1 << bits)
 
     def _spill(self) -> None:
-        """Write what is in memory to a file of its own: one batch for each part."""
-        parts = self._partition(PART_BITS)
+        """Write what is in memory to a file of its own: one batch for each part, of ``SPILL_ROWS`` at a time."""
+        schema = pa.schema([(name, waiting[0].type) for name, waiting in self._waiting.items()])
         try:
             path = self._scratch() / f"{len(self._runs)}.arrow"
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, parts[0].schema) as writer:
-                for part in parts:
-                    writer.write_batch(_one_batch(part))
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                while waiting := self._waiting[WORDS[0]]:
+                    sizes = np.cumsum([len(column) for column in waiting])
+                    for part in self._partition(PART_BITS, 1 + int(np.searchsorted(sizes, SPILL_ROWS))):
+                        writer.write_batch(_one_batch(part))
         except OSError as error:
             raise ReleaseError(
                 sentence(
@@ -108,12 +112,35 @@ class KeyedOrder:
                 )
             ) from None
         self._runs.append(path)
+        self._bytes = self._rows = 0
 
     def _scratch(self) -> Path:
         if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix=".postrand-", dir=self._directory)
-            self._folder = Path(self._stack.enter_context(made))
+            self._folder = self._stack.enter_context(scratch_folder(".postrand-", self._directory))
         return self._folder
+
+
+def cut(columns: dict[str, list[pa.Array]], part: NDArray[np.unsignedinteger[Any]], parts: int) -> list[pa.Table]:
+    """Return the records of each part, in their order; takes the chunks of the columns away.
+
+    Parts are numbers of 8 or 16 bits, which are sorted by counting.
+    """
+    order = from_numpy(np.argsort(part, kind="stable"))
+    # Column by column, so that no more than one column is held twice.
+    table = pa.table({name: pa.concat_arrays(columns.pop(name)).take(order) for name in list(columns)})
+    sizes = np.bincount(part, minlength=parts).tolist()
+    return [table.slice(stop - size, size) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+
+
+def pieces_in_order(table: pa.Table) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield :func:`in_order` of pieces that follow each other: pieces of ``PART_ROWS`` are sorted in the cache."""
+    first = to_numpy(table.column(WORDS[0]).combine_chunks())
+    bits = min((len(first) // PART_ROWS).bit_length(), PART_BITS)
+    low = first.min()
+    shift = max(int(first.max() - low).bit_length() - bits, 0)
+    part = ((first - low) >> np.uint64(shift)).astype(np.uint8)
+    columns = {name: table.column(name).chunks for name in table.schema.names}
+    yield from (in_order(piece) for piece in cut(columns, part, 1 << bits) if piece.num_rows)
 
 
 def in_order(part: pa.Table) -> tuple[pa.RecordBatch, int]:

@@ -1,4 +1,4 @@
-"""The Spark engine: counts as DataFrame aggregations, perturbing with the same kernel inside the executors.
+"""The Spark engine: counting and perturbing with the local kernels inside the executors.
 
 Nothing here depends on where, how often or in which order tasks run: a released value is a function of key, mechanism,
 content, record key and true value, and parts of the release are cut and sorted by keyed words. Lazy frames that number
@@ -8,13 +8,11 @@ their rows anew at each evaluation would break that: hence a named record key, o
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +22,28 @@ import pyarrow.parquet as pq
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
-from postrand.data.table import ContingencyTable
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import EngineKind, FolderSink, Sink, check_columns, content_reader, released_schema
+from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, released_schema
 from postrand.engines.content import Content, ContentReader
-from postrand.engines.grouped import TOTAL, WRONG, check_weight, countable, table_of, weight_sql
 from postrand.engines.records import Perturber
 from postrand.engines.resources import NOTHING, OPTIONS, Resources
 from postrand.engines.spark_session import check_classic, configured, session_for
 from postrand.engines.spark_session import local_session as local_session
 from postrand.engines.spark_session import quietly as _quietly
+from postrand.engines.wants import Answers, Digest, Want, answer, kept
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
-from postrand.formats import Held, Source, parquet_files
+from postrand.formats import Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, silent
 from postrand.support.randomness import ReleaseKey, duplicate_keys
+from postrand.support.signals import scratch_folder
 
 PART_ROWS = 1 << 21
 """Records of one part, about: a task holds one part in memory."""
 
 _FOUND = "content binary, problem string"
+_COUNTED = "first long, parts binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class SparkSource:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkEngine:
+class SparkEngine(Engine):
     """Count and perturb on a Spark cluster; see :class:`postrand.engines.base.Engine`.
 
     Executors need this package, of the same version. The two AES keys of the mechanism (not the release key) travel to
@@ -107,37 +106,29 @@ class SparkEngine:
         """The engine's name."""
         return "spark"
 
-    def count(
-        self, source: Source, codebook: Codebook, variables: Sequence[str], *, weight: str | None = None
-    ) -> ContingencyTable:
-        """Count records or sum weights; see :class:`postrand.engines.base.Engine`.
+    def count_all(self, source: Source, codebook: Codebook, wants: Sequence[Want]) -> Answers:
+        """Answer all wants in one job; see :class:`postrand.engines.base.Engine`.
 
         Sums of weights are of floating-point numbers in Spark's order: their last digits may differ.
         """
-        from pyspark.sql import functions as F
 
-        held = countable(codebook, variables)
-        columns = list(dict.fromkeys([*variables, *([] if weight is None else [weight])]))
-        select(source.schema, columns, Path("source"))
-        total = ["count(1)"]
-        if weight is not None:
-            check_weight(source.schema, weight)
-            total = weight_sql(f"CAST(c{columns.index(weight)} AS DOUBLE)", "{} < double('infinity')")
-        with self._frame(source, columns) as frame, _explained("count"):
-            sums = [F.expr(text).alias(f"sum{n}") for n, text in enumerate(total)]
-            groups = _quietly(frame.groupBy(*(f"c{columns.index(v.name)}" for v in held)).agg(*sums).toArrow)
-            named = groups.rename_columns([*variables, TOTAL, *([] if weight is None else [WRONG])])
-            return table_of(named.to_batches(), source.schema, codebook, variables, weight)
+        def read(asked: Sequence[Want], columns: Sequence[str]) -> Iterator[list[Any]]:
+            needed = pa.schema([source.schema.field(name) for name in columns])
+            with self._rows(source, list(columns), any(want.numbered for want in asked), 0) as (frame, by_file, _):
+                work = tasks.Counting(tuple(asked), codebook, needed)
+                step = tasks.count_files if by_file else tasks.count
+                with _explained("count"):
+                    rows = _quietly(lambda: frame.mapInArrow(partial(step, work), _COUNTED).collect())
+            for row in sorted(rows, key=lambda row: row.first):
+                yield tasks.parts_in(row.parts)
 
-    def content(
-        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
-    ) -> Content:
-        """Digest the records in the executors; see :class:`postrand.engines.base.Engine`."""
-        reader, inputs = content_reader(source, mechanism, key, record_key)
-        _check_fixed(source, record_key)
-        needed = pa.schema([source.schema.field(name) for name in inputs])
-        with self._rows(source, inputs, record_key is None) as (frame, by_file, _):
-            return _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
+        held: dict[Want, Any] = {}
+        for want in wants:
+            if isinstance(want, Digest):
+                with kept(want, held):
+                    _check_fixed(source, want.record_key)
+        found = answer(source, codebook, [want for want in wants if want not in held], read)
+        return Answers({**found.held, **held})
 
     def perturb(
         self,
@@ -162,12 +153,13 @@ class SparkEngine:
         reader = ContentReader.of(mechanism, key)
         _check_fixed(source, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
-        schema = released_schema(source, names, mechanism.codebook, fresh)
+        schema = released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
-        with self._rows(source, inputs, numbered) as (frame, by_file, total), self._folder(sink) as folder:
-            if content is None:
-                content = _digested(tasks.Digest(reader, needed, record_key), frame, by_file)
+        if content is None:
+            content = self.content(source, mechanism, key, record_key=record_key)
+        known = content.records if whole else None
+        with self._rows(source, inputs, numbered, known) as (frame, by_file, total), self._folder(sink) as folder:
             perturber = Perturber.of(mechanism, key, names, content, fresh)
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
@@ -198,8 +190,8 @@ class SparkEngine:
     def _folder(self, sink: Sink) -> Iterator[Path]:
         """Yield the folder that the executors write: the sink's own, or one that is removed again."""
         if not isinstance(sink, FolderSink):
-            with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made:
-                yield Path(made)
+            with scratch_folder(".postrand-", self.scratch) as made:
+                yield made
             return
         try:
             sink.folder.mkdir()
@@ -216,26 +208,20 @@ class SparkEngine:
             raise
 
     @contextmanager
-    def _frame(self, source: Source, columns: list[str]) -> Iterator[Any]:
-        """Yield a frame of these columns as c0, c1, ...: the source's own, or of Parquet files."""
-        with self._prepared(source) as (session, scratch):
-            if isinstance(source, SparkSource):
-                yield source.frame.select(*_renamed(columns))
-                return
-            files = parquet_files(source) or [(_written(source, columns, scratch), ())]
-            yield _frame_of(session, files).select(*_renamed(columns))
-
-    @contextmanager
-    def _rows(self, source: Source, columns: list[str], numbered: bool) -> Iterator[tuple[Any, bool, int]]:
+    def _rows(
+        self, source: Source, columns: list[str], numbered: bool, known: int | None = None
+    ) -> Iterator[tuple[Any, bool, int]]:
         """Yield what the first step runs over, whether it names row groups, and the number of records.
 
-        Records of a frame whose place does not matter; else the row groups of Parquet files.
+        Records of a frame whose place does not matter; else the row groups of Parquet files. Where the number is
+        ``known``, a frame is not evaluated to count its records.
         """
         with self._prepared(source) as (session, scratch):
             if isinstance(source, SparkSource) and not numbered:
                 frame = source.frame.select(*_renamed(columns))
+                rows = known if source.num_rows is None else source.num_rows
                 with _explained("frame"):
-                    yield frame, False, frame.count() if source.num_rows is None else source.num_rows
+                    yield frame, False, frame.count() if rows is None else rows
                 return
             files = parquet_files(source)
             if not files and isinstance(source, SparkSource):
@@ -263,8 +249,8 @@ class SparkEngine:
         own = source.frame.sparkSession if isinstance(source, SparkSource) else None
         session = self.session or own or session_for(self.resources)
         check_classic(session)
-        with tempfile.TemporaryDirectory(prefix=".postrand-", dir=self.scratch) as made, configured(session):
-            yield session, Path(made)
+        with scratch_folder(".postrand-", self.scratch) as made, configured(session):
+            yield session, made
 
 
 def _check_fixed(source: Source, record_key: str | None) -> None:
@@ -287,13 +273,6 @@ def _nodes(plan: Any) -> Iterator[Any]:
     children = plan.children()
     for n in range(children.size()):
         yield from _nodes(children.apply(n))
-
-
-def _digested(work: tasks.Digest, frame: Any, by_file: bool) -> Content:
-    step = tasks.digest_files if by_file else tasks.digest
-    with _explained("content"):
-        rows = _quietly(lambda: frame.mapInArrow(partial(step, work), _FOUND).collect())
-    return _content_of(rows)
 
 
 def _content_of(rows: Sequence[Any]) -> Content:
@@ -319,23 +298,6 @@ def _carry_out(work: tasks.Work, frame: Any, by_file: bool) -> tuple[int, Conten
     if repeated := sum(row.repeated for row in rows):
         raise duplicate_keys(repeated)
     return sum(row.records for row in rows), drawn
-
-
-def _frame_of(session: Any, files: Sequence[tuple[Path, Held]]) -> Any:
-    """Return a frame of Parquet files; columns that are only in the names of folders are text in it."""
-    from pyspark.sql import functions as F  # needs the extra "spark"
-
-    together: dict[Held, list[str]] = {}
-    for file, held in files:
-        pattern = re.sub(r"([]\[{}*?\\])", r"\\\1", f"file://{file.absolute()}")
-        together.setdefault(held, []).append(pattern)
-    frames = []
-    for held, patterns in together.items():
-        frame = session.read.parquet(*patterns)
-        for name, text in held:
-            frame = frame.withColumn(name, F.lit(text).cast("string"))
-        frames.append(frame)
-    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _written(source: Source, columns: list[str], folder: Path) -> Path:

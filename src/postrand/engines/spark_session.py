@@ -81,6 +81,8 @@ def local_session(master: str = "local[*]", **conf: str) -> Any:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         own |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         own["spark.sql.shuffle.partitions"] = "8"
+        # Records are perturbed in Python: the second compiler of Java would take as long to start as all of it.
+        own["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     builder = builder.master(master)
     for name, value in {**own, **conf}.items():
         builder = builder.config(name, value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,11 +21,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from postrand import errors, formats
-from postrand.codebook import coding
-from postrand.engines.content import Content, ContentReader
-from postrand.engines.order import WORDS, in_order
+from postrand.codebook import Codebook, coding
+from postrand.engines.content import Content
+from postrand.engines.order import WORDS, cut, pieces_in_order
 from postrand.engines.records import Perturber
-from postrand.formats._partitions import repeated
+from postrand.engines.wants import Piece, Want, parts_of
+from postrand.formats._partitions import repeated as constant
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
 from postrand.support.randomness import record_keys
@@ -33,7 +35,7 @@ _FOUND = [("content", pa.binary()), ("problem", pa.string())]
 """What was drawn for, of all records of a batch of rows in the first of them; or what the task met."""
 PIECES = pa.schema([("part", pa.int32()), ("records", pa.binary()), *_FOUND])
 RESULTS = pa.schema([("part", pa.int32()), ("records", pa.int64()), ("repeated", pa.int64()), *_FOUND])
-DIGESTS = pa.schema(_FOUND)
+COUNTED = pa.schema([("first", pa.int64()), ("parts", pa.binary())])
 BATCH_ROWS = 1 << 16
 PIECE_ROWS = 1 << 20
 """Records that one task cuts into pieces at a time."""
@@ -61,31 +63,45 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """What an executor needs to digest records; it contains the keys of contents, so it is a secret."""
+class Counting:
+    """What an executor needs to answer wants; it can contain the keys of contents, so it is a secret."""
 
-    reader: ContentReader
+    wants: tuple[Want, ...]
+    codebook: Codebook
     inputs: pa.Schema
-    record_key: str | None
 
 
-def digest(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield one row of ``DIGESTS`` for the records of one partition."""
-    row: dict[str, Any] = {}
-    try:
-        found = Content()
-        for batch in batches:
-            typed = _typed_batch(work.inputs, batch)
-            found += work.reader.read(typed, _record_keys(work.record_key, typed, batch))
-        row = {"content": found.tag()}
-    except errors.PostrandError as error:
-        row = {"problem": _problem(error)}
-    yield pa.RecordBatch.from_pylist([row], DIGESTS)
+def count(work: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of ``COUNTED`` for the records of one partition, whose places in the file nobody asks for."""
+    from pyspark import TaskContext  # needs the extra "spark"
+
+    context = TaskContext.get()
+    first = 0 if context is None else context.partitionId() << 40  # numbers that differ from those of other tasks
+    yield from _counted(work, _placed(batches, first))
 
 
-def digest_files(work: Digest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do the same for the row groups that rows name."""
-    return digest(work, _read(work.inputs, batches))
+def count_files(work: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the same for the row groups that rows name, whose places are known."""
+    read = _read(work.inputs, batches)
+    yield from _counted(work, ((int(_position(batch)[0]), batch) for batch in read if batch.num_rows))
+
+
+def _placed(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        yield first, batch
+        first += batch.num_rows
+
+
+def _counted(work: Counting, batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    for first, batch in batches:
+        parts = parts_of(work.wants, Piece(_typed_batch(work.inputs, batch), first, work.codebook))
+        sent = [_problem(part) if isinstance(part, errors.PostrandError) else pickle.dumps(part) for part in parts]
+        yield pa.RecordBatch.from_pylist([{"first": first, "parts": pickle.dumps(sent)}], COUNTED)
+
+
+def parts_in(row: bytes) -> list[Any]:
+    """Return the parts of a row, or the errors that they met."""
+    return [_error(part) if isinstance(part, str) else pickle.loads(part) for part in pickle.loads(row)]
 
 
 def perturb(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,9 +129,10 @@ def perturb_files(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sort the pieces of one part, write its file, and yield one row of ``RESULTS``."""
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    if not rows:
+    table = pa.Table.from_batches(batches, PIECES)
+    if not table.num_rows:
         return
+    rows = table.select(["part", *(name for name, _ in _FOUND)]).to_pylist()
     result: dict[str, Any] = {"part": rows[0]["part"], "records": 0, "repeated": 0, "problem": None}
     result["content"] = sum((Content.of_tag(row["content"]) for row in rows if row["content"]), Content()).tag()
     found = [row["problem"] for row in rows if row["problem"]]
@@ -123,11 +140,9 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         result["problem"] = min(found)
     else:
         try:
-            pieces = [pa.ipc.open_stream(row["records"]).read_all() for row in rows]
-            batch, result["repeated"] = in_order(pa.concat_tables(pieces))
-            result["records"] = batch.num_rows
-            if not work.keys_only:
-                _write_part(work, rows[0]["part"], work.perturber.values(batch))
+            pieces = pa.concat_tables(pa.ipc.open_stream(row.as_buffer()).read_all() for row in table.column("records"))
+            result["records"] = pieces.num_rows
+            result["repeated"] = _write_part(work, rows[0]["part"], pieces)
         except errors.PostrandError as error:
             result["problem"] = _problem(error)
     yield pa.RecordBatch.from_pylist([result], RESULTS)
@@ -135,8 +150,7 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 def raise_problem(text: str) -> None:
     """Raise the error that a task met."""
-    data = json.loads(text)
-    raise getattr(errors, data["kind"])(data["problems"])
+    raise _error(text)
 
 
 def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,13 +159,13 @@ def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     for row in (row for batch in batches for row in batch.to_pylist()):
         path, position, held = Path(row["path"]), row["position"], json.loads(row["held"])
         own, text = ([name for name in names if name not in held] for names in (inputs.names, texts))
-        with reading(path, "Parquet"), pq.ParquetFile(path, read_dictionary=text, pre_buffer=True) as file:
+        with reading(path, "Parquet"), pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
             # Dots in a name mean nesting to the reader: then it reads all columns.
             wanted = None if not own or any("." in name for name in own) else own
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[row["row_group"]], columns=wanted):
                 places = coding.from_numpy(np.arange(position, position + batch.num_rows))
                 columns = [
-                    repeated(held[f.name], f.type, batch.num_rows) if f.name in held else batch.column(f.name)
+                    constant(held[f.name], f.type, batch.num_rows) if f.name in held else batch.column(f.name)
                     for f in inputs
                 ]
                 yield pa.RecordBatch.from_arrays([*columns, places], names=[*inputs.names, "position"])
@@ -193,37 +207,52 @@ def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _pieces(work: Work, batches: list[pa.RecordBatch], drawn: Content) -> pa.RecordBatch:
     """Cut records into one Arrow message for each part; what was drawn for goes with the first."""
-    table = pa.Table.from_batches(batches).combine_chunks()
+    table = pa.Table.from_batches(batches)
     part = _part_of(work, coding.to_numpy(table.column(WORDS[0]).combine_chunks()))
-    table = table.take(coding.from_numpy(np.argsort(part, kind="stable")))
-    sizes = np.bincount(part, minlength=work.parts)
-    messages = []
-    for size, stop in zip(sizes.tolist(), np.cumsum(sizes).tolist(), strict=True):
-        buffer = pa.BufferOutputStream()
-        with pa.ipc.new_stream(buffer, table.schema) as stream:
-            stream.write_table(table.slice(stop - size, size))
-        messages.append(buffer.getvalue().to_pybytes())
-    kept = np.flatnonzero(sizes).tolist()
-    rows = [{"part": p, "records": messages[p]} for p in kept]
-    rows[0]["content"] = drawn.tag()
-    return pa.RecordBatch.from_pylist(rows, PIECES)
+    columns = {name: table.column(name).chunks for name in table.schema.names}
+    found = [(n, piece) for n, piece in enumerate(cut(columns, part, work.parts)) if piece.num_rows]
+    stops, buffer = [0], pa.BufferOutputStream()
+    for _, piece in found:
+        with pa.ipc.new_stream(buffer, piece.schema) as stream:
+            stream.write_table(piece)
+        stops.append(buffer.tell())
+    places = pa.py_buffer(np.array(stops, dtype=np.int32).tobytes())
+    messages = pa.Array.from_buffers(pa.binary(), len(found), [None, places, buffer.getvalue()])
+    tags = pa.array([drawn.tag(), *[None] * (len(found) - 1)], pa.binary())
+    numbers = pa.array([number for number, _ in found], pa.int32())
+    return pa.RecordBatch.from_arrays([numbers, messages, tags, pa.nulls(len(found), pa.string())], schema=PIECES)
 
 
-def _part_of(work: Work, first: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _part_of(work: Work, first: NDArray[np.uint64]) -> NDArray[np.unsignedinteger[Any]]:
     """Return the part of each record: parts follow each other in the order."""
     parts = np.uint64(work.parts)
+    kind = np.uint8 if work.parts <= 1 << 8 else np.uint16 if work.parts <= 1 << 16 else np.uint32
     if work.shuffle or work.keys_only:
-        return ((first >> np.uint64(32)) * parts >> np.uint64(32)).astype(np.int64)
-    return (first * parts // np.uint64(work.total)).astype(np.int64)
+        return ((first >> np.uint64(32)) * parts >> np.uint64(32)).astype(kind)
+    return (first * parts // np.uint64(work.total)).astype(kind)
 
 
-def _write_part(work: Work, part: int, batch: pa.RecordBatch) -> None:
-    """Write the file under its own name, then rename it: either of two attempts at a task can come last."""
+def _write_part(work: Work, part: int, records: pa.Table) -> int:
+    """Sort records and write them to the part's file; return how many have the record key of another one.
+
+    The file is written under a hidden name, then renamed: either of two attempts at a task can come last.
+    """
+    if work.keys_only:
+        return sum(repeated for _, repeated in pieces_in_order(records))
     name = PART_NAME.format(part) + work.suffix
-    hidden = work.folder / f".{secrets.token_hex(8)}.{name}"
+    hidden, found = work.folder / f".{secrets.token_hex(8)}.{name}", 0
     with formats.open_writer(hidden, work.schema) as writer:
-        writer.write(batch)
+        for batch, repeated in pieces_in_order(records):
+            writer.write(work.perturber.values(batch))
+            found += repeated
     os.replace(hidden, work.folder / name)
+    return found
+
+
+def _error(text: str) -> errors.PostrandError:
+    data = json.loads(text)
+    found: errors.PostrandError = getattr(errors, data["kind"])(data["problems"])
+    return found
 
 
 def _problem(error: errors.PostrandError) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,12 @@ from postrand.codebook.clear_columns import carried, released_values
 from postrand.codebook.rules import forbidden
 from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
-from postrand.engines.cells import Cells, ravel
+from postrand.engines.cells import Cells
+from postrand.engines.joint import JointCounts, covering
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.margins import impossible, tables_of
+from postrand.support.progress import Stage, passing
 
 MAX_PAIR_CELLS = 60
 MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
@@ -54,17 +55,17 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
         If columns or types are not the codebook's, a value is no category, or a combination is released that the
         matrices give probability zero.
     """
+    mechanism.require_no_split("the test of released records against their law")
     codebook = mechanism.require_codebook()
     source = formats.read(data, codebook) if isinstance(data, Path) else data
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
     counter = _Counter(codebook, mechanism)
-    for batch in source.batches():
+    for batch in passing(source.batches(), Stage.VERIFYING, source.num_rows):
         counter.add(batch)
-    raise_all(DataError, _law_problems(counter.blocks, mechanism))
+    found = counter.summary()
+    raise_all(DataError, _law_problems(found.blocks, mechanism))
     check_released(source, mechanism.numerical)
-    pair_counts = counter.pair_counts.reshape(counter.pair_shape)
-    tested = tuple((a, b, counts) for (a, b), counts in counter.tested.items())
-    return Summary(counter.records, tuple(counter.blocks), counter.variables, counter.pair, pair_counts, tested)
+    return found
 
 
 def check_margins(summary: Summary, mechanism: Mechanism) -> int:
@@ -110,17 +111,20 @@ class _Counter:
     """Add up batches; local to :func:`summarise`."""
 
     def __init__(self, codebook: Codebook, mechanism: Mechanism) -> None:
-        self.codebook, self.mechanism = codebook, mechanism
+        self.codebook = codebook
         self.records = 0
-        self.blocks = [np.zeros(block.matrix.size, dtype=np.int64) for block in mechanism.blocks]
-        self.variables = {v.name: np.zeros(v.size, dtype=np.int64) for v in codebook.variables if v.is_categorical}
-        self.known = {n: set(coding.category_values(codebook[n]).to_pylist()) for n in self.variables}
-        self.pair = small_pair(codebook, mechanism)
-        self.pair_shape = tuple(codebook[name].size for name in self.pair)
-        self.pair_counts = np.zeros(math.prod(self.pair_shape), dtype=np.int64)
         self.cells = [Cells.of(block, codebook) for block in mechanism.blocks]
-        sizes = [block.matrix.size for block in mechanism.blocks]
-        self.tested = {(a, b): np.zeros((sizes[a], sizes[b]), np.int64) for a, b in _tested(mechanism.blocks)}
+        self.sizes = [block.matrix.size for block in mechanism.blocks]
+        self.single = {cells.names[0]: b for b, cells in enumerate(self.cells) if cells.table is None}
+        self.pair, self.tested = small_pair(codebook, mechanism), _tested(mechanism.blocks)
+        kept = [cells.table is None and cells.variables[0].missing == "keep" for cells in self.cells]
+        shown = [(self.single[one], self.single[other]) for one, other in ([self.pair] if self.pair else [])]
+        groups = covering([*self.tested, *shown], self.sizes)
+        groups += [(block,) for block in range(len(self.cells)) if not any(block in group for group in groups)]
+        self.joint = [JointCounts(group, self.sizes, kept) for group in groups]
+        categorical = [v for v in codebook.variables if v.is_categorical]
+        self.known = {v.name: set(coding.category_values(v).to_pylist()) for v in categorical}
+        self.others = {v.name: np.zeros(v.size, dtype=np.int64) for v in categorical if v.name not in self.single}
 
     def add(self, batch: pa.RecordBatch) -> None:
         codes: dict[str, NDArray[Any]] = {}
@@ -129,21 +133,30 @@ class _Counter:
             if variable.is_categorical:
                 codes[variable.name] = coding.encode(column, variable)
                 self.check_dictionary(column, variable.name)
-                self.variables[variable.name] += _count(codes[variable.name], variable.size)
             else:
                 carried(column, variable)  # refuses missing values where none may be
         if self.codebook.rules and forbidden(self.codebook, codes, self.codebook.rules).any():
             what = "the release contains a combination that a rule of the codebook forbids"
             raise DataError(sentence(what, fix="do not use this release: the mechanism does not produce it"))
+        for name, counts in self.others.items():
+            counts += _count(codes[name], counts.size)
         positions = [_positions(cells, codes) for cells in self.cells]
-        for counts, position in zip(self.blocks, positions, strict=True):
-            counts += _count(position, counts.size)
-        for (a, b), table in self.tested.items():
-            table += _count(ravel([positions[a], positions[b]], table.shape), table.size).reshape(table.shape)
-        if self.pair:
-            index = ravel([codes[n] for n in self.pair], self.pair_shape)
-            self.pair_counts += _count(index, self.pair_counts.size)
+        for joint in self.joint:
+            joint.add(positions)
         self.records += batch.num_rows
+
+    def summary(self) -> Summary:
+        """Return the counts of all batches."""
+        blocks = tuple(self.margin(block) for block in range(len(self.cells)))
+        counted = {name: blocks[self.single[name]] if name in self.single else self.others[name] for name in self.known}
+        pair = tuple(self.single[name] for name in self.pair)
+        tested = tuple((a, b, self.margin(a, b)) for a, b in self.tested)
+        pair_counts = self.margin(*pair) if pair else np.zeros((), dtype=np.int64)
+        return Summary(self.records, blocks, counted, self.pair, pair_counts, tested)
+
+    def margin(self, *blocks: int) -> NDArray[np.int64]:
+        """Return the table of these blocks, in ascending order, from the first table that has them."""
+        return next(joint for joint in self.joint if set(blocks) <= set(joint.blocks)).margin(*blocks)
 
     def check_dictionary(self, column: pa.Array, name: str) -> None:
         """Refuse a dictionary with an entry that no codebook lists, whether or not a record has it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, stats
+import scipy
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import (
@@ -211,7 +211,7 @@ def _newton(
         target = 0.1 * float(flat @ slack) / flat.size
         downhill = gradient(p)[0].ravel() - 1.0 + target / flat
         hessian[np.diag_indices(flat.size)] += slack / flat
-        move = linalg.solve(hessian, downhill, assume_a="pos", check_finite=False)
+        move = scipy.linalg.solve(hessian, downhill, assume_a="pos", check_finite=False)
         turn = (target - slack * move) / flat - slack
         flat = flat + _inside(flat, move) * move
         slack = slack + _inside(slack, turn) * turn
@@ -320,7 +320,7 @@ class LikelihoodLaw:
         naive = (apply_squares(self.linear.operators, counted.released) / counted.total - mean**2) / counted.total
         design = np.divide(law.variance, naive, out=counted.total / law.trials, where=naive > 1e-12 * mean**2)
         drops = law.deviance(end)
-        usual = float(stats.chi2.isf(1 - level, 1))
+        usual = float(scipy.special.chdtri(1, 1 - level))
         # An end at the limit of what is possible loses nothing: there the usual limit stands.
         return design * np.where(drops < usual / 4, usual, drops) / 2
 

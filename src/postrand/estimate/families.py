@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import special
+import scipy
 
 from postrand.errors import DataError, sentence
 from postrand.estimate.axes import Array
@@ -85,12 +85,12 @@ class Logistic:
 
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return ``y − μ`` and ``μ(1−μ)``."""
-        mean = special.expit(eta[..., 0])
+        mean = scipy.special.expit(eta[..., 0])
         return (y - mean)[..., None], np.broadcast_to((mean * (1 - mean)), (y - mean).shape)[..., None, None]
 
     def moments(self, eta: Array) -> tuple[Array, Array]:
         """Return μ and μ(1−μ)."""
-        mean = special.expit(eta)
+        mean = scipy.special.expit(eta)
         return mean, (mean * (1 - mean))[..., None]
 
     def check(self, y: Array) -> None:
@@ -111,7 +111,7 @@ class Poisson:
     def log_density(self, y: Array, eta: Array, extra: Array) -> Array:
         """Return ``yη − e^η − ln y!``."""
         linear = np.minimum(eta[..., 0], MAX_EXPONENT)
-        return np.asarray(y * linear - np.exp(linear) - special.gammaln(y + 1.0))
+        return np.asarray(y * linear - np.exp(linear) - scipy.special.gammaln(y + 1.0))
 
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return ``y − μ`` and ``μ``."""
@@ -147,12 +147,12 @@ class Multinomial:
         shape = np.broadcast_shapes(y.shape, full.shape[:-1])
         index = np.broadcast_to(y, shape).astype(np.intp)[..., None]
         chosen = np.take_along_axis(np.broadcast_to(full, (*shape, self.categories)), index, axis=-1)[..., 0]
-        return np.asarray(chosen - special.logsumexp(full, axis=-1))
+        return np.asarray(chosen - scipy.special.logsumexp(full, axis=-1))
 
     def derivatives(self, y: Array, eta: Array, extra: Array) -> tuple[Array, Array]:
         """Return ``1[y = c] − μ_c`` and ``diag μ − μμᵀ``, c over the categories after the first."""
         full = np.concatenate([np.zeros((*eta.shape[:-1], 1)), eta], axis=-1)
-        mean = special.softmax(full, axis=-1)[..., 1:]
+        mean = scipy.special.softmax(full, axis=-1)[..., 1:]
         score = (y[..., None] == np.arange(1, self.categories)) - mean
         weight = mean[..., :, None] * (np.eye(self.predictors) - mean[..., None, :])
         return score, np.broadcast_to(weight, (*score.shape, self.predictors))
@@ -160,7 +160,7 @@ class Multinomial:
     def moments(self, eta: Array) -> tuple[Array, Array]:
         """Return μ and ``diag μ − μμᵀ``, over the categories after the first."""
         full = np.concatenate([np.zeros((*eta.shape[:-1], 1)), eta], axis=-1)
-        mean = special.softmax(full, axis=-1)[..., 1:]
+        mean = scipy.special.softmax(full, axis=-1)[..., 1:]
         return mean, mean[..., :, None] * (np.eye(self.predictors) - mean[..., None, :])
 
     def check(self, y: Array) -> None:

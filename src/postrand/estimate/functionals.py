@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
@@ -131,7 +131,7 @@ class Ratio:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval, symmetric on the log scale; raises UsageError for a level outside (0, 1)."""
         tidy.check_level(level)
-        half = float(stats.norm.isf((1 - level) / 2)) * self.log_standard_error
+        half = -NormalDist().inv_cdf((1 - level) / 2) * self.log_standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
     @property

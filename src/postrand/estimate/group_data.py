@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, to_floats
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
@@ -326,7 +326,7 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
         or pa.types.is_decimal(column.type)
     ):
         raise DataError(sentence("the column is not numeric", where=f"column {name!r}", got=column.type, wanted=wanted))
-    values = np.array(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
+    values = to_floats(column)
     if (np.abs(values) > _LARGEST).any():
         what = "the column has values that are too large, or not finite"
         raise DataError(sentence(what, where=f"column {name!r}", wanted=f"<= {_LARGEST:g}"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
@@ -228,14 +228,14 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n
     statistic = float(((root.T @ gap) ** 2).sum())
     freedom = int(used.sum())
     if actual is None:
-        return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
+        return ChiSquared(statistic, freedom, float(scipy.special.chdtrc(freedom, statistic)), method)
     ratio = root.T @ _sandwich(slope, actual) @ root
     total, square = float(np.trace(ratio)), float((ratio * ratio).sum())
     if not square > 0:  # for example one record in each stratum
         what = "the records vary too little for a variance of the table"
         raise EstimationError(sentence(what, fix="merge strata, or test without weights"))
     between = total**2 / square
-    p_value = float(stats.f.sf(statistic / total, between, between * (n - 1)))
+    p_value = float(scipy.special.fdtrc(between, between * (n - 1), statistic / total))
     return ChiSquared(statistic * freedom / total, freedom, p_value, method + ", second-order Rao–Scott")
 
 
@@ -259,7 +259,7 @@ def _pearson(observed: Array, expected: Array, freedom: int, method: str) -> Chi
     used = expected > 0
     impossible = observed[~used].any()
     statistic = np.inf if impossible else float(((observed - expected)[used] ** 2 / expected[used]).sum())
-    return ChiSquared(statistic, freedom, float(stats.chi2.sf(statistic, freedom)), method)
+    return ChiSquared(statistic, freedom, float(scipy.special.chdtrc(freedom, statistic)), method)
 
 
 _EXPECTED = Option("expected", "P,Q", "Shares of the categories to test against, in the codebook's order.", numbers)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 from postrand.estimate.axes import Array
 
@@ -52,7 +53,7 @@ class Binomial:
         """Return twice the log-likelihood ratio of X/n against the hypothesis ``low + step p = value``."""
         p = np.clip((value - self.low) / self.step, 0.0, 1.0)
         x, n = self.successes, self.trials
-        return np.asarray(2 * (special.rel_entr(x, n * p) + special.rel_entr(n - x, n * (1 - p))))
+        return np.asarray(2 * (scipy.special.rel_entr(x, n * p) + scipy.special.rel_entr(n - x, n * (1 - p))))
 
 
 def effective(value: Array, variance: Array, slope: Array, curvature: Array) -> Binomial:
@@ -87,7 +88,7 @@ def binomial_bounds(successes: Array, trials: Array, level: float) -> tuple[Arra
     ----------
     Wilson (1927); Lancaster (1961); Agresti & Coull (1998).
     """
-    z = float(stats.norm.isf((1 - level) / 2))
+    z = -NormalDist().inv_cdf((1 - level) / 2)
     p = successes / trials
     centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z * np.sqrt(p * (1 - p) / trials + (z / (2 * trials)) ** 2) / (1 + z * z / trials)
@@ -107,7 +108,7 @@ def _inverted(x: Array, n: Array, tail: float) -> Array:
     """
     seen = x > 1e-9 * n
     x, n = np.where(seen, np.minimum(x, n), 1.0), np.where(seen, n, 2.0)
-    p = special.betaincinv(x + 1 - COUNTED, n - x + COUNTED, tail)
+    p = scipy.special.betaincinv(x + 1 - COUNTED, n - x + COUNTED, tail)
     for _ in range(STEPS):
         reached = COUNTED * _at_least(x, n, p) + (1 - COUNTED) * _at_least(x + 1, n, p)
         rate = COUNTED * _density(x, n, p) + (1 - COUNTED) * _density(x + 1, n, p)
@@ -119,14 +120,18 @@ def _density(x: Array, n: Array, p: Array) -> Array:
     """Return the derivative of :func:`_at_least` by p."""
     whole = x < n + 1
     safe = np.where(whole, x, n)
-    logs = special.xlogy(safe - 1, p) + special.xlog1py(n - safe, -p) - special.betaln(safe, n - safe + 1)
+    logs = (
+        scipy.special.xlogy(safe - 1, p)
+        + scipy.special.xlog1py(n - safe, -p)
+        - scipy.special.betaln(safe, n - safe + 1)
+    )
     return np.where(whole, np.exp(logs), 0.0)
 
 
 def _at_least(x: Array, n: Array, p: Array) -> Array:
     """Return ``P(X >= x)`` of the binomial distribution, continued between whole x by the incomplete beta function."""
     inside = (x > 0) & (x < n + 1)
-    found = special.betainc(np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), p)
+    found = scipy.special.betainc(np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), p)
     return np.where(inside, found, (x <= 0).astype(np.float64))
 
 

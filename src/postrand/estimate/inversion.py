@@ -7,7 +7,7 @@ ratio of two sums this is Fieller's set. What "far" is allows for skewed terms, 
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from postrand.estimate.axes import Array
 
@@ -28,7 +28,7 @@ def limits(level: float, skew: Array, degrees: Array) -> tuple[Array, Array, Arr
     >>> low.round(2).tolist(), high.round(2).tolist()
     ([-1.96, -2.65], [1.96, 1.63])
     """
-    quantile = stats.t.isf((1 - level) / 2, degrees)
+    quantile = -scipy.special.stdtrit(degrees, (1 - level) / 2)
     flat = np.abs(skew) < 1e-8
     safe = np.where(flat, 1.0, skew)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, sparse
 
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array
@@ -248,7 +248,7 @@ def naive(problem: Problem) -> Array:
 def _released(problem: Problem) -> Array:
     """Return the weight of each case and released cell, shape (C, K)."""
     where = (problem.pattern_case, problem.pattern_cell)
-    return np.asarray(sparse.csr_array((problem.weights, where), shape=problem.shape).toarray())
+    return np.asarray(scipy.sparse.csr_array((problem.weights, where), shape=problem.shape).toarray())
 
 
 def _start(problem: Problem) -> State:
@@ -368,9 +368,9 @@ def _invert(information: Array) -> Array:
     symmetric = (information + information.T) / 2
     scale = np.sqrt(np.maximum(np.diag(symmetric), 1e-300))
     try:
-        factor = linalg.cho_factor(symmetric / np.outer(scale, scale))
-        inverse = linalg.cho_solve(factor, np.eye(len(scale)))
-    except linalg.LinAlgError:
+        factor = scipy.linalg.cho_factor(symmetric / np.outer(scale, scale))
+        inverse = scipy.linalg.cho_solve(factor, np.eye(len(scale)))
+    except scipy.linalg.LinAlgError:
         inverse = np.full_like(symmetric, np.inf)
     if not np.abs(inverse).max() < 1e10:
         raise EstimationError(
@@ -384,5 +384,5 @@ def _invert(information: Array) -> Array:
 
 def _summed(index: Index, size: int, values: Array) -> Array:
     """Sum rows of ``values`` by index: shape (size, ...)."""
-    pick = sparse.csr_array((np.ones(len(index)), (index, np.arange(len(index)))), shape=(size, len(index)))
+    pick = scipy.sparse.csr_array((np.ones(len(index)), (index, np.arange(len(index)))), shape=(size, len(index)))
     return np.asarray(pick @ values)

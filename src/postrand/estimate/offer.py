@@ -1,13 +1,17 @@
 """How an estimator is offered: its name, what it is asked of, and its options; the command line asks for no more.
 
-Each module of this package that holds estimators names them in ``ESTIMATORS``; :func:`postrand.estimate.estimators`
+Each module of this package that holds estimators names them in ``ESTIMATORS``; :func:`estimators`
 finds them there. So an estimator with its question, its options and their help is one file.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from postrand.errors import UsageError, sentence
@@ -172,3 +176,16 @@ class Estimator:
 BY = Option("by", "A,B", "Variables whose categories are the groups, perturbed or not.", one_or_more)
 WEIGHT = Option("weight", "W", "Sampling weight: a released variable.", parameter="weights", formerly="weights")
 STRATA = Option("strata", "S", "Sampling strata: a released, unperturbed variable.")
+
+
+@cache
+def estimators() -> dict[str, Estimator]:
+    """Return every estimator that is offered as a question, by name: what the modules of this package name.
+
+    >>> list(estimators())[:3]
+    ['fit', 'independence', 'mean']
+    """
+    here = pkgutil.iter_modules([str(Path(__file__).parent)])
+    modules = [importlib.import_module(f"{__package__}.{module.name}") for module in here]
+    found = [one for module in modules for one in getattr(module, "ESTIMATORS", ())]
+    return {one.name: one for one in sorted(found, key=lambda one: one.name)}

@@ -7,12 +7,12 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.optimize import isotonic_regression
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
@@ -126,7 +126,7 @@ class QuantileLaw:
             what = "the error of a quantile is not split into sampling and perturbation"
             raise EstimationError(sentence(what, fix="use the total"))
         with np.errstate(invalid="ignore"):
-            width = (self.high - self.low) / (2 * stats.norm.isf((1 - FLAG_LEVEL) / 2))
+            width = (self.high - self.low) / (-2 * NormalDist().inv_cdf((1 - FLAG_LEVEL) / 2))
         return np.asarray(width.ravel() ** 2)
 
     def margin(self, keep: Sequence[int]) -> Law:
@@ -294,7 +294,7 @@ def _invert(group: _Group, q: float, level: float) -> tuple[float, float, float]
 
 def _crossing(curve: Array, q: float) -> int:
     """Return the first place where the monotone function nearest to a curve reaches q."""
-    monotone = curve if (curve[1:] >= curve[:-1]).all() else isotonic_regression(curve).x
+    monotone = curve if (curve[1:] >= curve[:-1]).all() else scipy.optimize.isotonic_regression(curve).x
     return min(int(np.searchsorted(monotone, q - _ROUNDING)), len(curve) - 1)
 
 

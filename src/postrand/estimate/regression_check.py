@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from postrand.errors import EstimationError
 from postrand.estimate.axes import Array
@@ -56,7 +56,7 @@ def hausman_test(data: Data, problem: Problem, found: Solution, solved: Solved) 
     along = (gap @ root) @ turned[:, kept]
     statistic = float((along**2 / variance[kept]).sum())
     freedom = int(kept.sum())
-    p = float(stats.chi2.sf(statistic, freedom)) if freedom else 1.0
+    p = float(scipy.special.chdtrc(freedom, statistic)) if freedom else 1.0
     return SpecificationTest("likelihood against corrected equations", statistic, freedom, p)
 
 
@@ -87,7 +87,7 @@ def released_law_test(problem: Problem, found: Solution) -> SpecificationTest | 
     if len(seen) < 2:
         return None
     statistic = float(((seen - wanted) ** 2 / wanted).sum())
-    p = float(stats.chi2.sf(statistic, len(seen) - 1))
+    p = float(scipy.special.chdtrc(len(seen) - 1, statistic))
     return SpecificationTest("released law of the response", statistic, len(seen) - 1, p)
 
 
@@ -123,9 +123,9 @@ def _shares(problem: Problem, theta: Array, edges: Array) -> Iterator[Array]:
 
 def _below(family: object, edge: float, eta: Array, theta: Array) -> Array:
     if isinstance(family, Linear):
-        return np.asarray(stats.norm.cdf((edge - eta) * np.exp(-theta[-1])))
+        return np.asarray(scipy.special.ndtr((edge - eta) * np.exp(-theta[-1])))
     assert isinstance(family, Poisson)
-    return np.asarray(stats.poisson.cdf(edge, family.moments(eta)[0]))
+    return np.asarray(scipy.special.pdtr(edge, family.moments(eta)[0]))
 
 
 def _pooled(observed: Array, expected: Array) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, to_floats
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
@@ -96,6 +96,7 @@ def read(
             what = f"variable {column.variable!r} was released by a rank law, and no model can be corrected for it"
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
+    mechanism.require_shown(extra)
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
@@ -291,7 +292,7 @@ def _numbers(variable: Variable) -> Array:
 
 def _floats(table: pa.Table, name: str) -> Array:
     try:
-        values = pc.cast(table.column(name), pa.float64()).to_numpy()
+        values = to_floats(table.column(name))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
             sentence(

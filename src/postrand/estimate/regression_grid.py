@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array
@@ -113,7 +113,7 @@ def made(records: Records, design: Design) -> Grid:
         row = records.row[part]
         low = int(row[0])
         weighted = records.weights(chosen, part) * (records.count * records.weight)[part, None]
-        sums = sparse.csr_array((np.ones(len(row)), (row - low, np.arange(len(row)))))
+        sums = scipy.sparse.csr_array((np.ones(len(row)), (row - low, np.arange(len(row)))))
         table[low : low + sums.shape[0]] += sums @ weighted
         fixed[part] = design.gathered(records.outcomes(chosen, part), row)
     return Grid(records, design, table, fixed)

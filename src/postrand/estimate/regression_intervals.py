@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from postrand.estimate.axes import Array
 from postrand.estimate.inversion import root_of
@@ -33,7 +33,7 @@ class Pivot:
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return the ends of the interval of each coefficient: all c with ``(c − c^)² <= q² Σ (ζ − (c − c^) γ)²``."""
-        q = np.square(stats.t.isf((1 - level) / 2, self.freedom))
+        q = np.square(scipy.special.stdtrit(self.freedom, (1 - level) / 2))
         lead = 1 - q * self.slope
         discriminant = np.square(q * self.mixed) + lead * q * self.variance
         low, high = (
@@ -45,7 +45,7 @@ class Pivot:
         """Return two-sided p-values of the hypotheses that a coefficient is 0, from the same test."""
         spread = self.variance + 2 * value * self.mixed + value * value * self.slope
         ratio = np.abs(value) / np.sqrt(np.maximum(spread, np.finfo(float).tiny))
-        return np.asarray(2 * stats.t.sf(ratio, self.freedom))
+        return np.asarray(2 * scipy.special.stdtr(self.freedom, -ratio))
 
 
 def wald(variance: Array) -> Pivot:

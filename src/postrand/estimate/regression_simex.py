@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import linalg
+import scipy
 
 from postrand.errors import EstimationError, sentence
 from postrand.estimate import tidy
@@ -86,7 +86,7 @@ def mcsimex(
 def matrix_power(axis: Axis, level: float) -> Array:
     """Return ``M^level``; raises EstimationError where it is not a transition matrix."""
     assert axis.matrix is not None
-    power = np.asarray(linalg.fractional_matrix_power(axis.matrix.array, level))
+    power = np.asarray(scipy.linalg.fractional_matrix_power(axis.matrix.array, level))
     if np.iscomplexobj(power) or power.min() < -1e-9:
         raise EstimationError(
             sentence(

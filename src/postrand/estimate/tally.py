@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
@@ -109,6 +108,7 @@ def tally(
         If the table has more than 2^25 cells.
     """
     extra = [name for name in (weights, strata) if name is not None]
+    mechanism.require_shown(extra)
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])))
     layout = layout_of(table, variables, mechanism)
     shape = tuple(axis.size for axis in layout.axes)
@@ -194,7 +194,7 @@ def weight_column(table: pa.Table, name: str) -> Array:
     """Return the sampling weights; raises DataError where one is missing, negative or not a number."""
     column = table.column(name)
     try:
-        values = pc.cast(column, pa.float64()).to_numpy()
+        values = to_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(sentence("weights are not numbers", where=f"column {name!r}", got=column.type)) from None
     if column.null_count or not np.isfinite(values).all() or (values < 0).any() or not values.any():
@@ -210,7 +210,7 @@ def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:
     """Return the stratum of each record as 0..H-1; a stratum is a column that the mechanism leaves as it is."""
     column = table.column(name).combine_chunks()
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode(null_encoding="encode")
-    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    indices = np.where(is_null(encoded.indices), len(encoded.dictionary), index_values(encoded.indices))
     return np.unique(indices, return_inverse=True)[1].astype(np.int64)
 
 

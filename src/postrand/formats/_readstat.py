@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
+from postrand.support.signals import scratch_folder
 
 ROWS = 1 << 17
 LIMITS = "empty text, whole numbers beyond 2^53, and column names that the program does not allow"
@@ -92,8 +92,8 @@ def writer(program: Program) -> Callable[[Path, pa.Schema, Opening], AbstractCon
             collected = _Collected(schema, [])
             yield collected
             table = pa.Table.from_batches(collected.batches, schema)
-            with tempfile.TemporaryDirectory(prefix="postrand.") as folder:
-                made = Path(folder) / path.name
+            with scratch_folder("postrand.") as folder:
+                made = folder / path.name
                 _write(program, made, table, path)
                 with open(made, "rb") as file:
                     head = file.read(_HEAD)

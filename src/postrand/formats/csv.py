@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -156,24 +157,77 @@ def formula_columns(source: Source, columns: Sequence[str]) -> tuple[str, ...]:
     ...     formula_columns(formats.read(path), ["id", "note", "gain"])
     ('note',)
     """
-    named = {name for name in columns if _runs(name)}
-    texts = [name for name in columns if name not in named and is_text(source.schema.field(name).type)]
-    found = set(named)
-    for batch in source.batches(texts) if texts else ():
-        for name in texts:
-            if name in found:
-                continue
-            column = batch.column(name)
+    want = FormulaCells.of(source.schema, columns)
+    tally = want.tally(source, None)
+    for batch in source.batches(want.columns) if want.columns else ():
+        tally.add(want.part(batch))
+    return tally.found()
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaCells:
+    """Want those of the columns ``texts`` that have a cell which a spreadsheet would run; ``named`` are so by name.
+
+    See :func:`formula_columns` and :class:`postrand.engines.wants.Want`.
+    """
+
+    released: tuple[str, ...]
+    named: tuple[str, ...]
+    columns: tuple[str, ...]
+    numbered = False
+
+    @classmethod
+    def of(cls, schema: pa.Schema, columns: Sequence[str]) -> FormulaCells:
+        """Return the want for these columns of a release."""
+        named = tuple(name for name in columns if _runs(name))
+        texts = tuple(name for name in columns if name not in named and is_text(schema.field(name).type))
+        return cls(tuple(columns), named, texts)
+
+    def check(self, source: Source, codebook: Codebook) -> None:
+        """Nothing can be wrong."""
+
+    def part(self, piece: Any) -> set[str]:
+        """Return the columns in which some records have such a cell."""
+        found = set()
+        for name in self.columns:
+            column = piece.column(name)
             values = column.dictionary if pa.types.is_dictionary(column.type) else column
             starts = pc.match_substring_regex(values, pattern=_FORMULA)
-            if pc.any(starts).as_py():
-                found |= {name} if any(map(_runs, values.filter(starts).to_pylist())) else set()
-    return tuple(name for name in columns if name in found)
+            if pc.any(starts).as_py() and any(map(_runs, values.filter(starts).to_pylist())):
+                found.add(name)
+        return found
+
+    def tally(self, source: Source, codebook: Codebook | None) -> _Union:
+        """Return what puts the columns together."""
+        return _Union(self)
+
+
+class _Union:
+    """Puts columns with formulas together."""
+
+    def __init__(self, want: FormulaCells) -> None:
+        self._want, self._found = want, set(want.named)
+
+    def add(self, part: set[str]) -> None:
+        self._found |= part
+
+    def found(self) -> tuple[str, ...]:
+        """Return the columns, in the order of the release."""
+        return tuple(name for name in self._want.released if name in self._found)
 
 
 def formula_warning(source: Source, columns: Sequence[str], suffix: str) -> str:
     """Return what a curator is warned of where these columns go to a file of this suffix, by names alone; or ''."""
-    found = formula_columns(source, columns) if suffix in FORMAT.suffixes else ()
+    return formulas_said(formula_columns(source, columns)) if writes_formulas(suffix) else ""
+
+
+def writes_formulas(suffix: str) -> bool:
+    """Return whether a file of this suffix does not say what is text."""
+    return suffix in FORMAT.suffixes
+
+
+def formulas_said(found: Sequence[str]) -> str:
+    """Return the warning about these columns; '' of none."""
     if not found:
         return ""
     what = f"cells of {', '.join(map(repr, found))} begin like a formula, and spreadsheets would run them"

@@ -33,7 +33,7 @@ class ParquetSource:
         # Columns that were dictionaries when written come back as such, with their order, by themselves.
         types = {name: self.schema.field(name).type for name in names}
         text = [name for name, of in types.items() if is_text(of) and not pa.types.is_dictionary(of)]
-        with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=True) as file:
+        with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
             # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
             wanted = None if any("." in name for name in self.schema.names) else names
             for batch in file.iter_batches(max(batch_size, 1), columns=wanted):

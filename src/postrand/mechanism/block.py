@@ -94,7 +94,12 @@ class Block:
         """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
         if self.cells is not None:
             return np.array(self.cells, dtype=np.int32)
-        return np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
+        return all_cells(shape)
+
+
+def all_cells(shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Return every combination of so many codes, shape (K, J), in C order."""
+    return np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
 
 
 def _codes(cells: object, where: str) -> tuple[tuple[int, ...], ...]:

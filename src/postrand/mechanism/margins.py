@@ -143,11 +143,9 @@ def _moved(share: Floats, gain: Floats, step: float) -> Floats:
 
 def _mixture(counts: Floats) -> float:
     """Return ``ln m(N)``."""
-    from scipy.special import gammaln  # SciPy takes longer to import than most commands to run
-
     half, size = 0.5, counts.size
-    cells = float((gammaln(counts + half) - gammaln(half)).sum())
-    return float(gammaln(half * size) - gammaln(counts.sum() + half * size)) + cells
+    cells = math.fsum(math.lgamma(count + half) for count in counts.ravel().tolist()) - size * math.lgamma(half)
+    return math.lgamma(half * size) - math.lgamma(float(counts.sum()) + half * size) + cells
 
 
 class _Axis:

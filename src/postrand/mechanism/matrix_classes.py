@@ -7,6 +7,7 @@ that keeps a stratum unchanged, perturbs high-risk records only, or exchanges eq
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.mechanism.matrix import TransitionMatrix
@@ -24,11 +25,8 @@ def classes_of(matrix: TransitionMatrix) -> NDArray[np.int32]:
         return np.arange(matrix.size, dtype=np.int32)
     if isinstance(form, Constant) or form.columns()[1].any():  # one column that every row reaches connects all
         return np.zeros(matrix.size, dtype=np.int32)
-    # Not at the top: only matrices with classes need it, and it costs 25 MB and 60 ms in every run.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    labels: NDArray[np.int32] = connected_components(csr_array(form.weights > 0), directed=False)[1].astype(np.int32)
+    graph = scipy.sparse.csr_array(form.weights > 0)
+    labels: NDArray[np.int32] = scipy.sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int32)
     return labels
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import SpecificationError, sentence
@@ -35,8 +36,8 @@ Floats = NDArray[np.float64]
 class Factor:
     """Hold the factorisation to solve with M and Mᵀ for right sides (S,) or (S, n), and the 1-norm condition number.
 
-    The number is exact for constant matrices; otherwise LAPACK's estimate, which never exceeds the true one. It is inf
-    if M is singular; then nothing can be solved.
+    The number is exact for small and for constant matrices; otherwise LAPACK's estimate, which never exceeds the true
+    one. It is inf if M is singular; then nothing can be solved.
     """
 
     condition: float
@@ -98,10 +99,11 @@ class Dense:
         return np.asarray(self.weights / float(UNIT) @ x)
 
     def factor(self) -> Factor:
-        """Decompose M once: ``M = P L U``."""
-        from scipy.linalg import lapack  # not at the top: only estimates need it, and it slows every start
-
+        """Decompose M once: ``M = P L U``; a small M is inverted, since SciPy takes longer to load than that."""
         array = self.weights / float(UNIT)
+        if len(array) < CONSTANT_SIZE:
+            return _inverted(array)
+        lapack = scipy.linalg.lapack
         norm = float(array.sum(axis=0).max())  # no entry is negative
         lu, pivots, singular = lapack.dgetrf(array, overwrite_a=True)
         reciprocal = 0.0 if singular else float(lapack.dgecon(lu, norm)[0])
@@ -113,6 +115,24 @@ class Dense:
             return np.asarray(lapack.dgetrs(lu, pivots, x, trans=1)[0])
 
         return Factor(1 / reciprocal if reciprocal > 0 else math.inf, solve, solve_transposed)
+
+
+def _inverted(array: Floats) -> Factor:
+    """Return the inverse of a small matrix, which each use refines by one step, and the exact condition number."""
+    try:
+        inverse = np.linalg.inv(array)
+    except np.linalg.LinAlgError:
+        return Factor(math.inf, np.copy, np.copy)
+
+    def solve(x: Floats) -> Floats:
+        found = inverse @ x
+        return np.asarray(found + inverse @ (x - array @ found))
+
+    def solve_transposed(x: Floats) -> Floats:
+        found = inverse.T @ x
+        return np.asarray(found + inverse.T @ (x - array.T @ found))
+
+    return Factor(float(np.linalg.norm(array, 1) * np.linalg.norm(inverse, 1)), solve, solve_transposed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import sentence
@@ -49,12 +50,8 @@ def _moves(block: Block, name: str) -> NDArray[np.int32] | None:
     codes = np.arange(block.matrix.size) if block.cells is None else np.array(block.cells)[:, at]
     i, j = moves(block.matrix)
     size = int(codes.max()) + 1
-    # Not at the top: only matrices by stratum need it, and it costs 25 MB and 60 ms in every run.
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(i.size), (codes[i], codes[j])), shape=(size, size))
-    groups: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+    graph = scipy.sparse.coo_array((np.ones(i.size), (codes[i], codes[j])), shape=(size, size))
+    groups: NDArray[np.int32] = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
     return groups
 
 

@@ -8,30 +8,32 @@ choose bucket ``b = v >> (53-k)`` and ``rest = v mod u``; the released code is b
 One bucket is one 64-bit entry: the threshold in the upper 53-k bits, the alias in the lower 11+k. So a draw is one
 load, one comparison and one selection, without a branch. A full bucket is stored as threshold 0 with itself as alias.
 
-Matrices of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`.
+Matrices of more than 1,024 categories that are constant off the diagonal need no table: see :class:`StayOrMove`. Of
+smaller ones with the same weights in every row, one row is enough: see :class:`ConstantTables`. It is the same table.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, sentence
+from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.support import loops
 from postrand.support.randomness import WordStream
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 BITS = 53
 TABLE_SIZE = 1024
 """Up to here tables stay in the cache: 1 to 2 ns a draw; beyond, each waits 27 ns for memory. A division takes 2.5."""
+
+ONE_ROW_FROM = 257
+"""From here a table of all rows is larger than the second cache, and one row for all draws the same values faster."""
 
 CHUNK = 8192
 """Records whose words are made and used at a time: 256 KiB of plain and cipher text stay within the L2 cache."""
@@ -53,9 +55,11 @@ class Sampler(Protocol):
 
 
 def sampler(matrix: TransitionMatrix) -> Sampler:
-    """Return the sampler of a matrix; it depends on the matrix only. Large constant matrices need no tables."""
+    """Return the sampler of a matrix; it depends on the matrix only. Large constant matrices need one row, or none."""
     if isinstance(matrix.form, Constant) and matrix.size > TABLE_SIZE:
         return StayOrMove.of(matrix.form)
+    if isinstance(matrix.form, Constant) and matrix.size >= ONE_ROW_FROM and ConstantTables.fit(matrix.form):
+        return ConstantTables.of(matrix.form)
     return AliasTables.of(matrix)
 
 
@@ -89,7 +93,7 @@ class StayOrMove:
         self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
     ) -> None:
         """Draw for as many codes from ``start`` as there are words."""
-        _kernels().stay_or_move(words, lane, codes, start, self.off, released)
+        loops.stay_or_move(words, lane, codes, start, self.off, released)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +121,7 @@ class AliasTables:
         size = matrix.size
         bits = max(1, (size - 1).bit_length())
         entries = np.full((size + 1, 1 << bits), _low(bits), dtype=np.uint64)  # row 0: threshold 0, alias -1
-        _kernels().fill_tables(matrix.weights, bits, entries)
+        loops.fill_tables(matrix.weights, bits, entries)
         entries.setflags(write=False)
         return cls(size, bits, entries.reshape(-1))
 
@@ -125,7 +129,7 @@ class AliasTables:
         self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
     ) -> None:
         """Draw for as many codes from ``start`` as there are words."""
-        _kernels().draw(words, lane, codes, start, self.entries, self.bits, released)
+        loops.draw(words, lane, codes, start, self.entries, self.bits, released)
         if 8 * codes.dtype.itemsize > 64 - BITS + self.bits:  # wider than it need be, and than the alias
             drawn = released[start : start + len(words)]
             drawn &= _low(self.bits)
@@ -181,7 +185,7 @@ def perturb_codes(
     codes = [np.ascontiguousarray(column) for column in codes]
     for law, column in zip(laws, codes, strict=True):
         _check_codes(law, column)
-    released = [np.empty_like(column) for column in codes]
+    released = _room_for(codes)
     stream = WordStream(draw_key, max(1, min(CHUNK, record_keys.size)))
     for start in range(0, record_keys.size, CHUNK):
         stream.load(record_keys[start : start + CHUNK])
@@ -190,6 +194,17 @@ def perturb_codes(
             for b in range(2 * slot, min(2 * slot + 2, len(laws))):
                 laws[b].draw_into(words, b & 1, codes[b], start, released[b])
     return released
+
+
+def _room_for(codes: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return an array like each of these, all in one piece of memory.
+
+    The system hands out a large piece in large pages; page by page, new memory takes as long as the draws.
+    """
+    lines = [-(-column.nbytes // 64) * 64 for column in codes]  # each begins a line of the cache
+    memory, ends = np.empty(sum(lines), dtype=np.uint8), np.cumsum(lines)
+    parts = zip(codes, ends - lines, strict=True)
+    return [memory[start : start + column.nbytes].view(column.dtype) for column, start in parts]
 
 
 def _low(bits: int) -> int:
@@ -201,11 +216,3 @@ def _check_codes(law: Sampler, codes: NDArray[Any]) -> None:
     """Refuse codes outside the tables: the kernel does not check its loads."""
     if codes.size and not (codes.min() >= -1 and codes.max() < law.size):
         raise DataError(sentence("a code is outside the range of its matrix", wanted=f"-1..{law.size - 1}"))
-
-
-@functools.cache
-def _kernels() -> ModuleType:
-    """Import the compiled kernels when first needed: numba takes longer to import than all else."""
-    from postrand.mechanism import sampling_kernels
-
-    return sampling_kernels

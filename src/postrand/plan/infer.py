@@ -1,4 +1,4 @@
-"""Draft a codebook from a file, write it for a person to edit, and read it back.
+"""Draft a codebook from a file, for a person to edit, and read it back; :mod:`postrand.plan.writing` writes it.
 
 A draft decides nothing about privacy: roles stay empty, and probable codes for "no answer" or record numbers are
 proposed in a comment. Fields of an Arrow schema can have two texts that a draft copies: ``label`` (of the variable) and
@@ -20,14 +20,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tomlkit
 from numpy.typing import NDArray
-from tomlkit.items import Table
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
 from postrand.codebook.rule_files import read_rules
-from postrand.codebook.variable import ROLES
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.formats.csv import lossless
@@ -37,7 +34,6 @@ MAX_CATEGORIES = 100
 _ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
 """Up to this many different values are always categories; more only in a key, or with enough records for each."""
 _MAX_UNIQUE_CHECK = 20_000_000  # records; in larger files no column is proposed as a record key
-_LINE = 100
 _CARRIED = ("weight", "household", "record_key")
 """Roles of columns that are numbers or names of something: their values are not categories."""
 _NO_ANSWER = frozenset(
@@ -50,30 +46,6 @@ _NO_ANSWER = frozenset(
 )  # fmt: skip
 _CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
-_HEAD = f"""\
-Codebook: a description of each column of the file. Please check every variable before you protect the file.
-
-role        write one of: {", ".join(ROLES)}
-              key         key variable: others know it, and it could single out a person
-              sensitive   others must not learn it
-              other       any other variable; released
-              weight      sampling weight; released as it is, for the analyst
-              household   shows which records belong together; released with new numbers
-              record_key  a unique number of the record; released only if the plan asks for it
-              drop        not released; use it for columns that repeat a perturbed variable (dummies, sums)
-categories  the values in their order; all of them are published with the release. Add values that could
-            occur but do not; do not remove a value that occurs. Without categories a column is released as it is.
-labels      a text for each category, in the same order
-type        the type of the values in the file. A CSV file contains text: for a weight, a household number or
-            a quantity, set type = "int64" or "double" and remove the categories.
-missing     error (a missing value stops the run), category (one more category, perturbed),
-            keep (released as missing)
-
-Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
-below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
-variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
-(empty: any value).
-"""
 
 
 def infer(
@@ -95,19 +67,6 @@ def infer(
         for column in columns:
             column.add(batch.column(column.field.name))
     return [column.draft() for column in columns]
-
-
-def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
-    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make."""
-    document = tomlkit.document()
-    for line in _HEAD.splitlines():
-        document.add(tomlkit.comment(line))
-    document.add(tomlkit.nl())
-    entries = tomlkit.aot()
-    for draft in drafts:
-        entries.append(_entry(draft))
-    document.add("variables", entries)
-    return tomlkit.dumps(document).replace("# \n", "#\n")
 
 
 def looks_carried(name: str) -> bool:
@@ -383,32 +342,3 @@ def _is_whole(value: Any) -> bool:
         return float(value).is_integer()
     except ValueError:
         return False
-
-
-def _entry(draft: Mapping[str, Any]) -> Table:
-    table = tomlkit.table()
-    for note in draft.get("notes", ()):
-        table.add(tomlkit.comment(note))
-    for name, value in draft.items():
-        if name == "notes":
-            continue
-        table.add(name, _array(name, value) if isinstance(value, list) else value)
-        if name == "role" and not value:
-            table["role"].comment(f"write one of: {', '.join(ROLES[:-1])} or {ROLES[-1]}")
-    return table
-
-
-def _array(name: str, values: Sequence[Any]) -> tomlkit.items.Array:
-    """Return a TOML array on one line, or with several short values on each line, or one long value on each line."""
-    array = tomlkit.array()
-    array.extend(values)
-    width = len(array.as_string())
-    if len(name) + width <= _LINE:
-        return array
-    if width > 10 * len(values):
-        return array.multiline(True)
-    array, each = tomlkit.array(), max(1, _LINE * len(values) // width)
-    for start in range(0, len(values), each):
-        array.add_line(*values[start : start + each])
-    array.add_line(indent="")
-    return array

@@ -1,11 +1,56 @@
-"""The blocks of a plan as TOML: what the draft of a plan and the workbench both write."""
+"""Codebooks and the blocks of plans as TOML: what the draft of a plan and the workbench both write.
+
+Reading needs the standard library only; the library that writes comments is imported here, where few commands come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tomlkit
+from tomlkit.items import Table
+
+from postrand.codebook.variable import ROLES
+
+_LINE = 100
+_HEAD = f"""\
+Codebook: a description of each column of the file. Please check every variable before you protect the file.
+
+role        write one of: {", ".join(ROLES)}
+              key         key variable: others know it, and it could single out a person
+              sensitive   others must not learn it
+              other       any other variable; released
+              weight      sampling weight; released as it is, for the analyst
+              household   shows which records belong together; released with new numbers
+              record_key  a unique number of the record; released only if the plan asks for it
+              drop        not released; use it for columns that repeat a perturbed variable (dummies, sums)
+categories  the values in their order; all of them are published with the release. Add values that could
+            occur but do not; do not remove a value that occurs. Without categories a column is released as it is.
+labels      a text for each category, in the same order
+type        the type of the values in the file. A CSV file contains text: for a weight, a household number or
+            a quantity, set type = "int64" or "double" and remove the categories.
+missing     error (a missing value stops the run), category (one more category, perturbed),
+            keep (released as missing)
+
+Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
+below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
+variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
+(empty: any value).
+"""
+
+
+def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
+    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make."""
+    document = tomlkit.document()
+    for line in _HEAD.splitlines():
+        document.add(tomlkit.comment(line))
+    document.add(tomlkit.nl())
+    entries = tomlkit.aot()
+    for draft in drafts:
+        entries.append(_entry(draft))
+    document.add("variables", entries)
+    return tomlkit.dumps(document).replace("# \n", "#\n")
 
 
 def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
@@ -26,3 +71,32 @@ def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
         block["privacy"] = privacy
         blocks.append(block)
     return blocks
+
+
+def _entry(draft: Mapping[str, Any]) -> Table:
+    table = tomlkit.table()
+    for note in draft.get("notes", ()):
+        table.add(tomlkit.comment(note))
+    for name, value in draft.items():
+        if name == "notes":
+            continue
+        table.add(name, _array(name, value) if isinstance(value, list) else value)
+        if name == "role" and not value:
+            table["role"].comment(f"write one of: {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+    return table
+
+
+def _array(name: str, values: Sequence[Any]) -> tomlkit.items.Array:
+    """Return a TOML array on one line, or with several short values on each line, or one long value on each line."""
+    array = tomlkit.array()
+    array.extend(values)
+    width = len(array.as_string())
+    if len(name) + width <= _LINE:
+        return array
+    if width > 10 * len(values):
+        return array.multiline(True)
+    array, each = tomlkit.array(), max(1, _LINE * len(values) // width)
+    for start in range(0, len(values), each):
+        array.add_line(*values[start : start + each])
+    array.add_line(indent="")
+    return array

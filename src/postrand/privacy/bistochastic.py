@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+import scipy
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
@@ -97,8 +97,8 @@ class Bistochastic:
 
         The entropy is not linear: see :meth:`entropy_floor`.
         """
-        columns = hstack([eye_array(size)] * size)
-        A = csr_array(vstack([columns, -columns]))
+        columns = scipy.sparse.hstack([scipy.sparse.eye_array(size)] * size)
+        A = scipy.sparse.csr_array(scipy.sparse.vstack([columns, -columns]))
         return LinearConstraints(A, np.concatenate([np.ones(size), -np.ones(size)]))
 
     def entropy_floor(self, size: int) -> float:

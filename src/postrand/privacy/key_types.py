@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, nearest, raise_all, sentence, shown
@@ -114,7 +114,7 @@ class KeyTypes:
         values, cell = np.unique(self.codes[:, axes], axis=0, return_inverse=True)
         return values, cell.reshape(-1).astype(np.int64)
 
-    def incidence(self, sets: tuple[tuple[int, ...], ...]) -> csr_array:
+    def incidence(self, sets: tuple[tuple[int, ...], ...]) -> scipy.sparse.csr_array:
         """Return the cells (π, k0) as a sparse 0/1 matrix (K, C): the sets one after the other, every value of each."""
         columns, offset = [], 0
         for axes in sets:
@@ -122,7 +122,7 @@ class KeyTypes:
             columns.append(cell + offset)
             offset += len(values)
         rows = np.tile(np.arange(self.size), len(sets))
-        return csr_array((np.ones(rows.size), (rows, np.concatenate(columns))), shape=(self.size, offset))
+        return scipy.sparse.csr_array((np.ones(rows.size), (rows, np.concatenate(columns))), shape=(self.size, offset))
 
 
 def key_sets(

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+import scipy
 
 from postrand.codebook.category_distances import Edges, Points, as_edges, as_points, ranks, shortest_paths
 from postrand.errors import PrivacyError, raise_all, sentence, shown
@@ -139,7 +139,10 @@ class MetricPrivacy:
         j, rows = np.tile(np.arange(size), len(both)), np.arange(len(both) * size)
         values = np.concatenate([np.ones(rows.size), -factor])
         places = (np.concatenate([rows, rows]), np.concatenate([i * size + j, k * size + j]))
-        return LinearConstraints(csr_array(coo_array((values, places), (rows.size, size * size))), np.zeros(rows.size))
+        return LinearConstraints(
+            scipy.sparse.csr_array(scipy.sparse.coo_array((values, places), (rows.size, size * size))),
+            np.zeros(rows.size),
+        )
 
     def _connects(self, size: int) -> bool:
         reached = np.arange(size)

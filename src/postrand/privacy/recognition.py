@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, kron, vstack
 
 from postrand.data.table import ContingencyTable
 from postrand.errors import PrivacyError, raise_all, sentence, shown
@@ -224,14 +224,14 @@ class SpontaneousRecognition:
         if size != file.size:
             raise PrivacyError(sentence("the matrix does not fit the key types", got=size, wanted=file.size))
         cells = file.incidence(self.key_sets).T.tocsr()  # (C, K)
-        weighted = csr_array(np.asarray(file.counts, dtype=float)[None, :])
+        weighted = scipy.sparse.csr_array(np.asarray(file.counts, dtype=float)[None, :])
         expected = _kron_rows(weighted, cells)
         blocks = []
         for m in self.rare_types():
-            unit = csr_array(([1.0], ([0], [m])), shape=(1, size))
+            unit = scipy.sparse.csr_array(([1.0], ([0], [m])), shape=(1, size))
             blocks.append(_kron_rows(unit, cells) - float(self.limit) * expected)
-        A = vstack(blocks, format="csr") if blocks else csr_array((0, size * size))
-        return LinearConstraints(csr_array(A), np.zeros(A.shape[0]))
+        A = scipy.sparse.vstack(blocks, format="csr") if blocks else scipy.sparse.csr_array((0, size * size))
+        return LinearConstraints(scipy.sparse.csr_array(A), np.zeros(A.shape[0]))
 
     def rare_types(self) -> NDArray[np.int64]:
         """Return the types with ``0 < U0(m) < 1/α``; C1 holds for all others whatever the matrix (CHR (2))."""
@@ -322,6 +322,6 @@ def _float_upper(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def _kron_rows(row: csr_array, cells: csr_array) -> csr_array:
+def _kron_rows(row: scipy.sparse.csr_array, cells: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """Return ``row ⊗ cells``: the functionals ``Σ_l row[l] Σ_{k∈c} M[l,k]`` of ``vec(M)``, one row for each cell."""
-    return csr_array(kron(row, cells, format="csr"))
+    return scipy.sparse.csr_array(scipy.sparse.kron(row, cells, format="csr"))

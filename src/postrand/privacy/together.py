@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
@@ -77,5 +77,5 @@ class Together:
     def constraints(self, size: int) -> LinearConstraints:
         """Return the rows of all models, one below the other."""
         parts = [model.constraints(size) for model in self.models]
-        A = csr_array(vstack([part.A for part in parts]))
+        A = scipy.sparse.csr_array(scipy.sparse.vstack([part.A for part in parts]))
         return LinearConstraints(A, np.concatenate([part.b for part in parts]))

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import DataError, UsageError, sentence
 from postrand.ranks.laws import RankLaw
+from postrand.support import loops
 from postrand.support.randomness import SMALLEST_SHOWN_COUNT, ReleaseKey, as_release_key, content_keys, derive, words
 
 _CUT_SLOT = 1  # slot 0 gives one word to each rank
@@ -64,8 +65,6 @@ def permutation(
     >>> permutation([30, 10, 20, 40], RankBlocks(2), ReleaseKey.from_seed(3)).tolist()
     [3, 2, 1, 0]
     """
-    from postrand.ranks.kernels import shuffle_runs  # compiled
-
     column = finite_column(values)
     n = column.size
     secret = as_release_key(release_key)
@@ -74,7 +73,7 @@ def permutation(
     pairs = np.arange((n + 1) // 2, dtype=np.uint64)
     order = rank_order(column, ties)
     places = order.copy()
-    shuffle_runs(places, starts, words(key, pairs, 0).reshape(-1)[:n])
+    loops.shuffle_runs(places, starts, words(key, pairs, 0).reshape(-1)[:n])
     positions = np.empty_like(order)
     positions[order] = places
     return positions

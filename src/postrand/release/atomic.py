@@ -8,11 +8,12 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.support.signals import unfinished
 
 PUBLIC, PRIVATE = 0o777, 0o700
 _SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
@@ -56,6 +57,11 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
     """
     raise_all(ReleaseError, [p for directory, _ in targets for p in target_problems(directory)])
     staged = {_hidden(directory): directory for directory, _ in targets}
+    with unfinished(*staged):
+        yield from _staged(staged, targets)
+
+
+def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) -> Iterator[tuple[Path, ...]]:
     try:
         for staging in staged:
             staging.mkdir(PRIVATE)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from postrand import formats
@@ -26,6 +25,7 @@ from postrand.mechanism import Mechanism
 from postrand.release.bundle import Release, records_of
 from postrand.release.table import TABLE, open_data
 from postrand.support.randomness import ReleaseKey
+from postrand.support.signals import scratch_folder
 
 
 def with_file(file: Path | Table, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
@@ -77,10 +77,10 @@ def redrawn(
     house = next((v.name for v in release.codebook.with_role("household")), None)
     renumbers = facts.households_are_renumbered and house is not None
     fresh = renumbering(source, house, key, mechanism.digest(), content.tag()) if renumbers and house else None
-    with TemporaryDirectory(prefix="postrand-", dir=resources.scratch) as folder:
+    with scratch_folder("postrand-", resources.scratch) as folder:
         suffix = release.data_path.suffix or next(release.data_path.iterdir()).suffix
         suffix = ".parquet" if name == TABLE else suffix
-        made = Path(folder) / f"data{suffix}"
+        made = folder / f"data{suffix}"
         engine.perturb(
             released(source, mechanism, key, record_key, content=content.tag()),
             mechanism,

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
+from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
@@ -30,6 +31,8 @@ from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
 from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import wordings
+from postrand.support.progress import Stage, passing, stage
+from postrand.support.signals import unfinished
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -85,7 +88,7 @@ class Release:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each thing that the guarantee does not cover, most serious first."""
-        return tuple(map(wordings.limit, self.certificate["not_covered"]))
+        return wordings.limits(self.certificate)
 
     def frame(self) -> pa.Table:
         """Return the released records as an Arrow table, columns in codebook order.
@@ -110,7 +113,7 @@ def records_of(data: Path, codebook: Codebook) -> pa.Table:
         source = open_data(data, codebook)
         batches = [
             pa.RecordBatch.from_arrays([_typed(batch.column(n), codebook[n]) for n in names], names=names)
-            for batch in source.batches(columns=names)
+            for batch in passing(source.batches(columns=names), Stage.READING, source.num_rows)
         ]
         return pa.Table.from_batches(batches).unify_dictionaries()
 
@@ -139,6 +142,8 @@ def write(
     dossier: str | Path | None = None,
     inspect: Inspect | None = None,
     target: Target | None = None,
+    delta: float | None = None,
+    file_epsilon: float | None = None,
 ) -> Release:
     """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
@@ -167,6 +172,9 @@ def write(
     target
         The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one
         transaction, when the folder has its name; where the database refuses that, the folder vanishes again.
+    delta, file_epsilon
+        The δ of the level of the whole file; the certificate then states its ε, or the conditions that fail. If
+        ``file_epsilon`` is given, a file without such a level stops the release.
 
     Raises
     ------
@@ -178,6 +186,7 @@ def write(
         If the data that was written does not fit the codebook, or cannot have been drawn by the law.
     """
     directory, facts = Path(directory), facts or Facts()
+    mechanism.require_no_split("a release folder")
     texts = {name: text.encode() for name, text in (extra or {}).items()}
     raise_all(ReleaseError, name_problems([data_name, *texts]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
@@ -189,9 +198,14 @@ def write(
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
         check_margins(summary, mechanism)
+        if delta is not None:
+            certificate = certificate.of_file(mechanism, summary.records, delta)
+            if file_epsilon is not None and certificate.file is not None:
+                require(certificate.file, file_epsilon)
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        stage(Stage.REPORTS)
         if target is not None:
             data_name = table.enter_context(as_table(target, staging / data_name, codebook))
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
@@ -211,7 +225,8 @@ def _committed(targets: Iterable[tuple[Path, int]]) -> Iterator[ExitStack]:
     with ExitStack() as table:
         yield table
         try:
-            table.close()
+            with unfinished(*(folder for folder, _ in targets)):
+                table.close()
         except BaseException:
             for folder, _ in targets:
                 shutil.rmtree(folder, ignore_errors=True)

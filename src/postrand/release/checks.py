@@ -16,6 +16,7 @@ from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedErr
 from postrand.release import canonical_json, fields, rendering
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, listed_files, well_formed
 from postrand.support import wordings
+from postrand.support.progress import Stage, stage
 
 T = TypeVar("T")
 FIRST_VERSION = (0, 1, 0)
@@ -23,6 +24,7 @@ FIRST_VERSION = (0, 1, 0)
 _VERSION = re.compile(
     r"(?P<number>\d{1,4}(\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
 )
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LIBRARY = re.compile(r"[A-Za-z0-9_.-]{1,40}( [A-Za-z0-9.+_() -]{1,60})?")
 
@@ -166,6 +168,7 @@ class Audit:
             )
             self.checks.append(Check(name, *stands))
             return None
+        stage(Stage.VERIFYING)
         try:
             with well_formed():
                 value = function(*arguments)

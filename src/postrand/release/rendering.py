@@ -10,9 +10,12 @@ from importlib.resources.abc import Traversable
 
 from postrand.support.wordings import WORDINGS
 
+_COMPILED = (".c", ".so", ".pyd")
+"""Loops render nothing. Each computer compiles its own, and an installed package has no source of them."""
+
 
 def digest() -> str:
-    """Return the SHA-256, as hexadecimal, of the wordings and of all files of this package, in order of their names.
+    """Return the SHA-256, as hexadecimal, of the wordings and of all files of this package but compiled ones, by name.
 
     Two programs of one digest render one release alike. Where digests differ, a page that differs too is no forgery
     for that: it says in other words what the certificate states, and the certificate is what is verified.
@@ -36,5 +39,5 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]
     for path in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if path.is_dir() and path.name != "__pycache__":
             yield from _walk(path, f"{prefix}{path.name}/")
-        elif path.is_file():
+        elif path.is_file() and not path.name.endswith(_COMPILED):
             yield f"{prefix}{path.name}", path

@@ -1,6 +1,8 @@
-"""The HTML report of a release: one self-contained page, a pure function of the release's other files."""
+"""The HTML report of a release: one self-contained page, a pure function of the release's other files.
 
-from postrand.report.columns import columns_report
-from postrand.report.html import internal_report, public_report
+Public names stand in ``__init__.pyi`` and are loaded on first use: the library of the templates is slow to load.
+"""
 
-__all__ = ["columns_report", "internal_report", "public_report"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,6 +20,7 @@ from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import RecordRisk, RiskReport
 from postrand.risk.weights import household_risk
+from postrand.support.progress import Stage, stage
 
 
 def assess(
@@ -93,6 +94,7 @@ def assess(
         structural_zeros=structural_zeros,
         missing=missing,
     )
+    stage(Stage.RISK)
     keys, cells, frequency = file.keys, file.cells, file.frequency()
     law = None if mechanism is None else KeyLaw.of(mechanism, keys.names, keys.shape)
     result = modelled(keys, cells, file.inclusion(), model, file.rules, law)

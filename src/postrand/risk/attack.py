@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,11 +12,13 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel, table
 from postrand.risk.law import KeyLaw
 from postrand.risk.others import Others, others
 
 Knowledge = Literal["exact", "nearest", "matrix"]
+TARGETS = 64
+"""Target types that are linked side by side: their weights of all parts of cells stay in the processor's cache."""
 MOST_CORRECTED = 500
 """Target types over which the attacker's correction is averaged, drawn at random where there are more."""
 
@@ -119,11 +123,13 @@ def link(
     knowledge: Knowledge = "matrix",
     *,
     targets: IntArray | None = None,
+    people: CellTable | None = None,
 ) -> Linkage:
     """Carry out a linkage attack: link each target, whose true keys are known, to a record of the released file.
 
     Record i of ``truth`` and of ``released`` are one person; the attacker sees neither order. ``targets`` are positions
-    of the persons attacked, all of them by default; the attacker knows that each is in the file. ``"exact"`` links
+    of the persons attacked, all of them by default, and ``people`` their table, where the caller has it; the attacker
+    knows that each is in the file. ``"exact"`` links
     to records with all keys equal; ``"nearest"`` to those with the most keys equal; ``"matrix"`` to those with the
     largest posterior of an attacker who knows M and the released file, nothing else:
 
@@ -153,7 +159,7 @@ def link(
     if not truth.records:
         return Linkage(knowledge, np.empty(0), np.empty(0))
     chosen = np.arange(truth.records) if targets is None else np.asarray(targets)
-    people, held = table(truth.take(chosen)), table(released)
+    people, held = people or table(truth.take(chosen)), table(released)
     tables, rows, columns = _weights(people.codes, held.codes, truth.shape, law, knowledge)
     view = _View(tables, rows, columns, held.counts)
     x, z = people.record_cell, held.record_cell[chosen]
@@ -197,11 +203,46 @@ class _View:
     counts: IntArray
 
     def links(self, scale: FloatArray) -> _Links:
+        """Return the best links of every type of target; some types at a time, so that their weights stay in cache."""
         from postrand.risk.kernels import best_links
 
-        offsets = np.cumsum([0, *(t.size for t in self.tables)])
-        flat, widths = np.concatenate([t.ravel() for t in self.tables]), np.array([t.shape[1] for t in self.tables])
-        return _Links(*best_links(flat, offsets, widths, self.rows, self.columns, self.counts, scale))
+        middle = _middle([t.shape[1] for t in self.tables])
+        halves = [_halved(self.columns[:, part]) for part in (slice(None, middle), slice(middle, None))]
+        tables = [self.tables[:middle], self.tables[middle:]]
+        found = []
+        for start in range(0, max(self.rows.shape[0], 1), TARGETS):
+            rows = self.rows[start : start + TARGETS]
+            parts = [rows[:, :middle], rows[:, middle:]]
+            weights = [_weight(t, r, cells) for t, r, (cells, _) in zip(tables, parts, halves, strict=True)]
+            found.append(best_links(*weights, halves[0][1], halves[1][1], self.counts, scale))
+        return _Links(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _middle(sizes: Sequence[int]) -> int:
+    """Return after how many groups of keys the cells are cut in two parts of about as many combinations."""
+    below = np.cumsum(np.log(np.maximum(sizes, 1)))
+    return int(np.abs(below - below[-1] / 2).argmin()) + 1
+
+
+def _halved(columns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct rows of some groups' columns, (P, B), and the row of each cell, (m,)."""
+    if not columns.shape[1]:
+        return np.zeros((1, 0), dtype=np.int64), np.zeros(columns.shape[0], dtype=np.int64)
+    sizes = columns.max(axis=0, initial=0) + 1
+    if math.prod(map(int, sizes)) >= 1 << 62:
+        rows, place = np.unique(columns, axis=0, return_inverse=True)
+        return rows, place.reshape(-1)
+    number = ravel(list(columns.T), [int(s) for s in sizes])
+    distinct, place = np.unique(number, return_inverse=True)
+    return np.stack(np.unravel_index(distinct, sizes), axis=1), place
+
+
+def _weight(tables: Sequence[FloatArray], rows: IntArray, cells: IntArray) -> FloatArray:
+    """Return the product of ``table_b[x_b, z_b]`` over groups for each of the cells and targets, shape (P, X)."""
+    found = np.ones((cells.shape[0], rows.shape[0]))
+    for b, matrix in enumerate(tables):
+        found *= matrix[rows[:, b]].T[cells[:, b]]
+    return found
 
 
 def _correction(model: Others, view: _View, wanted: IntArray) -> float:
@@ -215,12 +256,11 @@ def _correction(model: Others, view: _View, wanted: IntArray) -> float:
         some = rng.choice(some.size, MOST_CORRECTED, p=wanted / wanted.sum())
         wanted = np.ones(some.size)
     sizes = tuple(t.shape[1] for t in view.tables)
-    drawn = model.draw(int(view.counts.sum()), rng)
-    cells = table(KeyCodes(tuple(map(str, range(len(sizes)))), sizes, tuple(drawn.T)))
-    again = others(cells.codes, cells.counts, sizes, seed=1).density(cells.codes)
-    there = _View(view.tables, view.rows[some], cells.codes, cells.counts)
+    cells, counts = model.draw(int(view.counts.sum()), rng)
+    again = others(cells, counts, sizes, seed=1).density(cells)
+    there = _View(view.tables, view.rows[some], cells, counts)
     links = there.links(1 / again)
-    truth = model.density(cells.codes)
+    truth = model.density(cells)
     found = links.at >= 0
     at = links.at[found]
     worth = links.best[found] * again[at] / truth[at] / there.links(1 / truth).total[found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode
+from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.support.progress import Stage, passing
 
 MissingRule = Literal["category", "wildcard"]
 MAX_KEY_CATEGORIES = 100_000
@@ -39,7 +40,7 @@ def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         return {name: pa.chunked_array([pa.array(data[name], from_pandas=True)]) for name in wanted}
     if hasattr(data, "batches") and hasattr(data, "schema"):
         _check_names(wanted, data.schema.names)
-        table = pa.Table.from_batches(list(data.batches(columns=wanted)), schema=None).unify_dictionaries()
+        table = pa.Table.from_batches(list(_read(data, wanted)), schema=None).unify_dictionaries()
     else:
         table = to_arrow(data, wanted).unify_dictionaries()
     lengths = {len(table.column(name)) for name in wanted}
@@ -63,6 +64,10 @@ class Coded:
     missing: int
     categories: tuple[Any, ...]
     from_codebook: bool
+
+
+def _read(source: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return passing(source.batches(columns=names), Stage.READING, getattr(source, "num_rows", None))
 
 
 def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dict[str, Coded]:
@@ -112,7 +117,7 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -
             f"<= {MAX_KEY_CATEGORIES}",
         )
         raise DataError(sentence(what, where=f"variable {name!r}", wanted=wanted, fix="group the values"))
-    codes = whole.indices.cast(pa.int32()).fill_null(size).to_numpy(zero_copy_only=False)
+    codes = np.where(is_null(whole.indices), np.int32(size), index_values(whole.indices).astype(np.int32))
     return Coded(codes, size, size, tuple(whole.dictionary.to_pylist()), False)
 
 
@@ -169,7 +174,7 @@ def rule_codes(coded: Mapping[str, Coded], rules: Sequence[Mapping[str, Any]]) -
 def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:
     """Return a numeric column as float64, missing values as nan; raises DataError where it is not numeric."""
     try:
-        values: FloatArray = column.cast(pa.float64()).to_numpy()
+        values: FloatArray = to_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
             sentence("the column contains a value that is not a number", where=f"variable {name!r}", got=column.type)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding
 from postrand.errors import UsageError, sentence
 from postrand.risk import loglinear
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
@@ -164,7 +164,7 @@ def household_numbers(column: Any) -> IntArray:
     codes = column.unify_dictionaries().combine_chunks()
     codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
     codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
-    codes = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = np.where(coding.is_null(codes.indices), -1, coding.index_values(codes.indices).astype(np.int64))
     alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
     return alone
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding
 from postrand.errors import SpecificationError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.risk.reveals import PairReveal, told
-from postrand.risk.sample import Sampled, sampled
+from postrand.risk.sample import Sample, Sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 
@@ -143,16 +143,25 @@ def find(
     ``as_is`` are those that the plan has decided on; ``exempt`` those that are not measured, because their values
     are new random numbers (household numbers).
     """
-    ranked = [column.variable for column in mechanism.numerical]
-    perturbed = [*mechanism.variables, *ranked]
-    clear = [name for name in released if name not in perturbed and name not in exempt]
+    want = sample_of(codebook, _perturbed(mechanism), released, exempt)
+    return Findings() if want is None else find_in(taken(source, want), codebook, mechanism, as_is=as_is)
+
+
+def sample_of(
+    codebook: Codebook, perturbed: Sequence[str], released: Iterable[str], exempt: Collection[str] = ()
+) -> Sample | None:
+    """Return what findings want of a file; None where all that is released is perturbed, and nobody lives together."""
+    clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
-    if not clear and house is None:
-        return Findings()
-    sample = sampled(source, [*perturbed, *clear], clear, house)
+    return Sample((*perturbed, *clear), clear, house) if clear or house is not None else None
+
+
+def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
+    """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`."""
+    clear = list(sample.alone)
     singled = singled_out(sample, clear)
-    pairs, joint, left = _told_pairs(sample, codebook, perturbed, [s.name for s in singled])
-    shared = shared_values(sample, mechanism.bind(codebook)) if house is not None else ()
+    pairs, joint, left = _told_pairs(sample, codebook, _perturbed(mechanism), [s.name for s in singled])
+    shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     found = [
         *_singling(singled, as_is),
         *_telling(pairs, joint),
@@ -161,6 +170,10 @@ def find(
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, left)))
+
+
+def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:
+    return (*mechanism.variables, *(column.variable for column in mechanism.numerical))
 
 
 def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Finding]:
@@ -253,7 +266,7 @@ def _classes(sample: Sampled, codebook: Codebook, name: str, bins: int) -> Codes
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     try:
-        number = column.cast(pa.float64(), safe=False).to_numpy()
+        number = coding.to_floats(column.cast(pa.float64(), safe=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]

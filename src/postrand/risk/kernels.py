@@ -6,6 +6,9 @@ import numpy as np
 
 from postrand.support.jit import compiled
 
+RUN = 512
+"""Released cells of which the largest weight is noted."""
+
 
 @compiled
 def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]
@@ -51,35 +54,38 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def best_links(tables, offsets, widths, rows, columns, counts, scale):  # type: ignore[no-untyped-def]
+def best_links(first, second, heads, tails, counts, scale):  # type: ignore[no-untyped-def]
     """Return, for each target, the released cell of largest weight, that weight, its ties, and the sum over records.
 
-    The weight of target x and released cell z is the product of ``table_b[x_b, z_b]`` over groups, times ``scale[z]``.
-    ``tied`` counts the records of all cells within 1e-9 of the largest. Cells that follow each other share the product
-    of the groups that they have in common.
+    The weight of target x and released cell z is ``first[heads[z], x] * second[tails[z], x] * scale[z]``, with all
+    targets of ``first`` (P, X) and ``second`` (S, X) side by side: one cell is tried for all of them at once, in the
+    processor's wide registers. ``tied`` counts the records of all cells within 1e-9 of the largest; ``at`` is the first
+    of them. They are looked for where a run of cells reaches so much.
     """
-    targets, groups = rows.shape
+    cells, targets = counts.size, first.shape[1]
     at = np.full(targets, -1, dtype=np.int64)
     best, tied, total = np.zeros(targets), np.zeros(targets), np.zeros(targets)
-    start, partial = np.empty(groups, dtype=np.int64), np.ones(groups + 1)
-    changed = np.zeros(counts.size, dtype=np.int64)
-    for z in range(1, counts.size):
-        while changed[z] < groups - 1 and columns[z, changed[z]] == columns[z - 1, changed[z]]:
-            changed[z] += 1
-    for x in range(targets):
-        for b in range(groups):
-            start[b] = offsets[b] + rows[x, b] * widths[b]
-        for z in range(counts.size):
-            for b in range(changed[z], groups):
-                partial[b + 1] = partial[b] * tables[start[b] + columns[z, b]]
-            weight = partial[groups] * scale[z]
-            if weight == 0.0:
+    runs = (cells + RUN - 1) // RUN
+    largest = np.zeros((runs, targets))
+    for run in range(runs):
+        most = largest[run]
+        for z in range(run * RUN, min((run + 1) * RUN, cells)):
+            head, tail, factor, records = first[heads[z]], second[tails[z]], scale[z], counts[z] * 1.0
+            for x in range(targets):
+                weight = head[x] * tail[x] * factor
+                total[x] += weight * records
+                most[x] = weight if weight > most[x] else most[x]
+        for x in range(targets):
+            best[x] = most[x] if most[x] > best[x] else best[x]
+    for run in range(runs):
+        for x in range(targets):
+            least = best[x] * (1 - 1e-9)
+            if best[x] == 0.0 or largest[run, x] < least:
                 continue
-            total[x] += weight * counts[z]
-            if weight > best[x] * (1 + 1e-9):
-                at[x], best[x], tied[x] = z, weight, counts[z]
-            elif weight >= best[x] * (1 - 1e-9):
-                tied[x] += counts[z]
+            for z in range(run * RUN, min((run + 1) * RUN, cells)):
+                if first[heads[z], x] * second[tails[z], x] * scale[z] >= least:
+                    tied[x] += counts[z]
+                    at[x] = z if at[x] < 0 else at[x]
     return at, best, tied, total
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
@@ -258,7 +258,7 @@ def _influence(true: TrueMargins, margin: tuple[int, ...], gammas: Sequence[Floa
     scaled = information * free[:, None] * free[None, :]
     scaled[np.diag_indices(size)] += 1e-9 * scaled.diagonal().max()
     right = np.stack([*(w.ravel() * free for w in wide), free], axis=1)
-    solved = linalg.solve(scaled, right, assume_a="pos") * free[:, None]
+    solved = scipy.linalg.solve(scaled, right, assume_a="pos") * free[:, None]
     level = solved[:, -1]
     found = []
     for k, w in enumerate(wide):

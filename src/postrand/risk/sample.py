@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from postrand.codebook import coding
+from postrand.codebook import Codebook, coding
 from postrand.data.households import identities
+from postrand.engines.wants import Piece, numbered
 from postrand.errors import PostrandError
 from postrand.formats import Source
 
@@ -57,39 +57,91 @@ class Sampled:
         column = self.table.column(name).combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes = held.indices.cast(pa.int64()).fill_null(_NULL).to_numpy(zero_copy_only=False)
+        codes = np.where(coding.is_null(held.indices), _NULL, coding.index_values(held.indices).astype(np.int64))
         occurs = np.bincount(codes - _NULL, minlength=1) > 0
         places = np.cumsum(occurs) - 1
         return places[codes - _NULL], int(occurs.sum())
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Want the columns ``names`` of ``most`` records, and how many values of those ``counted`` one record has.
+
+    Of a larger file those records are kept whose number, or whose household's, has the smallest keyed hash under a
+    public seed: the same ones at every call. See :class:`postrand.engines.wants.Want`; the answer is a ``Sampled``.
+    """
+
+    names: tuple[str, ...]
+    counted: tuple[str, ...]
+    household: str | None = None
+    most: int = MAX_RECORDS
+    numbered = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read."""
+        house = [] if self.household is None else [self.household]
+        return tuple(dict.fromkeys([*self.names, *self.counted, *house]))
+
+    def check(self, source: Source, codebook: Codebook) -> None:
+        """Nothing can be wrong."""
+
+    def part(self, piece: Piece) -> tuple[pa.Table, NDArray[np.uint64], dict[str, pa.Table | None]]:
+        """Return the records, their ranks, and how often each value of the counted columns occurs among them."""
+        records = pa.Table.from_batches([piece.batch.select(list(self.columns))])
+        counts = {name: _value_counts(piece.column(name)) for name in self.counted}
+        return records, _ranks(piece.batch, piece.first, self.household), counts
+
+    def tally(self, source: Source, codebook: Codebook | None = None) -> _Sampling:
+        """Return what keeps the records of the smallest ranks."""
+        return _Sampling(self, source.schema)
+
+
+class _Sampling:
+    """Keeps the records of the smallest ranks, and adds up the counts of values."""
+
+    def __init__(self, want: Sample, schema: pa.Schema) -> None:
+        self._want, self._schema = want, schema
+        self._counts = {name: _Counts() for name in want.counted}
+        self._parts: list[pa.Table] = []
+        self._ranks: list[NDArray[np.uint64]] = []
+        self._records, self._limit = 0, np.uint64(2**64 - 1)
+
+    def add(self, part: tuple[pa.Table, NDArray[np.uint64], dict[str, pa.Table | None]]) -> None:
+        """Add some records."""
+        records, rank, counts = part
+        for name, held in self._counts.items():
+            held.add(counts[name])
+        kept = np.flatnonzero(rank <= self._limit)
+        self._records += rank.size
+        self._parts.append(records.take(coding.from_numpy(kept)))
+        self._ranks.append(rank[kept])
+        if sum(part.num_rows for part in self._parts) > 2 * self._want.most:
+            self._parts, self._ranks = _smallest(self._parts, self._ranks, self._want.most)
+            self._limit = self._ranks[0].max() if self._ranks[0].size else self._limit
+
+    def found(self) -> Sampled:
+        """Return the sample."""
+        parts, _ = _smallest(self._parts, self._ranks, self._want.most)
+        empty = {name: pa.nulls(0, self._schema.field(name).type) for name in self._want.columns}
+        table = parts[0] if parts else pa.table(empty)
+        alone = {name: counts.alone() for name, counts in self._counts.items()}
+        return Sampled(table.unify_dictionaries(), self._records, alone, self._want.household)
+
+
 def sampled(
     source: Source, names: Sequence[str], counted: Sequence[str], household: str | None = None, most: int = MAX_RECORDS
 ) -> Sampled:
-    """Read the columns ``names`` once; count the values of those that are ``counted``, and keep ``most`` records.
+    """Return the answer to a :class:`Sample` of a source, in a pass of its own."""
+    return taken(source, Sample(tuple(names), tuple(counted), household, most))
 
-    Of a larger file those records are kept whose number, or whose household's, has the smallest keyed hash under a
-    public seed: the same ones at every call.
-    """
-    wanted = list(dict.fromkeys([*names, *counted, *([] if household is None else [household])]))
-    counts = {name: _Counts() for name in counted}
-    parts: list[pa.Table] = []
-    ranks: list[NDArray[np.uint64]] = []
-    records, limit = 0, np.uint64(2**64 - 1)
-    for batch in source.batches(wanted):
-        for name, held in counts.items():
-            held.add(batch.column(name))
-        rank = _ranks(batch, records, household)
-        records += batch.num_rows
-        kept = np.flatnonzero(rank <= limit)
-        parts.append(pa.Table.from_batches([batch.take(coding.from_numpy(kept))]))
-        ranks.append(rank[kept])
-        if sum(part.num_rows for part in parts) > 2 * most:
-            parts, ranks = _smallest(parts, ranks, most)
-            limit = ranks[0].max() if ranks[0].size else limit
-    parts, ranks = _smallest(parts, ranks, most)
-    table = parts[0] if parts else pa.table({n: pa.nulls(0, source.schema.field(n).type) for n in wanted})
-    return Sampled(table.unify_dictionaries(), records, {n: c.alone() for n, c in counts.items()}, household)
+
+def taken(source: Source, want: Sample) -> Sampled:
+    """Return the answer to a want, in a pass of its own."""
+    tally = want.tally(source)
+    for first, batch in numbered(source.batches(want.columns)):
+        tally.add(want.part(Piece(batch, first)))
+    return tally.found()
 
 
 def _smallest(
@@ -133,6 +185,15 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
+def _value_counts(column: pa.Array) -> pa.Table | None:
+    """Return how often each value of a column occurs; None where its type cannot be counted."""
+    try:
+        found = pc.value_counts(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+        return pa.table({"value": found.field(0), "records": found.field(1)})
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return None
+
+
 @dataclass(slots=True)
 class _Counts:
     """Count the values of one column, batch by batch."""
@@ -140,23 +201,29 @@ class _Counts:
     waiting: list[pa.Table] = field(default_factory=list)
     is_lost: bool = False
 
-    def add(self, column: pa.Array) -> None:
+    def add(self, part: pa.Table | None) -> None:
+        self.is_lost = self.is_lost or part is None
         if self.is_lost:
             return
+        self.waiting.append(part)
         try:
-            if pa.types.is_dictionary(column.type):
-                column = column.dictionary_decode()
-            found = pc.value_counts(column)
-            self.waiting.append(pa.table({"value": found.field(0), "records": found.field(1)}))
             if sum(part.num_rows for part in self.waiting) > _MERGE + 2 * self.waiting[0].num_rows:
                 self._merge()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             self.is_lost = True
 
     def _merge(self) -> None:
-        held = pa.concat_tables(self.waiting).group_by("value").aggregate([("records", "sum")])
-        self.waiting = [pa.table({"value": held["value"], "records": held["records_sum"]})]
-        self.is_lost = held.num_rows > MAX_VALUES
+        # Not group_by, whose library loads pandas if that is installed.
+        held = pa.concat_tables(self.waiting)
+        if not held.num_rows:
+            self.waiting = []
+            return
+        values = held["value"].dictionary_encode(null_encoding="encode").chunks  # they share one dictionary
+        counts = np.zeros(len(values[0].dictionary), dtype=np.int64)
+        for value, records in zip(values, held["records"].chunks, strict=True):
+            np.add.at(counts, coding.to_numpy(value.indices), coding.to_numpy(records))
+        self.waiting = [pa.table({"value": values[0].dictionary, "records": coding.from_numpy(counts)})]
+        self.is_lost = counts.size > MAX_VALUES
 
     def alone(self) -> int | None:
         """Return how many values one record has; None where that is not known."""
@@ -164,5 +231,5 @@ class _Counts:
             self._merge()
         if self.is_lost:
             return None
-        counts: Any = self.waiting[0]["records"].to_numpy() if self.waiting else np.zeros(0)
+        counts = coding.to_numpy(self.waiting[0]["records"].chunk(0)) if self.waiting else np.zeros(0)
         return int((counts == 1).sum())

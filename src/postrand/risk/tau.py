@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, special
+import scipy
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray
 from postrand.risk.loglinear import LogLinearFit, margin_index
@@ -89,7 +89,7 @@ def exprel_slopes(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 def inverse_variance(x: FloatArray) -> FloatArray:
     """Return the variance of ``1/F`` for ``F = 1 + Poisson(x)``: ``e^−x (Ei(x) − ln x − γ)/x − φ(x)²``."""
     safe = np.clip(x, 1e-3, 500.0)
-    square = np.exp(-safe) * (special.expi(safe) - np.log(safe) - np.euler_gamma) / safe
+    square = np.exp(-safe) * (scipy.special.expi(safe) - np.log(safe) - np.euler_gamma) / safe
     square = np.where(x < 1e-3, 1 - 3 * x / 4, np.where(x > 500, 1 / np.maximum(x, 1.0) ** 2, square))
     variance: FloatArray = np.maximum(square - exprel(x) ** 2, 0.0)
     return variance
@@ -216,5 +216,5 @@ def inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArra
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()
     whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12
-    inverse: FloatArray = linalg.cho_solve(linalg.cho_factor(whole), np.eye(size))
+    inverse: FloatArray = scipy.linalg.cho_solve(scipy.linalg.cho_factor(whole), np.eye(size))
     return inverse

@@ -22,6 +22,7 @@ from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
+from postrand.support.progress import Stage, stage
 
 Measure = Literal["tau1", "tau2"]
 
@@ -218,6 +219,7 @@ class _Search:
     def point(self, level: float) -> Point:
         if level not in self.points:
             self.made[level] = self.make(level)
+            stage(Stage.TRYING, unit="levels")(len(self.points))
             self.points[level] = Point(level, *self.matches.under(self.made[level], self.draws, self.seed))
         return self.points[level]
 

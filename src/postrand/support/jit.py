@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numba
+from numba.core import event
+
+from postrand.support.progress import Stage, stage
 
 Loop: TypeAlias = Callable[..., Any]
 
@@ -26,3 +29,20 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
         return made
 
     return compile_it
+
+
+class _Announcer(event.Listener):
+    """Say once that loops are being compiled: the first run takes seconds longer than all that follow."""
+
+    def on_start(self, event: object) -> None:
+        """Announce the first loop that is compiled; those loaded from the cache never come here."""
+        if not _ANNOUNCED:
+            _ANNOUNCED.append(True)
+            stage(Stage.COMPILING)
+
+    def on_end(self, event: object) -> None:
+        """Say nothing more."""
+
+
+_ANNOUNCED: list[bool] = []
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba is not typed

@@ -1,15 +1,126 @@
-"""Progress of long work: a bar in a terminal, plain lines elsewhere, nothing for scripts."""
+"""Progress of long work: its stage, and how much of it is done, told to those who listen.
+
+The work calls :func:`stage`; whoever wants to know wraps it in :func:`listening`. No function between them passes
+anything on. A stage ends where the next one begins, so that no stage is complete while it is the last that was told.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol, TextIO, TypeVar
 
 Progress = Callable[[int], None]
 """Called with the number of records done since the last call."""
+
+
+class Stage(StrEnum):
+    """The stages of long work, in the order of a release; other commands have some of them."""
+
+    LOADING = "loading the program"
+    COMPILING = "compiling loops for this computer: some seconds, once"
+    READING = "reading and checking"
+    COUNTING = "counting"
+    DESIGNING = "designing the matrices"
+    SINGLING = "measuring the unperturbed variables"
+    PERTURBING = "perturbing"
+    WRITING = "writing"
+    VERIFYING = "verifying"
+    RISK = "measuring the risk"
+    CURVES = "comparing structures"
+    REPORTS = "writing the reports"
+    ESTIMATING = "estimating"
+    TRYING = "trying levels of privacy"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where work stands: its stage, and how many units of the stage are done; ``total`` is None where nobody knows."""
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+    unit: str = "records"
+
+    @property
+    def share(self) -> float | None:
+        """The part of the stage that is done, in [0, 1), because an ended stage is followed by another; or None.
+
+        >>> Step("counting", 5, 10).share, Step("counting", 10, 10).share, Step("counting").share
+        (0.5, 0.99, None)
+        """
+        return min(self.done / self.total, 0.99) if self.total else None
+
+    def __str__(self) -> str:
+        """Return the step as text.
+
+        >>> print(Step("counting", 500_000, 1_000_000))
+        counting: 500,000 of 1,000,000 records (50%)
+        """
+        if self.share is None:
+            return f"{self.stage}: {self.done:,} {self.unit}" if self.done else self.stage
+        return f"{self.stage}: {self.done:,} of {self.total:,} {self.unit} ({100 * self.share:.0f}%)"
+
+
+Listener = Callable[[Step], None]
+"""Called at the beginning of each stage and after each part of it, by the thread that works; what it raises ends it."""
+
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+
+
+@contextmanager
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Tell ``listener`` each step of the work in the block, after those who already listen; None changes nothing.
+
+    >>> with listening(print):
+    ...     done = stage(Stage.COUNTING, 10)
+    ...     done(5)
+    counting: 0 of 10 records (0%)
+    counting: 5 of 10 records (50%)
+    """
+    token = _listeners.set(_listeners.get() if listener is None else (*_listeners.get(), listener))
+    try:
+        yield
+    finally:
+        _listeners.reset(token)
+
+
+def stage(name: str, total: int | None = None, unit: str = "records") -> Progress:
+    """Begin a stage, and return what to call with the number of units done since the last call."""
+    listeners, step = _listeners.get(), Step(name, 0, total, unit)
+    if not listeners:
+        return silent
+
+    def tell(done: int) -> None:
+        nonlocal step
+        step = replace(step, done=step.done + done)
+        for listener in listeners:
+            listener(step)
+
+    tell(0)
+    return tell
+
+
+class _Sized(Protocol):
+    @property
+    def num_rows(self) -> int: ...
+
+
+_Batch = TypeVar("_Batch", bound=_Sized)
+
+
+def passing(batches: Iterable[_Batch], name: str, total: int | None = None) -> Iterator[_Batch]:
+    """Yield batches of records, and tell their pass as a stage; ``total`` is the number of all records, if known."""
+    done = stage(name, total)
+    for batch in batches:
+        yield batch
+        done(batch.num_rows)
 
 
 def silent(done: int) -> None:
@@ -17,43 +128,52 @@ def silent(done: int) -> None:
 
 
 @contextmanager
-def reporter(label: str, total: int | None, stream: TextIO | None = None, quiet: bool = False) -> Iterator[Progress]:
-    """Yield a progress callable: a bar if ``stream`` (standard error) is a terminal, otherwise a line now and then.
+def shown(quiet: bool = False, stream: TextIO | None = None, after: float = 1.0) -> Iterator[None]:
+    """Show the work in the block as one line of a terminal, with its time, from ``after`` seconds on.
 
-    >>> import io
-    >>> out = io.StringIO()
-    >>> with reporter("perturb", 10, out) as step:
-    ...     step(10)
-    >>> print(out.getvalue(), end="")
-    perturb: 10 of 10 records
+    The line is removed at the end. Where ``stream`` (standard error) is no terminal, nothing is written.
     """
-    if quiet:
-        yield silent
-        return
     stream = sys.stderr if stream is None else stream
-    if stream.isatty():
-        import click  # only the bar needs it: scripts start faster without it
-
-        with click.progressbar(length=total or 0, label=label, file=stream) as bar:
-            yield bar.update
+    if quiet or not stream.isatty():
+        yield
         return
-    lines = _Lines(label, total, stream)
-    yield lines.step
-    lines.close()
+    line = _Line(stream, after)
+    painter = threading.Thread(target=line.run, daemon=True, name="postrand-progress")
+    painter.start()
+    try:
+        with listening(line.hear):
+            yield
+    finally:
+        line.ended.set()
+        painter.join()
 
 
-class _Lines:
-    """Print a plain line now and then, and one at the end."""
+@contextmanager
+def told(progress: bool | Listener) -> Iterator[None]:
+    """Tell the work in the block to a listener, or show it on the terminal (True), or do neither (False)."""
+    with shown() if progress is True else nullcontext(), listening(progress if callable(progress) else None):
+        yield
 
-    def __init__(self, label: str, total: int | None, stream: TextIO) -> None:
-        self.text = f"{label}: {{:,}}" + (f" of {total:,}" if total is not None else "") + " records"
-        self.stream, self.done, self.last = stream, 0, time.monotonic()
 
-    def step(self, done: int) -> None:
-        self.done += done
-        if time.monotonic() - self.last > 5:
-            self.close()
+class _Line:
+    """Paint the latest step a few times a second: while a stage computes without a step, its time goes on."""
 
-    def close(self) -> None:
-        print(self.text.format(self.done), file=self.stream, flush=True)
-        self.last = time.monotonic()
+    def __init__(self, stream: TextIO, after: float) -> None:
+        self.stream, self.after, self.ended = stream, after, threading.Event()
+        self.latest, self.entered = Step(Stage.LOADING), time.monotonic()
+
+    def hear(self, step: Step) -> None:
+        if step.stage != self.latest.stage:
+            self.entered = time.monotonic()
+        self.latest = step
+
+    def run(self) -> None:
+        shown = self.ended.wait(self.after)
+        while not shown and not self.ended.wait(0.2):
+            self.paint(f"{self.latest}, {time.monotonic() - self.entered:.0f} s")
+        if not shown:
+            self.paint("")
+
+    def paint(self, text: str) -> None:
+        self.stream.write(f"\r\x1b[2K{text[:100]}")
+        self.stream.flush()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
+from postrand.support.signals import unfinished
 
 SCHEMA = "postrand/saved/1"
 MAX_BYTES = 1 << 30
@@ -40,7 +41,7 @@ def write_whole(path: str | Path, content: bytes, *, replace: bool = False, mode
     path = Path(path)
     partial = path.parent / (f".{path.name[:40]}.{secrets.token_hex(8)}.partial")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with unfinished(partial), os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

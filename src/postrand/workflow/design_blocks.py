@@ -23,10 +23,7 @@ from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagon
 from postrand.designers.linked_cells import LinkedCells, select
 from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.solve import design as solve
-from postrand.engines import Engine, LocalEngine
-from postrand.engines.database import open_records
 from postrand.errors import DesignError, PostrandError, sentence
-from postrand.formats import Source
 from postrand.mechanism import Block
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
@@ -47,6 +44,8 @@ from postrand.privacy import (
 from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
+from postrand.support.progress import Stage, stage
+from postrand.workflow.known import Known, variables_of
 from postrand.workflow.whole_record_counts import beyond_clear
 
 MAX_CELLS = 1 << 13
@@ -132,19 +131,22 @@ class _Task:
     weights: Weights | None
 
 
-def design_blocks(plan: Plan, engine: Engine | None = None, source: Source | None = None) -> tuple[DesignedBlock, ...]:
-    """Design the matrix of every block; reads the file only if a prior, or a selection of records, needs it.
+def design_blocks(plan: Plan, known: Known | None = None) -> tuple[DesignedBlock, ...]:
+    """Design the matrix of every block; only a prior, or a selection of records, needs what is known of the file.
+
+    Where that is not given, the file is read once for it.
 
     Blocks whose privacy is a :class:`postrand.designers.budget.BudgetShare` divide the record's remaining budget.
     """
-    engine = engine or LocalEngine()
-    if source is None and any(block.reads_file for block in plan.blocks):
-        source = open_records(plan.source, plan.codebook)
-    tasks = [
-        _prepare(block, shape, plan, engine, source) for block, shape in zip(plan.blocks, plan.shapes, strict=True)
-    ]
+    check_sizes(plan)
+    if known is None and any(block.reads_file for block in plan.blocks):
+        known = Known.tables(plan)
+    tasks = [_prepare(block, shape, known) for block, shape in zip(plan.blocks, plan.shapes, strict=True)]
     budgets, origins = _budgets(plan, tasks), budget_origins([(t.plan, t.weights) for t in tasks])
-    designed = [_design(task, budgets.get(b, task.plan.privacy), plan.codebook) for b, task in enumerate(tasks)]
+    designed, done = [], stage(Stage.DESIGNING, len(tasks), "matrices")
+    for b, task in enumerate(tasks):
+        designed.append(_design(task, budgets.get(b, task.plan.privacy), plan.codebook))
+        done(1)
     made = [dataclasses.replace(one, budget=origin) for one, origin in zip(designed, origins, strict=True)]
     return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
 
@@ -181,35 +183,39 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
     ]
 
 
-def check_rules(codebook: Codebook, engine: Engine, source: Source) -> None:
+def check_rules(known: Known) -> None:
     """Refuse a file with records that contradict a rule of the codebook; see ``codebook.rule_files``."""
+    codebook = known.plan.codebook
     names = dict.fromkeys(rule.variables for rule in codebook.rules)
-    check_records({n: engine.count(source, codebook, n).dense() for n in names}, codebook)
+    check_records({n: known.table(n).dense() for n in names}, codebook)
 
 
-def _prepare(block: BlockPlan, shape: LinkedCells | None, plan: Plan, engine: Engine, source: Source | None) -> _Task:
-    codebook = plan.codebook
-    size = math.prod(codebook[n].size for n in block.variables) if shape is None else len(shape.cells)
-    most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
-    most = min(most, block.structure.traits.most_cells)
-    if size > most:
-        where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
-        fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
-        if shape is not None and shape.given:
-            what += f" with the variables that rules or strata link to it ({', '.join(shape.variables)})"
-            fix = _fewer(block, shape, plan)
-        raise DesignError(sentence(what, where=where, got=f"{size:,}", wanted=wanted, fix=fix))
-    if block.matrix is not None or source is None or not block.reads_file:
+def check_sizes(plan: Plan) -> None:
+    """Refuse a plan with a block of too many combinations, before anything is read."""
+    for block, shape in zip(plan.blocks, plan.shapes, strict=True):
+        size = plan.cells_of(block) if shape is None else len(shape.cells)
+        most = MAX_CONSTANT_CELLS if _is_constant(block, shape) else MAX_CELLS
+        most = min(most, block.structure.traits.most_cells)
+        if size > most:
+            where, what = f"block {'*'.join(block.variables)!r}", "a block has too many combinations"
+            fix, wanted = "perturb fewer variables jointly, or group categories", f"at most {most:,}"
+            if shape is not None and shape.given:
+                what += f" with the variables that rules or strata link to it ({', '.join(shape.variables)})"
+                fix = _fewer(block, shape, plan)
+            raise DesignError(sentence(what, where=where, got=f"{size:,}", wanted=wanted, fix=fix))
+
+
+def _prepare(block: BlockPlan, shape: LinkedCells | None, known: Known | None) -> _Task:
+    if known is None or not block.reads_file:
         return _Task(block, shape, None if shape is None else Weights.uniform(shape))
-    names = block.variables if shape is None else shape.variables
-    table = engine.count(source, codebook, names)
+    table = known.table(variables_of(block, shape))
     counts = table.dense()
     if needs_file(block.privacy):
         block, shape = _on_file(block, shape, table)
     held: NDArray[np.int64] = counts.ravel() if shape is None else counts[tuple(shape.cells.T)]
     weights = _weights(block, held)
     if needs_joint(block.objective):
-        block, frequencies = beyond_clear(block, shape, codebook, engine, source)
+        block, frequencies = beyond_clear(block, shape, known)
         weights = Weights(frequencies, weights.provenance)
     if shape is not None and block.rarer_than:
         shape = select(shape, held >= block.rarer_than)

@@ -15,7 +15,6 @@ from postrand import formats, report, risk
 from postrand.certification.certificate import Certificate
 from postrand.codebook import Codebook
 from postrand.designers.curve import Comparison, Point, compare
-from postrand.engines import Engine
 from postrand.engines.summary import Summary
 from postrand.errors import PostrandError
 from postrand.formats import Source
@@ -27,8 +26,10 @@ from postrand.risk.findings import Findings
 from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
+from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
+from postrand.workflow.known import Known
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
@@ -59,6 +60,7 @@ class Dossier:
 
     def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
         """Return the internal report: the public page and tables of risk, worst combinations, designs and counts."""
+        stage(Stage.RISK)
         after, note, said = None, "", str(self.data.get("risk_note", ""))
         if self.before is not None:
             book = mechanism.require_codebook()
@@ -75,6 +77,7 @@ class Dossier:
             "Designs": [_design(entry) for entry in self.data["designs"]],
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
+        stage(Stage.CURVES)
         curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
@@ -83,6 +86,7 @@ class Dossier:
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}
             captions |= {title: words} if words else {}
+        stage(Stage.REPORTS)
         return report.internal_report(
             mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
         )
@@ -91,6 +95,7 @@ class Dossier:
         """Return the rows of the informed attacker, of persons and of households, before and after."""
         if self.truth is None:
             return []
+        stage(Stage.RISK)
         try:
             before = self.truth.exposure()
         except PostrandError as error:  # a file without records
@@ -116,20 +121,19 @@ class Dossier:
 
 
 def collect(
-    codebook: Codebook,
-    engine: Engine,
-    source: Source,
+    known: Known,
     blocks: Iterable[DesignedBlock],
     certificate: Certificate,
     findings: Findings,
     fraction: float | None = None,
 ) -> Dossier:
     """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
+    stage(Stage.RISK)
+    codebook, source, counts = known.plan.codebook, known.held, {}
     before, note = assess(source, codebook, fraction=fraction)
-    counts = {}
     for variable in codebook.variables:
         if variable.is_categorical and variable.role != "drop":
-            table = engine.count(source, codebook, [variable.name])
+            table = known.table([variable.name])
             counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
     data = {
         "notice": "INTERNAL: risk and exact counts; never part of a release",

@@ -18,8 +18,7 @@ from postrand.codebook.variable import ROLES
 from postrand.designers import MutualInformation, UniformOffDiagonal
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
-from postrand.plan import infer, load_plan
-from postrand.plan.writing import blocks_of
+from postrand.plan import infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
@@ -121,7 +120,7 @@ def start(
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, infer.codebook_text(drafts)), (plan_path, plan)):
+        for path, text in ((book_path, writing.codebook_text(drafts)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)
@@ -246,7 +245,7 @@ def plan_text(
         part["as_is"] = []
     _comment(plan, BLOCKS_NOTE)
     level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
-    plan["blocks"] = blocks_of({"variables": [name], "privacy": level} for name in perturbed)
+    plan["blocks"] = writing.blocks_of({"variables": [name], "privacy": level} for name in perturbed)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 

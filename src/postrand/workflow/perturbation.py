@@ -10,20 +10,19 @@ from pathlib import Path
 from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
 from postrand.columns.source import released
-from postrand.data.households import renumbering
-from postrand.engines import Engine, FolderSink, Sink, engines
+from postrand.data.households import renumbering_of
+from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines.content import Content
-from postrand.engines.database import Table
 from postrand.formats import PartsSource, Source
-from postrand.formats.csv import FormulaWarning, formula_warning
+from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
-from postrand.release.bundle import DATA
-from postrand.support.progress import reporter
+from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
-from postrand.workflow.planned import facts_of, household_of
+from postrand.workflow.facts import data_name, record_key_of, released_names
+from postrand.workflow.known import Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +35,19 @@ class Perturbation:
     mechanism: Mechanism
     key: ReleaseKey
     content: Content
-    progress: bool = False
+    known: Known
 
     @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        engine: Engine,
-        source: Source,
-        mechanism: Mechanism,
-        key: ReleaseKey,
-        progress: bool = False,
-    ) -> Perturbation:
-        """Read the file once for its content; raises DataError if its record keys are not unique."""
-        content = engine.content(source, mechanism, key, record_key=_record_key(plan))
-        return cls(plan, engine, source, mechanism, key, content, progress)
+    def of(cls, known: Known, mechanism: Mechanism, key: ReleaseKey) -> Perturbation:
+        """Take what is known of the file; raises DataError if a record does not fit the mechanism."""
+        assert known.digest is not None  # what is known for a release key has one
+        content = known.answers[known.digest]
+        return cls(known.plan, known.engine, known.source, mechanism, key, content, known)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The released columns, in order."""
-        return release.released_codebook(self.plan.codebook, facts_of(self.plan, self.key)).names
+        return released_names(self.plan, self.key)
 
     @property
     def name(self) -> str:
@@ -69,7 +61,8 @@ class Perturbation:
 
     def warnings(self) -> Iterator[tuple[str, type[UserWarning]]]:
         """Yield each message to the curator about the released file, with its kind."""
-        if unsafe := formula_warning(self.source, self.columns, self.suffix):
+        want = self.known.formulas
+        if want is not None and (unsafe := formulas_said(self.known.answers[want])):
             yield unsafe, FormulaWarning
 
     def release(
@@ -93,45 +86,29 @@ class Perturbation:
             dossier=dossier,
             inspect=None if inside is None else inside.files,
             target=self.plan.release.target,
+            delta=None if self.plan.file is None else self.plan.file.delta,
+            file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,
         )
 
     def write(self, path: Path) -> None:
         """Draw the release and write it to ``path``, which ends in :attr:`name`."""
-        tag, record_key = self.content.tag(), _record_key(self.plan)
-        house = household_of(self.plan) if self.plan.release.renumbers else None
-        fresh = renumbering(self.source, house, self.key, self.mechanism.digest(), tag) if house else None
-        with reporter("perturb", self.source.num_rows if self.progress else None, quiet=not self.progress) as step:
-            self.engine.perturb(
-                released(self.source, self.mechanism, self.key, record_key, content=tag),
-                self.mechanism,
-                self.key,
-                sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
-                columns=self.columns,
-                record_key=record_key,
-                shuffle=self.plan.release.shuffle,
-                content=self.content,
-                fresh=fresh,
-                progress=step,
-            )
-
-
-def _record_key(plan: Plan) -> str | None:
-    return next((v.name for v in plan.codebook.with_role("record_key")), None)
-
-
-def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
-    """Return the name of the released data and the suffix of its files, in the plan's format or the source's.
-
-    It is a folder if the source has several files, or if a cluster writes.
-    """
-    if plan.release.target is not None:
-        return f"{DATA}.parquet", ".parquet"  # which becomes the table, and is gone
-    read = "table.parquet" if isinstance(plan.source, Table) else plan.source
-    path = source.files[0] if isinstance(source, PartsSource) else Path(read)
-    suffix = formats.written_as(path) if plan.release.format == "same" else f".{plan.release.format}"
-    kind = engines().get(engine.name)
-    several = isinstance(source, PartsSource) or (kind is not None and kind.writes_folder)
-    return (DATA if several else f"{DATA}{suffix}"), suffix
+        tag, record_key = self.content.tag(), record_key_of(self.plan)
+        house, fresh = self.known.households, None
+        if house is not None:
+            found = self.known.answers[house]
+            fresh = renumbering_of(found, house.name, self.key, self.mechanism.digest(), tag)
+        self.engine.perturb(
+            released(self.source, self.mechanism, self.key, record_key, content=tag, held=self.known.held),
+            self.mechanism,
+            self.key,
+            sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
+            columns=self.columns,
+            record_key=record_key,
+            shuffle=self.plan.release.shuffle,
+            content=self.content,
+            fresh=fresh,
+            progress=stage(Stage.PERTURBING, self.source.num_rows),
+        )
 
 
 def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:

@@ -18,11 +18,15 @@ from postrand.release import Release
 from postrand.release.ledger import Entry, Ledger
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
+from postrand.support.progress import Listener, Stage, stage, told
 from postrand.support.randomness import ReleaseKey, as_release_key
-from postrand.workflow.design_blocks import check_rules, design_blocks
+from postrand.workflow.design_blocks import check_rules, check_sizes, design_blocks
 from postrand.workflow.dossier import collect
+from postrand.workflow.facts import facts_of
+from postrand.workflow.file_goal import solved
+from postrand.workflow.known import Known
 from postrand.workflow.perturbation import Perturbation
-from postrand.workflow.planned import claims_of, facts_of, mechanism_of
+from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.unperturbed import findings
 
 
@@ -36,7 +40,7 @@ def run(
     resume: str | Path | None = None,
     ledger: Ledger | None = None,
     again: bool = False,
-    progress: bool = False,
+    progress: bool | Listener = False,
     sampling_fraction: float | None = None,
     resources: Resources | None = None,
 ) -> Release:
@@ -47,6 +51,9 @@ def run(
     weights. With ``resume``, the same call continues an interrupted one: that internal folder contains the completed
     parts until the release is written. It needs the release key of the first call. With ``ledger``, the release is
     recorded there, and another content under the same key is refused unless ``again`` is set.
+
+    ``progress`` is True to show a terminal the stage of the work and what is done of it, or a function that is called
+    with each :class:`postrand.support.progress.Step`, for example ``print``.
 
     ``engine`` and ``resources`` (threads, memory, folder for temporary files) replace those of the plan.
 
@@ -61,27 +68,49 @@ def run(
     PostrandError
         Any error of the tree; then no file is left on the disk.
     """
+    with told(progress):
+        return _run(plan, out, release_key, dossier, engine, resume, ledger, again, sampling_fraction, resources)
+
+
+def _run(
+    plan: Plan,
+    out: str | Path,
+    release_key: ReleaseKey | bytes | str | None,
+    dossier: str | Path | None,
+    engine: Engine | str | None,
+    resume: str | Path | None,
+    ledger: Ledger | None,
+    again: bool,
+    sampling_fraction: float | None,
+    resources: Resources | None,
+) -> Release:
     _check_targets(plan, out, dossier)
     _check_fraction(sampling_fraction, dossier)
     key = _key_of(release_key, resume)
     engine, limits = chosen(engine, resources, plan.engine, Path(out).parent, resume)
     plan = plan.limited(limits)
+    check_sizes(plan)
+    stage(Stage.READING)
     source = open_records(plan.source, plan.codebook)
-    check_rules(plan.codebook, engine, source)
-    blocks = design_blocks(plan, engine, source)
-    mechanism = mechanism_of(plan, blocks, source)
-    claims, facts = claims_of(plan, mechanism, engine, source), facts_of(plan, key)
+    plan = solved(plan, engine, source, key)
+    known = Known.of(plan, engine, source, key=key, dossier=dossier is not None)
+    check_rules(known)
+    blocks = design_blocks(plan, known)
+    mechanism = mechanism_of(plan, blocks, known)
+    claims, facts = claims_of(plan, mechanism, known), facts_of(plan, key)
     certificate = certify(mechanism, claims, facts)
-    found = findings(plan, mechanism, source)
+    found = findings(plan, mechanism, known)
     found.require_decisions()
-    job = Perturbation.of(plan, engine, source, mechanism, key, progress)
+    job = Perturbation.of(known, mechanism, key)
     for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
-        warnings.warn(text, kind, stacklevel=2)
+        warnings.warn(text, kind, stacklevel=3)
     entry = Entry.of(job.content, mechanism.digest(), certificate.account.total, Path(out).name)
+    if plan.file is not None and ledger is not None and ledger.has_others(entry):
+        facts = dataclasses.replace(facts, key_is_reused=True)
     writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)
     inside = None
     if dossier is not None:
-        inside = collect(plan.codebook, engine, source, blocks, certificate, found, sampling_fraction)
+        inside = collect(known, blocks, certificate, found, sampling_fraction)
     made = job.release(out, writer, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)

@@ -8,23 +8,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
 from postrand.designers.linked_cells import LinkedCells
-from postrand.engines import Engine
 from postrand.errors import DesignError, sentence
-from postrand.formats import Source
 from postrand.objectives import needs_joint
 from postrand.plan.plan import BlockPlan
 from postrand.privacy.histogram import noisy_counts
+from postrand.workflow.known import Known, beyond, variables_of
 
 MAX_CELLS = 1 << 24
 MAX_NOISY = 1 << 20
 """Largest private histogram: it has noise in every cell, also in empty ones."""
 
 
-def beyond_clear(
-    block: BlockPlan, shape: LinkedCells | None, codebook: Codebook, engine: Engine, source: Source
-) -> tuple[BlockPlan, NDArray[np.float64]]:
+def beyond_clear(block: BlockPlan, shape: LinkedCells | None, known: Known) -> tuple[BlockPlan, NDArray[np.float64]]:
     """Return the block with its objective for the file's frequencies, and the frequencies of its cells, shape (K,).
 
     Records with a missing value that is kept in any of the variables are left out.
@@ -36,9 +32,9 @@ def beyond_clear(
     """
     objective = block.objective
     assert needs_joint(objective)
-    names = block.variables if shape is None else shape.variables
-    clear = tuple(name for name in objective.clear if name not in names)
-    table = engine.count(source, codebook, (*names, *clear))
+    names, codebook = variables_of(block, shape), known.plan.codebook
+    clear = beyond(block, names)
+    table = known.table((*names, *clear))
     sizes = tuple(codebook[name].size for name in names)
     codes, counts = table.occupied()
     index = np.ravel_multi_index(tuple(codes[:, : len(names)].T), sizes)

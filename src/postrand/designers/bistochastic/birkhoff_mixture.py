@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from postrand.errors import SpecificationError, sentence
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
@@ -71,7 +71,9 @@ def birkhoff(matrix: TransitionMatrix) -> Birkhoff:
     from postrand.designers.bistochastic.kernels import peel  # compiled
 
     size = matrix.size
-    _, column_of = linear_sum_assignment(np.where(matrix.weights > 0, -matrix.array, size), maximize=False)
+    _, column_of = scipy.optimize.linear_sum_assignment(
+        np.where(matrix.weights > 0, -matrix.array, size), maximize=False
+    )
     most = min(size * size - 2 * size + 2, int((matrix.weights > 0).sum()))
     permutations = np.empty((most, size), dtype=np.min_scalar_type(-size))
     shares = np.empty(most, dtype=np.int64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from postrand.objectives.information import entropy
 
@@ -74,7 +74,7 @@ def squares_upper(size: int, beta: float) -> float:
 
     low, high = least + 1e-3 * (1 - least), 1 - 1e-12
     needed = beta * top
-    touch = brentq(above_tangent, low, high, xtol=1e-14) if size > 2 and above_tangent(low) < 0 else low
+    touch = scipy.optimize.brentq(above_tangent, low, high, xtol=1e-14) if size > 2 and above_tangent(low) < 0 else low
     at, squares, _ = curve(touch)
     if needed >= at and size > 2:
         value = squares + (needed - at) / (top - at) * (least - squares)
@@ -83,5 +83,5 @@ def squares_upper(size: int, beta: float) -> float:
     elif needed >= curve(least * (1 + 1e-9))[0]:
         value = curve(least * (1 + 1e-4))[1]
     else:
-        value = curve(brentq(lambda a: curve(a)[0] - needed, least * (1 + 1e-9), high, xtol=1e-15))[1]
+        value = curve(scipy.optimize.brentq(lambda a: curve(a)[0] - needed, least * (1 + 1e-9), high, xtol=1e-15))[1]
     return value * (1 + _SAFETY)

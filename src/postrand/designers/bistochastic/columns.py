@@ -13,9 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.special import xlogy
 
 from postrand.objectives.information import entropy
 
@@ -67,12 +66,14 @@ def _first_columns(size: int) -> Array:
 
 def _prices(columns: Array, prior: Array, needed: float) -> tuple[_Price, float, Array]:
     """Return the best prices for these columns, ``Σ a + μ needed``, and the columns to descend from."""
-    q, entropies = columns @ prior, -xlogy(columns, columns).sum(axis=1)
-    left = xlogy(q, q) - xlogy(columns * prior, columns * prior).sum(axis=1)
-    found = linprog(left, A_ub=-entropies[None], b_ub=[-needed], A_eq=columns.T, b_eq=np.ones(prior.size))
+    q, entropies = columns @ prior, -scipy.special.xlogy(columns, columns).sum(axis=1)
+    left = scipy.special.xlogy(q, q) - scipy.special.xlogy(columns * prior, columns * prior).sum(axis=1)
+    found = scipy.optimize.linprog(
+        left, A_ub=-entropies[None], b_ub=[-needed], A_eq=columns.T, b_eq=np.ones(prior.size)
+    )
     a, mu = found.eqlin.marginals, max(-float(found.ineqlin.marginals[0]), 0.0)
     starts = np.vstack([columns[found.x > 1e-9], 0.9 * np.eye(prior.size) + 0.1 / prior.size])
-    return _Price(prior, mu - prior, xlogy(prior, prior) + a), float(a.sum()) + mu * needed, starts
+    return _Price(prior, mu - prior, scipy.special.xlogy(prior, prior) + a), float(a.sum()) + mu * needed, starts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +90,7 @@ class _Price:
     def value(self, m: Array) -> Array:
         """Return F of each row of m (K, S)."""
         q = m @ self.prior
-        found: Array = xlogy(m, m) @ self.curve - m @ self.cost + xlogy(q, q)
+        found: Array = scipy.special.xlogy(m, m) @ self.curve - m @ self.cost + scipy.special.xlogy(q, q)
         return found
 
     def descend(self, starts: Array) -> Array:
@@ -137,7 +138,7 @@ class _Price:
 
     def _missed(self, low: Array, high: Array, x: Array) -> Array:
         """Return how far chords lie below the concave terms of F at x (K, S)."""
-        return np.where(self.curve <= 0, self.curve * (xlogy(x, x) - _chord(low, high, x)), 0.0)
+        return np.where(self.curve <= 0, self.curve * (scipy.special.xlogy(x, x) - _chord(low, high, x)), 0.0)
 
     def relax(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return bounds from below on F within boxes (K, S) of the simplex, and points (K, S) of the relaxation.
@@ -169,14 +170,20 @@ class _Price:
         slope = self.cost - t[:, None] * self.prior + lam[:, None]
         bent = np.where(self.curve > 0, self.curve, 1.0)
         inner = np.clip(np.exp(np.minimum(slope / bent - 1, 1.0)), low, high)
-        ends = np.where(self.curve * (xlogy(high, high) - xlogy(low, low)) < slope * (high - low), high, low)
+        ends = np.where(
+            self.curve * (scipy.special.xlogy(high, high) - scipy.special.xlogy(low, low)) < slope * (high - low),
+            high,
+            low,
+        )
         x = np.where(self.curve > 0, inner, ends)
-        return x, (self.curve * xlogy(x, x) - slope * x).sum(axis=1) + lam - np.exp(t - 1)
+        return x, (self.curve * scipy.special.xlogy(x, x) - slope * x).sum(axis=1) + lam - np.exp(t - 1)
 
 
 def _chord(low: Array, high: Array, x: Array) -> Array:
     """Return the chord of ``x ln x`` between the ends of boxes."""
     wide = np.where(high > low, high - low, 1.0)
     share = np.where(high > low, (x - low) / wide, 0.0)
-    found: Array = xlogy(low, low) + (xlogy(high, high) - xlogy(low, low)) * share
+    found: Array = (
+        scipy.special.xlogy(low, low) + (scipy.special.xlogy(high, high) - scipy.special.xlogy(low, low)) * share
+    )
     return found

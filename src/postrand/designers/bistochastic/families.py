@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from postrand.designers.bistochastic.parameterisations import blocks, circulant, reach_beta, tridiagonal
 from postrand.designers.problem import Solution
@@ -101,7 +101,7 @@ class Parameterised:
         def law(alpha: float) -> TransitionMatrix:
             return tridiagonal(np.full(size - 1, alpha))
 
-        most = minimize_scalar(lambda alpha: -law(alpha).beta, bounds=(0.0, 0.5), method="bounded").x
+        most = scipy.optimize.minimize_scalar(lambda alpha: -law(alpha).beta, bounds=(0.0, 0.5), method="bounded").x
         return law(reach_beta(law, 0.0, float(most), beta))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
-from scipy.linalg import circulant as columns_circulant
 
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
@@ -35,7 +34,7 @@ def blocks(sizes: Sequence[int]) -> TransitionMatrix:
     """
     if not (listed(sizes) and all(is_whole(n, 1) for n in sizes)):
         raise SpecificationError(sentence("a class size is not a positive integer", got=shown(sizes), wanted=">= 1"))
-    return TransitionMatrix(block_diag(*(_circulant(_shares(np.ones(n))) for n in sizes)))
+    return TransitionMatrix(scipy.linalg.block_diag(*(_circulant(_shares(np.ones(n))) for n in sizes)))
 
 
 def circulant(first_row: ArrayLike) -> TransitionMatrix:
@@ -137,4 +136,4 @@ def _shares(weights: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _circulant(row: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.asarray(columns_circulant(row).T)
+    return np.asarray(scipy.linalg.circulant(row).T)

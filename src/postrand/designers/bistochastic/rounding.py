@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.mechanism.matrix import ROW_SUM_TOLERANCE, UNIT, TransitionMatrix
@@ -75,14 +74,14 @@ def _largest_forest(array: NDArray[np.float64]) -> list[tuple[int, int, bool]]:
     """Return the edges of a maximum spanning forest, leaves first: (row, column, whether the row is the leaf)."""
     size = array.shape[0]
     rows, columns = (at.astype(np.int32) for at in np.nonzero(array))  # before 1.17 SciPy takes no others here
-    graph = coo_array((-array[rows, columns], (rows, columns + size)), shape=(2 * size, 2 * size)).tocsr()
-    forest = minimum_spanning_tree(graph)
+    graph = scipy.sparse.coo_array((-array[rows, columns], (rows, columns + size)), shape=(2 * size, 2 * size)).tocsr()
+    forest = scipy.sparse.csgraph.minimum_spanning_tree(graph)
     forest.data[:] = 1
     seen = np.zeros(2 * size, dtype=bool)
     edges: list[tuple[int, int, bool]] = []
     for root in range(2 * size):
         if not seen[root]:
-            order, parent = breadth_first_order(forest, root, directed=False)
+            order, parent = scipy.sparse.csgraph.breadth_first_order(forest, root, directed=False)
             seen[order] = True
             edges += [
                 (int(v), int(parent[v]) - size, True) if v < size else (int(parent[v]), int(v) - size, False)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize
-from scipy.special import xlogy
 
 from postrand.designers.bistochastic.truthfulness import truthful
 
@@ -53,7 +52,7 @@ def inside(array: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
 
     if excess(0.0) >= 0:
         return array
-    t: float = brentq(excess, 0.0, 1.0, xtol=1e-15) if excess(1.0) > 0 else 1.0
+    t: float = scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-15) if excess(1.0) > 0 else 1.0
     mixed: NDArray[np.float64] = (1 - t) * array + t / size
     return mixed
 
@@ -85,7 +84,7 @@ def _improve(cost: Cost, slope: Slope | None, start: NDArray[np.float64], beta: 
             "jac": lambda x: -(np.log(np.maximum(x, _LEAST)) + 1) / size,
         },
     ]
-    found = minimize(
+    found = scipy.optimize.minimize(
         lambda x: cost(x.reshape(size, size)),
         np.clip(0.999 * start + 0.001 / size, _LEAST, 1).ravel(),
         jac=None if slope is None else lambda x: slope(x.reshape(size, size)).ravel(),
@@ -98,4 +97,4 @@ def _improve(cost: Cost, slope: Slope | None, start: NDArray[np.float64], beta: 
 
 
 def _entropy(array: NDArray[np.float64]) -> float:
-    return float(-xlogy(array, array).sum() / array.shape[0])
+    return float(-scipy.special.xlogy(array, array).sum() / array.shape[0])

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import xlogy
 
 from postrand.designers.bistochastic.rounding import round_bistochastic
 from postrand.errors import DesignError, PrivacyError, sentence
@@ -141,7 +140,11 @@ def _scalings(exponent: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]
 
     high = math.sqrt(exponent.size) * (1 + 1e-12)
     low = float((E * scaled(high)).sum()) * (1 - 1e-12)
-    total = brentq(excess, low, high, xtol=1e-300, rtol=1e-15) if low > 0 and excess(low) > 0 > excess(high) else low
+    total = (
+        scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-15)
+        if low > 0 and excess(low) > 0 > excess(high)
+        else low
+    )
     ratio = scaled(total)
     return total, E * ratio, ratio * ratio
 
@@ -158,7 +161,9 @@ def _law(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
 def _entropy(exponent: NDArray[np.float64]) -> float:
     """Return ``H(P)`` in nats, in O(S)."""
     total, s, diagonal = _scalings(exponent)
-    return float(-(2 * xlogy(s, s) @ (total - s) + xlogy(diagonal, diagonal).sum()) / s.size)
+    return float(
+        -(2 * scipy.special.xlogy(s, s) @ (total - s) + scipy.special.xlogy(diagonal, diagonal).sum()) / s.size
+    )
 
 
 def _temperature(gains: Sequence[NDArray[np.float64]], bits: float) -> float:
@@ -173,7 +178,7 @@ def _temperature(gains: Sequence[NDArray[np.float64]], bits: float) -> float:
         return math.exp(cold)
     if excess(hot) <= 0:
         return math.exp(hot)
-    return math.exp(brentq(excess, cold, hot, xtol=1e-14, rtol=1e-15))
+    return math.exp(scipy.optimize.brentq(excess, cold, hot, xtol=1e-14, rtol=1e-15))
 
 
 def _dual(gains: Sequence[NDArray[np.float64]], mu: float, bits: float) -> float:

@@ -12,9 +12,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog, minimize, minimize_scalar
-from scipy.sparse import block_array, csr_array, eye_array, kron
 
 from postrand.designers.differential.least_variance import Grouped, Relaxed, master, reduced_costs, relaxed
 from postrand.designers.differential.variance_pricing import sets_for
@@ -185,7 +184,7 @@ class _Answers:
             return made[0] / first[0], made[1] * unit / first[0]
 
         if start.size <= _MOVED:
-            minimize(cost, start / unit, jac=True, method="L-BFGS-B", options={"maxfun": _CALLS})
+            scipy.optimize.minimize(cost, start / unit, jac=True, method="L-BFGS-B", options={"maxfun": _CALLS})
         value, _, channel = min(found, key=lambda made: made[0])
         return value, channel
 
@@ -223,7 +222,9 @@ def downhill(problem: Grouped, start: Floats) -> Floats:
             break
         slope = _slope(problem, at)
         cost = np.concatenate([slope.T.ravel() / np.abs(slope).max(), np.zeros(problem.p.size)])
-        answer = linprog(cost, A_ub=lower, b_ub=np.zeros(lower.shape[0]), A_eq=limits, b_eq=np.ones(problem.p.size))
+        answer = scipy.optimize.linprog(
+            cost, A_ub=lower, b_ub=np.zeros(lower.shape[0]), A_eq=limits, b_eq=np.ones(problem.p.size)
+        )
         if answer.status != 0:
             break
         end = answer.x[: at.size].reshape(at.shape[::-1]).T
@@ -241,19 +242,21 @@ def _along(problem: Grouped, start: Floats, end: Floats) -> tuple[Floats, float]
     def value(share: float) -> float:
         return _variance(problem, start + share * (end - start))
 
-    path = minimize_scalar(lambda share: min(value(share), 1e300), bounds=(0, 1), method="bounded")
+    path = scipy.optimize.minimize_scalar(lambda share: min(value(share), 1e300), bounds=(0, 1), method="bounded")
     share = min((1.0, float(path.x)), key=value)
     return start + share * (end - start), value(share)
 
 
-def _ratios(problem: Grouped) -> tuple[csr_array, csr_array]:
+def _ratios(problem: Grouped) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
     """Return the rows of ``l_j <= M[i,j] <= e^ε l_j`` (<= 0) and of the sums (= 1), over columns one by one, then l."""
     size = problem.p.size
-    least = kron(eye_array(size), np.ones((size, 1)))
-    entries = eye_array(size * size)
-    rows = block_array([[-entries, least], [entries * (1 - problem.step), -least]])
-    sums = block_array([[kron(np.ones((1, size)), eye_array(size)), csr_array((size, size))]])
-    return csr_array(rows), csr_array(sums)
+    least = scipy.sparse.kron(scipy.sparse.eye_array(size), np.ones((size, 1)))
+    entries = scipy.sparse.eye_array(size * size)
+    rows = scipy.sparse.block_array([[-entries, least], [entries * (1 - problem.step), -least]])
+    sums = scipy.sparse.block_array(
+        [[scipy.sparse.kron(np.ones((1, size)), scipy.sparse.eye_array(size)), scipy.sparse.csr_array((size, size))]]
+    )
+    return scipy.sparse.csr_array(rows), scipy.sparse.csr_array(sums)
 
 
 def _variance(problem: Grouped, channel: Floats) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import block_array, csr_array, diags_array
 
 from postrand.errors import DesignError, sentence
 
@@ -25,18 +24,18 @@ def most_agreement(prior: NDArray[np.float64], epsilon: float) -> tuple[NDArray[
         If the linear programme fails.
     """
     size, grown = prior.size, math.exp(epsilon)
-    eye, one = diags_array(np.ones(size)), np.ones((size, 1))
-    rows = block_array(
+    eye, one = scipy.sparse.diags_array(np.ones(size)), np.ones((size, 1))
+    rows = scipy.sparse.block_array(
         [
-            [eye, -grown * eye, csr_array((size, 1))],
-            [eye, -eye, csr_array(one)],
-            [-eye, grown * eye, csr_array(-grown * one)],
+            [eye, -grown * eye, scipy.sparse.csr_array((size, 1))],
+            [eye, -eye, scipy.sparse.csr_array(one)],
+            [-eye, grown * eye, scipy.sparse.csr_array(-grown * one)],
         ]
     )
     limits = np.concatenate([np.zeros(size), np.ones(size), -np.ones(size)])
-    total = csr_array(np.concatenate([np.zeros(size), np.ones(size), [-1.0]])[None])
+    total = scipy.sparse.csr_array(np.concatenate([np.zeros(size), np.ones(size), [-1.0]])[None])
     cost = np.concatenate([-prior, np.zeros(size + 1)])
-    answer = linprog(cost, A_ub=rows, b_ub=limits, A_eq=total, b_eq=[0.0], method="highs-ds")
+    answer = scipy.optimize.linprog(cost, A_ub=rows, b_ub=limits, A_eq=total, b_eq=[0.0], method="highs-ds")
     if answer.status != 0:
         raise DesignError(sentence("the linear programme failed", got=answer.message))
     same, least = answer.x[:size], np.maximum(answer.x[size:-1], 0)

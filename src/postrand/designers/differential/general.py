@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from postrand.designers.differential.circulant import EXHAUSTIVE_SIZE, Circulant
 from postrand.designers.differential.fewer_symbols import least_variance
@@ -189,7 +189,7 @@ def to_categories(channel: NDArray[np.float64], prior: NDArray[np.float64]) -> N
     size, symbols = channel.shape
     if symbols > size:
         raise DesignError(sentence("the channel has more symbols than categories", got=symbols, wanted=f"<= {size}"))
-    category, symbol = linear_sum_assignment(prior[:, None] * channel, maximize=True)
+    category, symbol = scipy.optimize.linear_sum_assignment(prior[:, None] * channel, maximize=True)
     square = np.zeros((size, size))
     square[:, category] = channel[:, symbol]
     return square

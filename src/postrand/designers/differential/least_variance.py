@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from postrand.designers.differential.variance_pricing import Multipliers, price_all, price_one
 from postrand.errors import DesignError, sentence
@@ -136,7 +136,7 @@ def master(target: Floats, p: Floats, step: float, sets: Sets, answers: Floats) 
     unit = float(np.median(cost[cost > 0]))
     for method in ("highs-ds", "highs-ipm"):
         for options in (_PRECISION, {}):
-            answer = linprog(cost / unit, A_eq=rows, b_eq=limits, method=method, options=options)
+            answer = scipy.optimize.linprog(cost / unit, A_eq=rows, b_eq=limits, method=method, options=options)
             if answer.status == 0:
                 d = answer.eqlin.marginals * unit
                 z0, z = d[1 + size : 1 + size + count], d[1 + size + count :].reshape(count, size)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import LinearConstraint, linprog, minimize
 
 from postrand.designers.feasible import FeasibleSet
 from postrand.errors import DesignError, sentence
@@ -72,12 +72,12 @@ def _descend(
         return along
 
     C, b = family.constraints()
-    answer = minimize(
+    answer = scipy.optimize.minimize(
         cost,
         start,
         jac=None if gradient is None else slope,
         method="SLSQP",
-        constraints=[LinearConstraint(C, -np.inf, b)],
+        constraints=[scipy.optimize.LinearConstraint(C, -np.inf, b)],
         options={"maxiter": _STEPS, "ftol": 1e-13},
     )
     q = np.clip(answer.x, 0, 1)
@@ -89,5 +89,5 @@ def _starts(family: FeasibleSet, seed: int) -> list[Floats]:
     ends = [np.full(size, 1 / (1 + (size - 1) * math.exp(-e))) for e in (family.epsilon, -family.epsilon)]
     C, b = family.constraints()
     costs = generator.normal(size=(_STARTS, size))
-    vertices = [linprog(cost, A_ub=C, b_ub=b, bounds=(0, 1), method="highs").x for cost in costs]
+    vertices = [scipy.optimize.linprog(cost, A_ub=C, b_ub=b, bounds=(0, 1), method="highs").x for cost in costs]
     return ends + [(q + ends[0]) / 2 for q in vertices if q is not None]  # none at ε = 36: coefficients of e^36

@@ -10,8 +10,8 @@ from itertools import combinations, permutations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from postrand.designers.differential.polytope import MAX_SEARCHED
 from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagonal
@@ -243,7 +243,7 @@ class _Mended:
 
     cells: Codes
     infeasible: Codes
-    becomes: csr_array
+    becomes: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, codes: Codes) -> _Mended:
@@ -261,9 +261,9 @@ class _Mended:
             shares.append(1 / np.bincount(at)[at])
         shape = (len(codes), len(infeasible))
         if not rows:
-            return cls(codes, infeasible, csr_array(shape))
+            return cls(codes, infeasible, scipy.sparse.csr_array(shape))
         where = (np.concatenate(rows), np.concatenate(columns))
-        return cls(codes, infeasible, csr_array((np.concatenate(shares), where), shape=shape))
+        return cls(codes, infeasible, scipy.sparse.csr_array((np.concatenate(shares), where), shape=shape))
 
     def law(self, epsilons: Floats) -> Floats:
         """Return the corrected law: the product among feasible cells, and what infeasible ones become."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog, nnls
 
 from postrand.designers.differential.pricing import Gain, polish, price_all, price_exactly, price_greedily
 from postrand.errors import DesignError, sentence
@@ -168,7 +168,7 @@ def _master(programme: _Programme, columns: Floats) -> tuple[Floats, float, Floa
     worth = programme.gain.plain(columns @ programme.weights)
     methods = ("highs-ds", "highs-ipm") if len(rows) <= _SIMPLEX_SIZE else ("highs-ipm", "highs-ds")
     for method, options in product(methods, (_PRECISION, {})):
-        answer = linprog(-worth, A_eq=rows, b_eq=np.ones(len(rows)), method=method, options=options)
+        answer = scipy.optimize.linprog(-worth, A_eq=rows, b_eq=np.ones(len(rows)), method=method, options=options)
         if answer.status == 0:
             return np.maximum(answer.x, 0), -float(answer.fun), -answer.eqlin.marginals
     raise DesignError(sentence("the linear programme of the staircase failed", got=answer.message))
@@ -260,7 +260,7 @@ def _combined(p: Floats, gain: Gain, start: _State, tolerance: float, generator:
             return None
         rows = 1 + extra * good.T
         try:
-            theta, misfit = nnls(rows, np.ones(p.size))
+            theta, misfit = scipy.optimize.nnls(rows, np.ones(p.size))
         except RuntimeError:  # it went round in circles
             return None
         value = float(theta @ gain(good @ p))

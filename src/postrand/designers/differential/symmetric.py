@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from postrand.designers.problem import Solution
 from postrand.designers.suitability import ROUNDING, StructureTraits, require
@@ -87,5 +87,5 @@ def _search(score: Callable[[float], float], low: float, high: float) -> float:
     def cost(q: float) -> float:
         return min(-score(q), _ENDLESS)
 
-    refined = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-10})
+    refined = scipy.optimize.minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-10})
     return float(refined.x) if -refined.fun > values[k] else float(grid[k])

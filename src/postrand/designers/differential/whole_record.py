@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from itertools import count, product
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from postrand.designers.differential.pricing import Gain
 from postrand.designers.differential.sign_patterns import HIGH, LEAST, LOW, MOST, best_pattern, size_taus
@@ -140,7 +140,7 @@ def best_channel(weights: Floats, priors: Floats, epsilon: float) -> Staircase:
         sets = _members(chosen, size)
         # The objective is in units of the closed bound: unscaled, small ε leave the solver at a wrong vertex.
         rows, ones = 1 + extra * sets.T, np.ones(size)
-        answer = linprog(-worth[chosen], A_eq=rows, b_eq=ones, method="highs-ds")
+        answer = scipy.optimize.linprog(-worth[chosen], A_eq=rows, b_eq=ones, method="highs-ds")
         if answer.status != 0:
             raise DesignError(sentence("the linear programme of the staircase failed", got=answer.message))
         y = -answer.eqlin.marginals

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, eye_array, kron
 
 from postrand.codebook.category_distances import Edges, edge_problems, shortest_paths
 from postrand.designers.differential.general import ILL_CONDITIONED, as_array, describe
@@ -133,13 +132,13 @@ def least_loss(loss: Floats, edges: Edges, epsilon: float, distance: Floats) -> 
 class _Rows:
     """``D u <= 0``, D (2E, S), for each column u; row r is 1 at ``tail[r]`` and ``-factor[r]`` at ``head[r]``."""
 
-    D: csr_array
+    D: scipy.sparse.csr_array
     tail: Ints
     head: Ints
     factor: Floats
 
 
-def _bound(cost: Floats, D: csr_array, y: Floats, z: Floats) -> float:
+def _bound(cost: Floats, D: scipy.sparse.csr_array, y: Floats, z: Floats) -> float:
     """Return the proven bound of row prices y (S,) and edge prices z (S, 2E) that are not negative."""
     return math.fsum(y - np.maximum(-(cost - y + z @ D).min(axis=0), 0))
 
@@ -159,19 +158,19 @@ def _step(cost: Floats, rows: _Rows, u: Floats, y: Floats, z: Floats) -> tuple[F
     return u, y + dual * dy, z + dual * dz
 
 
-def _simplex(cost: Floats, D: csr_array) -> tuple[Floats, Floats, Floats]:
+def _simplex(cost: Floats, D: scipy.sparse.csr_array) -> tuple[Floats, Floats, Floats]:
     """Return columns, row prices and edge prices of an optimal vertex."""
     size = len(cost)
-    A = csr_array(kron(eye_array(size), D))
-    sums = csr_array(kron(np.ones((1, size)), eye_array(size)))
-    answer = linprog(cost.ravel(), A, np.zeros(A.shape[0]), sums, np.ones(size), method="highs-ds")
+    A = scipy.sparse.csr_array(scipy.sparse.kron(scipy.sparse.eye_array(size), D))
+    sums = scipy.sparse.csr_array(scipy.sparse.kron(np.ones((1, size)), scipy.sparse.eye_array(size)))
+    answer = scipy.optimize.linprog(cost.ravel(), A, np.zeros(A.shape[0]), sums, np.ones(size), method="highs-ds")
     if answer.status != 0:
         raise DesignError(sentence("the linear programme failed", got=answer.message))
     prices = np.maximum(-answer.ineqlin.marginals, 0).reshape(size, -1)
     return np.maximum(answer.x, 0).reshape(size, size), answer.eqlin.marginals, prices
 
 
-def _mixed_inside(columns: Floats, inside: Floats, D: csr_array) -> Floats:
+def _mixed_inside(columns: Floats, inside: Floats, D: scipy.sparse.csr_array) -> Floats:
     """Return the columns mixed with as little of strictly feasible ones as makes them feasible."""
     for t in [0.0, *(10.0**-k for k in range(13, 0, -1))]:
         mixed: Floats = (1 - t) * columns / columns.sum(axis=0) + t * inside / inside.sum(axis=0)
@@ -186,7 +185,7 @@ def _budget_rows(edges: Edges, epsilon: float, size: int) -> _Rows:
     factor = np.exp(np.minimum(epsilon * np.array([e[2] for e in both]), 700))  # where floats end; tighter is safe
     number = np.arange(len(both))
     places = (np.concatenate([number, number]), np.concatenate([tail, head]))
-    D = csr_array((np.concatenate([np.ones(number.size), -factor]), places), shape=(number.size, size))
+    D = scipy.sparse.csr_array((np.concatenate([np.ones(number.size), -factor]), places), shape=(number.size, size))
     return _Rows(D, tail, head, factor)
 
 
@@ -212,7 +211,7 @@ def _inverses(weight: Floats, rows: _Rows, size: int) -> Floats:
 
 
 def _newton(
-    D: csr_array, inverse: Floats, u: Floats, s: Floats, z: Floats, slack: Floats, target: Floats
+    D: scipy.sparse.csr_array, inverse: Floats, u: Floats, s: Floats, z: Floats, slack: Floats, target: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the steps of u, s, y and z towards ``s z = target`` and vanishing slack of the dual."""
     g = slack + (target / s - z) @ D

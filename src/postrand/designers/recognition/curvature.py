@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from postrand.designers.recognition.programme import Moves, Rows
 from postrand.objectives.l2 import L2Loss
@@ -101,11 +101,19 @@ class MoveLoss:
         """Return the definitions of the auxiliary flows, the last 2K variables of a programme."""
         V, K = len(self.moves), len(self.unit)
         rate = 1 / self.unit[self.moves.rows]
-        out = csr_array((rate, (self.moves.rows, np.arange(V))), shape=(K, V))
-        into = csr_array((self.weights[self.moves.rows] * rate, (self.moves.columns, np.arange(V))), shape=(K, V))
-        eye = csr_array((np.ones(2 * K), (np.arange(2 * K), np.arange(2 * K))), shape=(2 * K, 2 * K))
+        out = scipy.sparse.csr_array((rate, (self.moves.rows, np.arange(V))), shape=(K, V))
+        into = scipy.sparse.csr_array(
+            (self.weights[self.moves.rows] * rate, (self.moves.columns, np.arange(V))), shape=(K, V)
+        )
+        eye = scipy.sparse.csr_array((np.ones(2 * K), (np.arange(2 * K), np.arange(2 * K))), shape=(2 * K, 2 * K))
         zero, infinite = np.zeros(2 * K), np.full(2 * K, np.inf)
-        return Rows(csc_array(hstack([vstack([out, into]), -eye])), zero, zero, -infinite, infinite)
+        return Rows(
+            scipy.sparse.csc_array(scipy.sparse.hstack([scipy.sparse.vstack([out, into]), -eye])),
+            zero,
+            zero,
+            -infinite,
+            infinite,
+        )
 
     def pattern(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows and columns (row <= column) of the Hessian's entries, of a programme of ``size`` variables."""

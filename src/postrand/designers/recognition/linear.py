@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
 from postrand.designers.recognition.programme import Rows, stack
 from postrand.errors import DesignError, sentence
@@ -62,14 +61,14 @@ def roomiest(high: Vector, parts: Mapping[str, Rows], share: float = _SHARE) -> 
     arguments = programme(np.zeros(len(high)), high, parts)
     size, V = len(arguments["c"]), len(high)
     above = arguments["A_ub"]
-    away = csr_array((-np.ones(V), (np.arange(V), np.arange(V))), shape=(V, size))
+    away = scipy.sparse.csr_array((-np.ones(V), (np.arange(V), np.arange(V))), shape=(V, size))
     slack = np.concatenate([np.ones(above.shape[0]), share * np.minimum(high, 1)])
     equal = arguments["A_eq"]
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.append(np.zeros(size), -1.0),
-        A_ub=hstack([vstack([above, away]), csr_array(slack[:, None])]),
+        A_ub=scipy.sparse.hstack([scipy.sparse.vstack([above, away]), scipy.sparse.csr_array(slack[:, None])]),
         b_ub=np.append(arguments["b_ub"], np.zeros(V)),
-        A_eq=hstack([equal, csr_array((equal.shape[0], 1))]),
+        A_eq=scipy.sparse.hstack([equal, scipy.sparse.csr_array((equal.shape[0], 1))]),
         b_eq=arguments["b_eq"],
         bounds=np.append(arguments["bounds"], [[-np.inf, _LARGEST_ROOM]], axis=0),
         method="highs",
@@ -88,7 +87,7 @@ def programme(cost: Vector, high: Vector, parts: Mapping[str, Rows]) -> dict[str
     low = np.concatenate([np.zeros(len(high)), rows.z_low])
     return {
         "c": np.concatenate([cost, np.zeros(len(rows.z_low))]),
-        "A_ub": vstack([A[above], -A[below]]),
+        "A_ub": scipy.sparse.vstack([A[above], -A[below]]),
         "b_ub": np.concatenate([rows.high[above], -rows.low[below]]),
         "A_eq": A[equal],
         "b_eq": rows.low[equal],
@@ -97,7 +96,7 @@ def programme(cost: Vector, high: Vector, parts: Mapping[str, Rows]) -> dict[str
 
 
 def _solve(cost: Vector, high: Vector, parts: Mapping[str, Rows]) -> Any:
-    return linprog(**programme(cost, high, parts), method="highs")
+    return scipy.optimize.linprog(**programme(cost, high, parts), method="highs")
 
 
 def _conflict(high: Vector, parts: Mapping[str, Rows]) -> list[str]:

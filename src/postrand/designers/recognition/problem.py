@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from postrand.designers.recognition.programme import (
     Cells,
@@ -98,7 +98,7 @@ class Problem:
         return named
 
     @property
-    def kept(self) -> csr_array:
+    def kept(self) -> scipy.sparse.csr_array:
         """The cells of the margins that are kept, (K, C) 0/1."""
         return self.types.incidence(self.types.key_sets(self.invariant))
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from postrand.privacy.key_types import KeyTypes
 
@@ -49,7 +49,7 @@ class Moves:
 class Rows:
     """Hold linear rows ``low <= A [y; z] <= high`` (z: auxiliary variables within ``z_low, z_high``)."""
 
-    A: csc_array
+    A: scipy.sparse.csc_array
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     z_low: NDArray[np.float64]
@@ -61,7 +61,7 @@ class Cells:
     """Hold the cells (π, k0) of a file: ``members`` (K, C) 0/1, and the conditions of C1 on them."""
 
     types: KeyTypes
-    members: csr_array
+    members: scipy.sparse.csr_array
     alpha: float
 
     @property
@@ -92,27 +92,31 @@ def recognition_rows(cells: Cells, moves: Moves, pairs: Pairs, unit: NDArray[np.
     change = _changes(cells.members[:, used], moves)
     share = cells.types.counts[moves.rows] / unit[moves.rows]
     count = len(used)
-    balance = hstack([change.multiply(share[:, None]).T, -_eye(count)])
+    balance = scipy.sparse.hstack([change.multiply(share[:, None]).T, -_eye(count)])
     frequency = cells.frequencies[used]
     own = _own_rows(change, moves, pairs, position, unit)
-    limit = csr_array((np.full(len(pairs), -cells.alpha), (np.arange(len(pairs)), position)), shape=(len(pairs), count))
+    limit = scipy.sparse.csr_array(
+        (np.full(len(pairs), -cells.alpha), (np.arange(len(pairs)), position)), shape=(len(pairs), count)
+    )
     stays = -cells.members[pairs[:, 0]].multiply(_eye(cells.members.shape[1])[pairs[:, 1]]).sum(axis=1)
-    A = csc_array(vstack([balance, hstack([own, limit])]))
+    A = scipy.sparse.csc_array(scipy.sparse.vstack([balance, scipy.sparse.hstack([own, limit])]))
     low = np.concatenate([-frequency, np.full(len(pairs), -np.inf)])
     return Rows(A, low, np.concatenate([-frequency, stays]), np.zeros(count), np.full(count, np.inf))
 
 
-def invariant_rows(members: csr_array, counts: NDArray[np.int64], moves: Moves, unit: NDArray[np.float64]) -> Rows:
+def invariant_rows(
+    members: scipy.sparse.csr_array, counts: NDArray[np.int64], moves: Moves, unit: NDArray[np.float64]
+) -> Rows:
     """Return ``Σ_l U0(l) Σ_{k∈c} M[l,k] = U_π(k0)``: these margins keep their expectation."""
     change = _changes(members, moves)
-    A = csc_array(change.multiply((counts[moves.rows] / unit[moves.rows])[:, None]).T)
+    A = scipy.sparse.csc_array(change.multiply((counts[moves.rows] / unit[moves.rows])[:, None]).T)
     return _no_auxiliaries(A, np.zeros(A.shape[0]), np.zeros(A.shape[0]))
 
 
 def diagonal_rows(moves: Moves, unit: NDArray[np.float64], gamma: float) -> Rows:
     """Return ``M[i,i] >= γ`` (γ = 0: rows are distributions)."""
     V, K = len(moves), len(unit)
-    A = csc_array((np.ones(V), (moves.rows, np.arange(V))), shape=(K, V))
+    A = scipy.sparse.csc_array((np.ones(V), (moves.rows, np.arange(V))), shape=(K, V))
     return _no_auxiliaries(A, np.full(K, -np.inf), unit * (1 - gamma))
 
 
@@ -122,13 +126,15 @@ def ratio_rows(moves: Moves, unit: NDArray[np.float64], ratio: float) -> Rows:
     ``moves`` must be all K(K-1) of them.
     """
     K, V = len(unit), len(moves)
-    off = csr_array((1 / unit[moves.rows], (np.arange(V), np.arange(V))), shape=(V, V))
-    diagonal = csr_array((-1 / unit[moves.rows], (moves.rows, np.arange(V))), shape=(K, V))
-    entries = vstack([off, diagonal])
+    off = scipy.sparse.csr_array((1 / unit[moves.rows], (np.arange(V), np.arange(V))), shape=(V, V))
+    diagonal = scipy.sparse.csr_array((-1 / unit[moves.rows], (moves.rows, np.arange(V))), shape=(K, V))
+    entries = scipy.sparse.vstack([off, diagonal])
     column = np.concatenate([moves.columns, np.arange(K)])
     constant = np.concatenate([np.zeros(V), np.ones(K)])
-    pick = csr_array((np.ones(V + K), (np.arange(V + K), column)), shape=(V + K, K))
-    A = csc_array(vstack([hstack([entries, -pick]), hstack([entries, -ratio * pick])]))
+    pick = scipy.sparse.csr_array((np.ones(V + K), (np.arange(V + K), column)), shape=(V + K, K))
+    A = scipy.sparse.csc_array(
+        scipy.sparse.vstack([scipy.sparse.hstack([entries, -pick]), scipy.sparse.hstack([entries, -ratio * pick])])
+    )
     infinite = np.full(V + K, np.inf)
     low, high = np.concatenate([-constant, -infinite]), np.concatenate([infinite, -constant])
     return Rows(A, low, high, np.zeros(K), np.ones(K))
@@ -139,23 +145,23 @@ def stack(parts: Sequence[Rows], moves: int) -> Rows:
     extra = [part.A.shape[1] - moves for part in parts]
     blocks = []
     for index, part in enumerate(parts):
-        padding = [csc_array((part.A.shape[0], width)) for width in extra]
+        padding = [scipy.sparse.csc_array((part.A.shape[0], width)) for width in extra]
         padding[index] = part.A[:, moves:]
-        blocks.append(hstack([part.A[:, :moves], *padding]))
+        blocks.append(scipy.sparse.hstack([part.A[:, :moves], *padding]))
     joined = [np.concatenate([getattr(p, name) for p in parts]) for name in ("low", "high", "z_low", "z_high")]
-    return Rows(csc_array(vstack(blocks)), *joined)
+    return Rows(scipy.sparse.csc_array(scipy.sparse.vstack(blocks)), *joined)
 
 
-def _changes(members: csr_array, moves: Moves) -> csr_array:
+def _changes(members: scipy.sparse.csr_array, moves: Moves) -> scipy.sparse.csr_array:
     """Return ``[j∈c] - [i∈c]`` for each move i → j and cell c, shape (V, C)."""
-    change = csr_array(members[moves.columns] - members[moves.rows])
+    change = scipy.sparse.csr_array(members[moves.columns] - members[moves.rows])
     change.eliminate_zeros()
     return change
 
 
 def _own_rows(
-    change: csr_array, moves: Moves, pairs: Pairs, position: NDArray[np.int64], unit: NDArray[np.float64]
-) -> csr_array:
+    change: scipy.sparse.csr_array, moves: Moves, pairs: Pairs, position: NDArray[np.int64], unit: NDArray[np.float64]
+) -> scipy.sparse.csr_array:
     """Return what the moves out of m change in ``s_mc``, one row for each condition."""
     coo = change.tocoo()
     entry_type, entry_cell = moves.rows[coo.row], coo.col
@@ -166,12 +172,14 @@ def _own_rows(
     place = np.searchsorted(keys, sought)
     found = keys[np.minimum(place, len(keys) - 1)] == sought if len(keys) else np.zeros(len(sought), bool)
     rows, columns = order[place[found]], coo.row[found]
-    return csr_array((coo.data[found] / unit[moves.rows[columns]], (rows, columns)), shape=(len(pairs), len(moves)))
+    return scipy.sparse.csr_array(
+        (coo.data[found] / unit[moves.rows[columns]], (rows, columns)), shape=(len(pairs), len(moves))
+    )
 
 
-def _no_auxiliaries(A: csc_array, low: NDArray[np.float64], high: NDArray[np.float64]) -> Rows:
+def _no_auxiliaries(A: scipy.sparse.csc_array, low: NDArray[np.float64], high: NDArray[np.float64]) -> Rows:
     return Rows(A, low, high, np.zeros(0), np.zeros(0))
 
 
-def _eye(size: int) -> csr_array:
-    return csr_array((np.ones(size), (np.arange(size), np.arange(size))), shape=(size, size))
+def _eye(size: int) -> scipy.sparse.csr_array:
+    return scipy.sparse.csr_array((np.ones(size), (np.arange(size), np.arange(size))), shape=(size, size))

@@ -14,9 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
 from postrand.designers.recognition.linear import Infeasible, cheapest, programme
 from postrand.designers.recognition.problem import Problem, Vector
@@ -128,15 +127,15 @@ def _least_missed(problem: Problem, cells: Cells, pairs: Pairs) -> tuple[Vector,
     slack[len(pairs) : len(pairs) + problem.types.size] = 0  # the diagonal is kept, all else may be missed
     right = arguments["b_ub"]
     if kept is not None:
-        wide = hstack([kept.A, csr_array((kept.A.shape[0], size - len(moves)))])
-        A = vstack([A, wide, -wide])
+        wide = scipy.sparse.hstack([kept.A, scipy.sparse.csr_array((kept.A.shape[0], size - len(moves)))])
+        A = scipy.sparse.vstack([A, wide, -wide])
         slack, right = (np.append(old, np.full(2 * wide.shape[0], new)) for old, new in ((slack, -1.0), (right, 0.0)))
     equal = arguments["A_eq"]
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.append(np.zeros(size), 1.0),
-        A_ub=hstack([A, csr_array(slack[:, None])]),
+        A_ub=scipy.sparse.hstack([A, scipy.sparse.csr_array(slack[:, None])]),
         b_ub=right,
-        A_eq=hstack([equal, csr_array((equal.shape[0], 1))]),
+        A_eq=scipy.sparse.hstack([equal, scipy.sparse.csr_array((equal.shape[0], 1))]),
         b_eq=arguments["b_eq"],
         bounds=np.append(arguments["bounds"], [[0, np.inf]], axis=0),
         method="highs",

@@ -16,11 +16,11 @@ from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from postrand.designers.split.precision import Question, keep_probability
-from postrand.designers.split.subsets import ROUNDING, Columns, Subsets, joined
+from postrand.designers.split.subsets import ROUNDING, Columns, Subsets, joined, multiplied
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
@@ -77,9 +77,7 @@ class Priced:
             masks += new
             columns = joined(columns, self._columns(new))
             pi = np.append(pi * (1 - _SHARE), np.full(len(new), _SHARE / max(1, len(new))))
-            for _ in range(_STEPS):
-                pi *= np.sqrt(columns.rows @ (weights / (columns.rows.T @ pi) ** 2))
-                pi /= pi.sum()
+            pi = multiplied(columns.rows, weights, _STEPS, pi)
         return columns
 
     def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
@@ -164,10 +162,10 @@ class Priced:
         place = {k: i for i, k in enumerate((*turned, *self.core))}
         masks = np.array([sum(1 << place[k] for k in q.members) for q in self.questions], dtype=np.uint64)
         held = np.uint64(sum(1 << place[k] for k in self.core))
-        room, least = math.log(level.high / cells), math.log(level.low / cells)
+        ends = (math.log(level.low / cells), math.log(level.high / cells), threshold)
         done, gain, found = search(
-            single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], room, least, threshold,
-            floor, held, float(cells), _BUDGET, math.exp(-self.epsilon), masks, prices, self._sums(),
+            single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], ends, floor,
+            held, float(cells), _BUDGET, math.exp(-self.epsilon), masks, prices, self._sums(),
         )  # fmt: skip
         back = (*turned, *self.core)
         return bool(done), {sum(1 << back[i] for i in range(len(back)) if int(m) >> i & 1) for m in found}, float(gain)
@@ -195,7 +193,7 @@ class Priced:
         members = members.reshape(len(masks), len(self.sizes))
         cells = np.array([math.prod(s for s, held in zip(self.sizes, row, strict=True) if held) for row in members])
         if not masks:
-            return Columns(members, cells.astype(np.int64), csr_array((0, len(self.questions))))
+            return Columns(members, cells.astype(np.int64), scipy.sparse.csr_array((0, len(self.questions))))
         return Subsets(members, cells.astype(np.int64), self.questions).at(self.epsilon)
 
     def _sums(self) -> Floats:

@@ -90,17 +90,16 @@ def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def search(
-    single, pairs, base, sizes, logs, room, least, threshold, floor, held, cells, budget, far, masks, prices, sums
-):  # type: ignore[no-untyped-def]
+def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]
     """Return whether the search of a level is complete, the best gain met, and subsets met that are above the floor.
 
     Complete: no subset of the level gains more than the threshold and the best gain met.
 
     Variables are in the order of the search. ``single`` (n,) and ``pairs`` (n, n) are at least what each adds at this
     level, ``base`` what the core has; ``held`` is the core, and ``masks`` are of variables in this order. A subset's
-    logarithm of cells beyond the core is in ``[least, room]``.
+    logarithm of cells beyond the core is in ``[least, room]``; ``ends`` are these two and the threshold.
     """
+    least, room, threshold = ends
     n = logs.size
     one = np.uint64(1)
     around = neighbours(pairs, logs, room)

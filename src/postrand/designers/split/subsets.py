@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, vstack
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
@@ -34,7 +34,7 @@ class Columns:
 
     members: Bools
     cells: NDArray[np.int64]
-    rows: csr_array
+    rows: scipy.sparse.csr_array
 
     def take(self, places: NDArray[np.intp]) -> Columns:
         """Return some of the columns."""
@@ -50,8 +50,17 @@ def joined(one: Columns, two: Columns) -> Columns:
     return Columns(
         np.concatenate([one.members, two.members]),
         np.concatenate([one.cells, two.cells]),
-        csr_array(vstack([one.rows, two.rows])),
+        scipy.sparse.csr_array(scipy.sparse.vstack([one.rows, two.rows])),
     )
+
+
+def multiplied(rows: scipy.sparse.csr_array, weights: Floats, steps: int, start: Floats | None = None) -> Floats:
+    """Return probabilities after so many steps of the multiplicative algorithm, from equal ones or others."""
+    pi = np.full(rows.shape[0], 1 / rows.shape[0]) if start is None else start
+    for _ in range(steps):
+        pi = pi * np.sqrt(rows @ (weights / (rows.T @ pi) ** 2))
+        pi /= pi.sum()
+    return pi
 
 
 class Pool(Protocol):
@@ -96,7 +105,9 @@ class Subsets:
             rows.append(covers)
             values.append(question.information(keep[covers]))
             ends.append(ends[-1] + covers.size)
-        table = csc_array((np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions)))
+        table = scipy.sparse.csc_array(
+            (np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions))
+        )
         return Columns(self.members, self.cells, table.tocsr())
 
     def covering(self, question: Question) -> NDArray[np.intp]:
@@ -290,11 +301,7 @@ class Listed:
     def start(self, weights: Floats) -> Columns:
         """Return the subsets that a few steps of the multiplicative algorithm make likely, and each question's own."""
         rows = self.columns.rows
-        likely = np.full(rows.shape[0], 1 / rows.shape[0])
-        for _ in range(_STEPS):
-            gain = rows @ (weights / (rows.T @ likely) ** 2)
-            likely *= np.sqrt(gain)
-            likely /= likely.sum()
+        likely = multiplied(rows, weights, _STEPS)
         best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
         return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
 

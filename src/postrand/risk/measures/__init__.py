@@ -14,6 +14,7 @@ from postrand.errors import PostrandError, UsageError, nearest, raise_all, sente
 from postrand.risk.file import RiskFile
 from postrand.risk.measures.base import Count, Fact, Histogram, Measured, RiskMeasure
 from postrand.support import options
+from postrand.support.progress import Stage, stage
 
 __all__ = [
     "Assessment",
@@ -140,7 +141,9 @@ def measure_file(file: RiskFile, measures: Iterable[RiskMeasure], *, named: bool
     problems = {one.name: problem for one in chosen if (problem := one.supports(file)) is not None}
     raise_all(UsageError, (f"measure {name!r}: {problem}" for name, problem in problems.items() if named))
     results: list[Measured | Unmeasured] = []
-    for one in chosen:
+    done = stage(Stage.RISK, len(chosen), "measures")
+    for number, one in enumerate(chosen):
+        done(number > 0)
         if one.name in problems:
             results.append(Unmeasured(one.name, one.title, problems[one.name]))
             continue

@@ -1,4 +1,7 @@
-"""The compiled loops. Imported when first used, compiled when first called, then kept in numba's cache on disk."""
+"""The compiled loops of a release, in Python: compiled by numba when first called, then kept in its cache on disk.
+
+They say what each loop does, and serve where ``_loops.c`` was not compiled: see :mod:`postrand.support.loops`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,21 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
         entry = entries[(np.uint64(np.int64(codes[i]) + 1) << up) + bucket]
         # With the low bits set on the left, the alias field never decides: rest < threshold, and nothing else.
         released[i] = bucket if ((word << up) | low) < entry else entry
+
+
+@compiled
+def draw_constant(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
+    """Write the released codes of the n codes from ``start``; ``entries`` as in ConstantTables."""
+    codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
+    up, down = np.uint64(bits), np.uint64(64 - bits)
+    low, mask = np.uint64((1 << (11 + bits)) - 1), np.uint64((1 << bits) - 1)
+    for i in range(codes.size):
+        word, code = words[i, lane], np.int64(codes[i])
+        bucket = np.int64(word >> down)
+        entry = entries[2 * bucket + (code <= bucket)]
+        first, last = np.int64(entry & mask), np.int64((entry >> up) & mask)
+        drawn = bucket if ((word << up) | low) < entry else min(max(code, first), last)
+        released[i] = drawn if code >= 0 else -1
 
 
 @compiled
@@ -89,3 +107,21 @@ def _next_donor(rest, unit, start):  # type: ignore[no-untyped-def]
     while start < rest.size and rest[start] <= unit:
         start += 1
     return start
+
+
+@compiled
+def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]
+    """Shuffle each run of ``places`` (n,) by Fisher and Yates, with one 64-bit word for each place.
+
+    The index is the high half of word times run length: the numbers of words for two indices differ by at most one.
+    """
+    low = np.uint64(0xFFFFFFFF)
+    half = np.uint64(32)
+    for run in range(starts.size):
+        start = starts[run]
+        end = starts[run + 1] if run + 1 < starts.size else places.size
+        for i in range(end - 1, start, -1):
+            length, word = np.uint64(i - start + 1), words[i]
+            # A run is shorter than 2^32, so the 96-bit product needs two partial ones.
+            j = start + np.int64(((word >> half) * length + (((word & low) * length) >> half)) >> half)
+            places[i], places[j] = places[j], places[i]

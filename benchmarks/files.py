@@ -1,0 +1,76 @@
+"""The files of the benchmarks, and their plans, which ``postrand init`` writes as for anybody."""
+
+import os
+
+import child
+
+REAL = "ny_like_population_953076.parquet"
+SHARED = os.environ.get("SHARED", child.ROOT.parent / "shared" / "data")
+RECORDS = 953_076
+SIZES = {
+    "ownership": 3,
+    "mortgage": 4,
+    "age": 9,
+    "sex": 2,
+    "marital_status": 6,
+    "race": 5,
+    "education": 11,
+    "employment": 4,
+    "work_disability": 3,
+    "veteran": 3,
+}
+NAMES = tuple(SIZES)
+KEYS = ("age", "sex", "marital_status", "race", "education")
+"""The keys of the standard plan; the other five variables are sensitive."""
+
+
+def survey(folder):
+    """Return the path of the survey, and what it is: the shared file if it is there, else one of the same size."""
+    from pathlib import Path
+
+    given = Path(SHARED) / REAL
+    if given.exists():
+        return given.resolve(), "New York survey of the shared data"
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, columns, path = np.random.default_rng(1), {}, folder / "survey.parquet"
+    for name, size in SIZES.items():
+        codes = rng.choice(size, RECORDS, p=rng.dirichlet(np.ones(size))).astype(np.int8)
+        columns[name] = pa.DictionaryArray.from_arrays(codes, [f"category {c}" for c in range(size)])
+    pq.write_table(pa.table(columns), path)
+    return path, "independent columns of the same size, because the shared data are not here"
+
+
+def grown(path, times, folder):
+    """Return a file that holds the records of ``path`` so many times."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if times == 1:
+        return path
+    made, table = folder / f"survey-{times}.parquet", pq.read_table(path)
+    with pq.ParquetWriter(made, table.schema) as writer:
+        for _ in range(times):
+            writer.write_table(table)
+    del table
+    pa.default_memory_pool().release_unused()
+    return made
+
+
+def plan(path, folder, caches, keys=NAMES, sensitive=(), **changes):
+    """Return the plan that ``postrand init`` writes for a file; ``changes`` replaces settings of [release]."""
+    roles = ["--keys", ",".join(keys), *(["--sensitive", ",".join(sensitive)] if sensitive else [])]
+    child.run(child.postrand("init", path, *roles, "--out", folder), caches)
+    made = folder / "plan.toml"
+    for name, (before, after) in changes.items():
+        text = made.read_text()
+        assert f"{name} = {before}" in text, name
+        made.write_text(text.replace(f"{name} = {before}", f"{name} = {after}"))
+    return made
+
+
+def standard_plan(path, folder, caches):
+    """Return the plan with five keys and five sensitive variables."""
+    return plan(path, folder, caches, KEYS, [name for name in NAMES if name not in KEYS])

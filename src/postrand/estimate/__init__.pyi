@@ -1,0 +1,50 @@
+from .em import maximum_likelihood
+from .export import r_files
+from .functionals import Ratio, identified, odds_ratio, quantities, ratio
+from .groups import mean, ratio_of_totals, total
+from .hypotheses import ChiSquared, goodness_of_fit_test, independence_test
+from .offer import Estimator, Option, estimators
+from .planning import Precision, expected_precision
+from .quantiles import quantile
+from .recognition import Candidates, candidates
+from .regression_result import Regression
+from .regression_simex import Simex, mcsimex
+from .regressions import regression
+from .result import Estimate
+from .split_tables import split_table
+from .tally import from_counts
+from .unbiased import from_tally, proportions, table
+
+__all__ = [
+    "Candidates",
+    "ChiSquared",
+    "Estimate",
+    "Estimator",
+    "Option",
+    "Precision",
+    "Ratio",
+    "Regression",
+    "Simex",
+    "candidates",
+    "estimators",
+    "expected_precision",
+    "from_counts",
+    "from_tally",
+    "goodness_of_fit_test",
+    "identified",
+    "independence_test",
+    "maximum_likelihood",
+    "mcsimex",
+    "mean",
+    "odds_ratio",
+    "proportions",
+    "quantile",
+    "quantities",
+    "r_files",
+    "ratio",
+    "ratio_of_totals",
+    "regression",
+    "split_table",
+    "table",
+    "total",
+]

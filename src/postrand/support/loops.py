@@ -1,0 +1,26 @@
+"""The compiled loops of a release: those of ``_loops.c`` where it was compiled, otherwise the same ones by numba.
+
+Both take the same arguments and give the same results. The first load at once and take no memory to speak of; numba is
+a compiler, so it is imported when a loop is first called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
+
+__all__ = ["append_digit", "draw", "draw_constant", "fill_tables", "shuffle_runs", "stay_or_move"]
+
+try:
+    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
+except ImportError:  # installed where there was no C compiler
+
+    def __getattr__(name: str) -> Any:
+        """Return a loop that numba compiles."""
+        if name not in __all__:
+            raise AttributeError(name)
+        from postrand.support import numba_loops  # a second and 100 MB, only for those who have no extension
+
+        return getattr(numba_loops, name)

@@ -1,0 +1,169 @@
+"""What a run knows of its file: everything that its steps will ask for, planned from the plan and counted in one pass.
+
+What is wanted follows from the plan alone. The content too: it depends on the cells of blocks, not on their matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from postrand.codebook import Codebook
+from postrand.data.frames import TableSource
+from postrand.data.households import HouseholdNumbers
+from postrand.data.table import ContingencyTable
+from postrand.designers.linked_cells import LinkedCells
+from postrand.engines import Engine, LocalEngine
+from postrand.engines.cells import Cells
+from postrand.engines.content import ContentReader
+from postrand.engines.database import open_records
+from postrand.engines.wants import Answers, Count, Digest, Hold, Want
+from postrand.formats import Source
+from postrand.formats.csv import FormulaCells, writes_formulas
+from postrand.objectives import needs_joint
+from postrand.plan import Plan
+from postrand.plan.plan import BlockPlan
+from postrand.privacy import needs_file
+from postrand.risk.findings import sample_of
+from postrand.risk.sample import Sample
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
+
+Shaped = tuple[BlockPlan, LinkedCells | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Hold the answers to what a plan wants of its file; ``digest`` and the others say which of them are what.
+
+    A table that was not planned is counted when it is asked for, in a pass of its own.
+    """
+
+    plan: Plan
+    engine: Engine
+    source: Source
+    answers: Answers = field(repr=False)
+    digest: Digest | None = None
+    sample: Sample | None = None
+    columns: Hold | None = None
+    households: HouseholdNumbers | None = None
+    formulas: FormulaCells | None = None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        engine: Engine | None = None,
+        source: Source | None = None,
+        *,
+        key: ReleaseKey | None = None,
+        dossier: bool = False,
+    ) -> Known:
+        """Read the file once. With a release key, for a run: also its content and what it needs to write.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read; what else is wrong with it is raised by the step that needs the answer.
+        """
+        engine = engine or LocalEngine()
+        source = open_records(plan.source, plan.codebook) if source is None else source
+        shaped = list(zip(plan.blocks, plan.shapes, strict=True))
+        digest = None if key is None else digest_of(plan, shaped, key)
+        sample, columns = _sample(plan), _columns(plan, dossier)
+        house = household_of(plan) if key is not None and plan.release.renumbers else None
+        households = None if house is None else HouseholdNumbers(house)
+        formulas = None if key is None else _formulas(plan, engine, source, key)
+        asked: list[Want | None] = [digest, sample, columns, households, formulas, *_tables(plan, shaped, dossier)]
+        answers = engine.count_all(source, plan.codebook, [want for want in asked if want is not None])
+        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas)
+
+    @classmethod
+    def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
+        """Read the file once for the tables that the design of its blocks, and its claims, need."""
+        engine = engine or LocalEngine()
+        source = open_records(plan.source, plan.codebook) if source is None else source
+        wants = list(_tables(plan, list(zip(plan.blocks, plan.shapes, strict=True)), dossier=False))
+        return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants))
+
+    def table(self, names: Sequence[str]) -> ContingencyTable:
+        """Return the counts of these variables together; raises as :meth:`postrand.engines.base.Engine.count`."""
+        want = Count(tuple(names))
+        if want not in self.answers:
+            return self.engine.count(self.source, self.plan.codebook, names)
+        found: ContingencyTable = self.answers[want]
+        return found
+
+    @property
+    def held(self) -> Source:
+        """The columns that are held whole, as a source of their own; the file's where none are."""
+        return self.source if self.columns is None else TableSource(self.answers[self.columns])
+
+
+def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
+    """Return the want of the content under a release key: that of the plan's mechanism, before it has matrices."""
+    cells = [_cells(plan.codebook, block, shape) for block, shape in shaped]
+    ranked = [name for entry in plan.numerical for name in entry.variables]
+    return Digest(ContentReader.of_cells(cells, ranked, key), record_key_of(plan))
+
+
+def _cells(codebook: Codebook, block: BlockPlan, shape: LinkedCells | None) -> Cells:
+    if shape is None:
+        return Cells.listed(block.variables, codebook, None)
+    return Cells.listed(shape.variables, codebook, shape.cells, shape.given)
+
+
+def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Count]:
+    """Yield the tables of rules, priors and claims, and those that the dossier shows."""
+    for rule in plan.codebook.rules:
+        yield Count(rule.variables)
+    for block, shape in shaped:
+        if block.reads_file:
+            names = variables_of(block, shape)
+            yield Count(names)
+            if needs_joint(block.objective):
+                yield Count((*names, *beyond(block, names)))
+    for claim in plan.claims:
+        if needs_file(claim.privacy):
+            covered = [pair for pair in shaped if not claim.variables or {*pair[0].variables} & {*claim.variables}]
+            yield Count(tuple(name for pair in covered for name in variables_of(*pair)))
+        elif hasattr(claim.privacy, "of_records"):
+            yield Count(plan.blocks[0].variables[:1])
+    for variable in plan.codebook.variables if dossier else ():
+        if variable.is_categorical and variable.role != "drop":
+            yield Count((variable.name,))
+
+
+def variables_of(block: BlockPlan, shape: LinkedCells | None) -> tuple[str, ...]:
+    """Return the variables of a block's cells, those that it reads among them."""
+    return block.variables if shape is None else shape.variables
+
+
+def beyond(block: BlockPlan, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the unperturbed variables of a block's objective that are no variables of its cells."""
+    objective = block.objective
+    return tuple(name for name in objective.clear if name not in names) if needs_joint(objective) else ()
+
+
+def _sample(plan: Plan) -> Sample | None:
+    house = household_of(plan)
+    exempt = [house] if house and plan.release.renumbers else []
+    perturbed = [name for block in plan.blocks for name in block.variables]
+    perturbed += [name for entry in plan.numerical for name in entry.variables]
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt)
+
+
+def _columns(plan: Plan, dossier: bool) -> Hold | None:
+    """Return what is needed record by record: numerical columns, and what the dossier's risk measures read."""
+    names = [name for entry in plan.numerical for name in entry.variables]
+    if names and (record_key := record_key_of(plan)) is not None:
+        names.append(record_key)
+    if dossier:
+        names += [v.name for v in plan.codebook.with_role("key", "sensitive") if v.is_categorical]
+        names += [v.name for role in ("weight", "household") for v in plan.codebook.with_role(role)[:1]]
+    return Hold(tuple(dict.fromkeys(names))) if names else None
+
+
+def _formulas(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> FormulaCells | None:
+    _, suffix = data_name(plan, source, engine)
+    return FormulaCells.of(source.schema, released_names(plan, key)) if writes_formulas(suffix) else None

@@ -1,0 +1,77 @@
+"""What a command does not need, it does not import: each row is a fresh process and what it may load that is slow."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from postrand.plan import load_plan
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.draft import initialise
+from postrand.workflow.pipeline import run
+
+# Each takes from 10 ms (tomlkit) to half a second (scipy.stats) to import, and up to 75 MB.
+SLOW = {
+    *("numpy", "pyarrow", "cryptography", "numba", "llvmlite", "jinja2", "tomlkit", "narwhals"),
+    *("xml.etree", "importlib.metadata"),
+    *("scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.linalg", "scipy.special", "scipy._lib._array_api"),
+    *("pandas", "polars", "duckdb", "pyspark", "pyreadstat", "openpyxl", "adbc_driver_postgresql"),
+    *("statsmodels", "formulaic", "opendp", "dp_accounting", "clarabel", "casadi", "shiny"),
+}
+ARRAYS = {"numpy", "pyarrow"}
+FILES = {"jinja2", "xml.etree", "importlib.metadata"}
+DRAW = {"cryptography"}
+# Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
+if importlib.util.find_spec("postrand.support._loops") is None:
+    DRAW |= {"numba", "llvmlite", "scipy.linalg", "scipy._lib._array_api"}
+ALLOWED = {
+    "": set(),
+    "--help": set(),
+    "protect --help": set(),
+    "protect --plan work/plan.toml --out new": ARRAYS | FILES | DRAW,
+    "verify release": ARRAYS | FILES,
+    "estimate release --table sex,area": ARRAYS,
+    "estimate release --mean income --by sex": ARRAYS
+    | {"scipy.special", "scipy._lib._array_api", "importlib.metadata"},
+    "assess people.parquet --keys sex,area": ARRAYS | {"tomlkit"},
+    "design --plan work/plan.toml": ARRAYS,
+}
+SCRIPT = """
+import atexit, json, sys
+import postrand
+atexit.register(lambda: print(json.dumps(sorted(sys.modules))))
+if len(sys.argv) > 1:
+    from postrand.cli import main
+    main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A file, its plan and a release of it; in every group there are records enough for the normal quantiles."""
+    folder, rng, n = tmp_path_factory.mktemp("start"), np.random.default_rng(1), 20_000
+    table = {
+        "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
+        "area": np.array(["north", "south", "west"])[rng.integers(0, 3, n)],
+        "income": rng.integers(0, 40, n) + 0.5,
+    }
+    pq.write_table(pa.table({name: pa.array(column) for name, column in table.items()}), folder / "people.parquet")
+    roles = {"key": ["sex", "area"], "other": ["income"]}
+    _, plan = initialise(folder / "people.parquet", folder / "work", roles)
+    run(load_plan(plan), folder / "release", release_key=ReleaseKey.from_seed(1))
+    return folder
+
+
+@pytest.mark.parametrize("command", ALLOWED)
+def test_a_command_loads_only_what_it_needs(place, command):
+    assert importlib.util.find_spec("pandas") is not None  # or nothing could load it
+    ran = subprocess.run([sys.executable, "-c", SCRIPT, *command.split()], cwd=place, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(json.loads(ran.stdout.splitlines()[-1]))
+    assert {"postrand"} <= loaded
+    assert loaded & SLOW <= ALLOWED[command]

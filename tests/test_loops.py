@@ -1,0 +1,350 @@
+"""The compiled loops: those in C and those of numba, against each other and against plain Python."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from importlib import resources
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrand.mechanism.matrix import UNIT
+from postrand.support import loops, numba_loops
+from tests import sampling_reference as reference
+
+TOP = 2**64 - 1
+EXTENSION = importlib.util.find_spec("postrand.support._loops")
+
+
+def implementations():
+    """Numba's loops, and those in C unless nothing was compiled; then test_the_loops_were_compiled fails."""
+    found = [numba_loops]
+    if EXTENSION is not None:
+        found.append(importlib.import_module("postrand.support._loops"))
+    return found
+
+
+each = pytest.mark.parametrize("kind", implementations(), ids=lambda kind: kind.__name__.rpartition(".")[2])
+SIZES = [1, 2, 3, 4, 5, 64, 127, 128, 129, 500, 512, 513, 1000, 1024, 1025, 2048]
+
+
+def code_type(size):
+    return np.min_scalar_type(-size)
+
+
+def narrowed(numbers, dtype):
+    """The low bits of each number, as the loops store them."""
+    bits = 8 * np.dtype(dtype).itemsize
+    return [((int(n) + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1) for n in numbers]
+
+
+def some_words(n, seed=1):
+    """Words with the ends of their range in both lanes, then words at random."""
+    ends = [0, 1, 2047, 2048, 2**63 - 1, 2**63, 2**63 + 2048, TOP - 2048, TOP - 1, TOP]
+    drawn = np.random.default_rng(seed).integers(0, 2**64, (n, 2), dtype=np.uint64)
+    for lane in range(2):
+        drawn[: len(ends), lane] = ends[:n]
+    return drawn
+
+
+def some_weights(size, seed=1):
+    """Rows that sum to 2^53: at random, with zeros, one-hot, equal, and all but one unit in one place."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((size, size), dtype=np.int64)
+    for i in range(size):
+        cuts = rng.integers(0, UNIT, size - 1, endpoint=True)
+        rows[i] = np.diff([0, *np.sort(cuts).tolist(), UNIT])
+    rows[0] = 0
+    rows[0, -1] = UNIT
+    if size > 1:
+        rows[1] = UNIT // size
+        rows[1, 0] += UNIT % size
+    if size > 2:
+        rows[2] = 0
+        rows[2, [0, -1]] = UNIT - 1, 1
+    return rows
+
+
+def made_tables(kind, weights):
+    size = len(weights)
+    bits = max(1, (size - 1).bit_length())
+    entries = np.full((size + 1, 1 << bits), (1 << (11 + bits)) - 1, dtype=np.uint64)
+    kind.fill_tables(weights, bits, entries)
+    return bits, entries
+
+
+def test_the_loops_were_compiled():
+    """Where tests count (CI), the package was built with its extension, and uses it."""
+    if os.environ.get("CI") == "true":
+        assert EXTENSION is not None, "postrand.support._loops is missing: install a C compiler, then `make env`"
+    assert (loops.draw is numba_loops.draw) == (EXTENSION is None)
+
+
+@each
+@pytest.mark.parametrize("size", SIZES)
+def test_tables_are_walkers(kind, size):
+    weights = some_weights(size)
+    bits, entries = made_tables(kind, weights)
+    assert entries[0].tolist() == [(1 << (11 + bits)) - 1] * (1 << bits)  # the row of code -1 is left alone
+    for row in {*range(min(size, 5)), size - 1}:
+        _, buckets = reference.alias_row(weights[row].tolist())
+        assert entries[row + 1].tolist() == [threshold << (11 + bits) | alias for threshold, alias in buckets]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_whole_tables_are_the_same(size):
+    first, *others = [made_tables(kind, some_weights(size, seed=2))[1] for kind in implementations()]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+@each
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("lane", [0, 1])
+def test_draws_are_the_table_s(kind, size, lane):
+    n = 700
+    weights, words = some_weights(size), some_words(n)
+    bits, entries = made_tables(kind, weights)
+    for dtype in {np.dtype(np.int32), np.dtype(np.int64), code_type(size)}:
+        codes = (np.arange(n + 9) % (size + 1) - 1).astype(dtype)
+        released = np.full(n + 9, 77, dtype=dtype)
+        kind.draw(words, lane, codes, 4, entries.reshape(-1), bits, released)
+        expected = []
+        for code, word in zip(codes[4 : n + 4].tolist(), words[:, lane].tolist(), strict=True):
+            entry, bucket = int(entries[code + 1, word >> (64 - bits)]), word >> (64 - bits)
+            rest, threshold = word >> 11 & ((1 << 53 - bits) - 1), entry >> (11 + bits)
+            expected.append(bucket if rest < threshold else entry)
+        assert released[4:-5].tolist() == narrowed(expected, dtype)
+        assert set(released[:4].tolist() + released[-5:].tolist()) == {77}  # nothing else was written
+
+
+@each
+@pytest.mark.parametrize("bits", [1, 2, 9, 10])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_one_row_is_read_as_it_is_documented(kind, bits, dtype):
+    """Any thresholds and any first and last alias: more than the laws need."""
+    n, rng = 700, np.random.default_rng(bits)
+    words, field = some_words(n), (1 << bits) - 1
+    threshold = rng.integers(0, 1 << 53 - bits, (2 << bits), dtype=np.uint64)
+    first, last = np.sort(rng.integers(0, field, (2, 2 << bits), dtype=np.uint64, endpoint=True), axis=0)
+    entries = threshold << np.uint64(11 + bits) | last << np.uint64(bits) | first
+    codes = (np.arange(n) % (min(1 << bits, 127) + 1) - 1).astype(dtype)
+    released, expected = np.full(n, 77, dtype=dtype), []
+    kind.draw_constant(words, 1, codes, 0, entries, bits, released)
+    for code, word in zip(codes.tolist(), words[:, 1].tolist(), strict=True):
+        bucket, rest = divmod(word >> 11, 1 << 53 - bits)
+        place = 2 * bucket + (bucket >= code)
+        alias = min(max(code, int(first[place])), int(last[place]))
+        expected.append(-1 if code < 0 else bucket if rest < threshold[place] else alias)
+    assert released.tolist() == narrowed(expected, dtype)
+
+
+@each
+@given(size=st.integers(1, 9), given_words=st.lists(st.integers(0, TOP), min_size=1, max_size=30))
+def test_draws_are_those_of_the_law(kind, size, given_words):
+    weights, words = some_weights(size, seed=len(given_words)), np.array(given_words, dtype=np.uint64).reshape(-1, 1)
+    bits, entries = made_tables(kind, weights)
+    codes = (np.arange(len(words)) % (size + 1) - 1).astype(np.int8)
+    released = np.empty_like(codes)
+    kind.draw(words, 0, codes, 0, entries.reshape(-1), bits, released)
+    law = weights.tolist()
+    assert released.tolist() == [
+        reference.draw_one(law, c, w) for c, w in zip(codes.tolist(), given_words, strict=True)
+    ]
+
+
+@each
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100, 30_000])
+def test_stay_or_move_divides_what_is_off_the_diagonal(kind, dtype, size):
+    if size > np.iinfo(dtype).max:
+        size = 120
+    n = 600 if size < 1000 else 60
+    off = np.random.default_rng(size).integers(0, UNIT // size, size, endpoint=True)
+    off[0] = 0  # always stays
+    off[-1] = UNIT // max(size - 1, 1) if size > 1 else 0  # always moves, or nearly
+    law, words = np.concatenate([[0], off]), some_words(n, seed=size)
+    codes = (np.arange(n) % (size + 1) - 1).astype(dtype)
+    codes[-1] = size - 1
+    released = np.full(n, 77, dtype=dtype)
+    kind.stay_or_move(words, 1, codes, 0, law, released)
+    expected = []
+    for code, word in zip(codes.tolist(), words[:, 1].tolist(), strict=True):
+        share = int(law[code + 1])
+        others = [c for c in range(size) if c != code]
+        moves = code >= 0 and word >> 11 < len(others) * share
+        expected.append(others[(word >> 11) // share] if moves else code)
+    assert released.tolist() == expected
+
+
+@each
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_digits_are_appended_modulo_the_word(kind, dtype):
+    n, base, start = 50, 2**40 + 1, 3
+    number = some_words(n)[:, 0].copy()
+    codes = np.arange(-1, n + start, dtype=dtype)
+    before = number.tolist()
+    kind.append_digit(number, base, codes, start)
+    assert number.tolist() == [
+        (held * base + code + 1) % 2**64 for held, code in zip(before, range(start - 1, n + start - 1), strict=True)
+    ]
+
+
+@each
+@pytest.mark.parametrize("starts", [[0], [0, 1], [0, 7, 7, 19], [0, 39], [5, 6]])
+def test_runs_are_shuffled_by_fisher_and_yates(kind, starts):
+    places = np.random.default_rng(1).permutation(40).astype(np.int64)
+    words, expected = some_words(40)[:, 0].copy(), places.tolist()
+    for start, end in zip(starts, [*starts[1:], 40], strict=True):
+        for i in range(end - 1, start, -1):
+            j = start + (int(words[i]) * (i - start + 1) >> 64)
+            expected[i], expected[j] = expected[j], expected[i]
+    kind.shuffle_runs(places, np.array(starts, dtype=np.int64), words)
+    assert places.tolist() == expected
+
+
+@each
+def test_no_records_are_no_work(kind):
+    nothing, words = np.empty(0, dtype=np.int8), np.empty((0, 2), dtype=np.uint64)
+    bits, entries = made_tables(kind, some_weights(3))
+    kind.draw(words, 0, nothing, 0, entries.reshape(-1), bits, nothing)
+    kind.stay_or_move(words, 0, nothing, 0, np.zeros(4, dtype=np.int64), nothing)
+    kind.append_digit(np.empty(0, dtype=np.uint64), 3, nothing, 0)
+    kind.shuffle_runs(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint64))
+    assert nothing.size == 0
+
+
+def refusals():
+    """Calls that would read or write what is not theirs, or another type than the loop's."""
+    words, codes, out = some_words(8), np.zeros(8, dtype=np.int8), np.zeros(8, dtype=np.int8)
+    entries, off = made_tables(numba_loops, some_weights(3))[1].reshape(-1), np.zeros(4, dtype=np.int64)
+    locked = out.copy()
+    locked.setflags(write=False)
+    number, places, starts = words[:, 0].copy(), np.arange(8), np.array([0])
+    return {
+        "too few arguments": ("draw", (words, 0, codes)),
+        "codes that end early": ("draw", (words, 0, codes[:7].copy(), 0, entries, 2, out)),
+        "a start beyond the end": ("draw", (words, 0, codes, 1, entries, 2, out)),
+        "a start before the beginning": ("draw", (words, 0, codes, -1, entries, 2, out)),
+        "released codes that end early": ("draw", (words, 0, codes, 0, entries, 2, out[:7].copy())),
+        "no such lane": ("draw", (words, 2, codes, 0, entries, 2, out)),
+        "a lane before the first": ("draw", (words, -1, codes, 0, entries, 2, out)),
+        "words of one dimension": ("draw", (number, 0, codes, 0, entries, 2, out)),
+        "strided words": ("draw", (words[:, :1], 0, codes, 0, entries, 2, out)),
+        "strided codes": ("draw", (words[:4].copy(), 0, codes[::2], 0, entries, 2, out)),
+        "signed words": ("draw", (words.astype(np.int64), 0, codes, 0, entries, 2, out)),
+        "narrow words": ("draw", (words.astype(np.uint32), 0, codes, 0, entries, 2, out)),
+        "unsigned codes": ("draw", (words, 0, codes.astype(np.uint8), 0, entries, 2, out)),
+        "floats": ("draw", (words, 0, codes.astype(float), 0, entries, 2, out)),
+        "two types of codes": ("draw", (words, 0, codes, 0, entries, 2, out.astype(np.int16))),
+        "nothing to write to": ("draw", (words, 0, codes, 0, entries, 2, locked)),
+        "tables of other bits": ("draw", (words, 0, codes, 0, entries[:4].copy(), 2, out)),
+        "no bits": ("draw", (words, 0, codes, 0, entries, 0, out)),
+        "bits that are no number": ("draw", (words, 0, codes, 0, entries, None, out)),
+        "a law of floats": ("stay_or_move", (words, 0, codes, 0, off.astype(float), out)),
+        "a narrow law": ("stay_or_move", (words, 0, codes, 0, off.astype(np.int32), out)),
+        "codes that end early for a law": ("stay_or_move", (words, 0, codes[:7].copy(), 0, off, out)),
+        "codes that end early for digits": ("append_digit", (number, 3, codes, 1)),
+        "a base below zero": ("append_digit", (number, -1, codes, 0)),
+        "a base beyond a word": ("append_digit", (number, 2**64, codes, 0)),
+        "weights that are not square": ("fill_tables", (np.zeros((2, 3), dtype=np.int64), 2, np.zeros((3, 4), "u8"))),
+        "tables of other weights": ("fill_tables", (np.zeros((3, 3), dtype=np.int64), 2, np.zeros((3, 4), "u8"))),
+        "too few buckets": ("fill_tables", (np.zeros((3, 3), dtype=np.int64), 1, np.zeros((4, 2), "u8"))),
+        "runs out of order": ("shuffle_runs", (places, np.array([3, 1]), number)),
+        "runs beyond the end": ("shuffle_runs", (places, np.array([9]), number)),
+        "too few words": ("shuffle_runs", (places, starts, number[:7].copy())),
+        "no array": ("shuffle_runs", (places, starts, "words")),
+    }
+
+
+@pytest.mark.parametrize("what", refusals())
+def test_the_loops_in_c_refuse_what_does_not_fit(what):
+    name, arguments = refusals()[what]
+    for kind in implementations()[1:]:
+        with pytest.raises((TypeError, ValueError, BufferError, OverflowError)):
+            getattr(kind, name)(*arguments)
+    assert callable(getattr(loops, name))
+
+
+RELEASE = """
+import sys
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+WITHOUT
+from postrand.plan import load_plan
+from postrand.release import verify
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.draft import initialise
+from postrand.workflow.pipeline import run
+
+table = {"sex": ["F", "M"] * 600, "place": [f"place {i % 300}" for i in range(1200)]}
+pq.write_table(pa.table(table), "survey.parquet")
+_, plan = initialise(Path("survey.parquet"), Path("work"), {"key": ["sex", "place"]})
+run(load_plan(plan), Path("release"), release_key=ReleaseKey.from_seed(1))
+assert verify("release").verdict == "verified"
+print("numba" in sys.modules)
+"""
+
+
+def released(folder, without=""):
+    folder.mkdir()
+    script = RELEASE.replace("WITHOUT", without)
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    files = {path.name: path.read_bytes() for path in sorted((folder / "release").rglob("*")) if path.is_file()}
+    return done.stdout.split()[-1], files
+
+
+def test_a_release_needs_no_compiler_and_is_the_same_with_one(tmp_path):
+    """In processes of their own: with the extension numba is never imported; without it the bytes are the same."""
+    imported, files = released(tmp_path / "with")
+    assert imported == str(EXTENSION is None)
+    imported, others = released(tmp_path / "without", 'sys.modules["postrand.support._loops"] = None')
+    assert imported == "True"
+    assert files == others
+
+
+def test_what_a_computer_compiles_does_not_change_which_program_renders():
+    from postrand.release import rendering
+
+    names = [name for name, _ in rendering._walk(resources.files("postrand"), "")]
+    assert [name for name in names if "/_loops." in name] == ["support/_loops.pyi"]
+
+
+def test_the_first_compilation_is_told_as_a_stage_once(monkeypatch):
+    from postrand.support import jit
+    from postrand.support.progress import Stage, Step, listening
+
+    place: dict = {}
+    exec("def one_more(number):\n    return number + 1\n", place)  # without a file, so that nothing is kept on disk
+    one_more = jit.compiled(place["one_more"])
+    steps: list[Step] = []
+    monkeypatch.setattr(jit, "_ANNOUNCED", [])
+    with listening(steps.append):
+        assert (one_more(1), one_more(1.0)) == (2, 2.0)  # compiled twice, told once
+    assert steps == [Step(Stage.COMPILING)]
+
+
+def test_numba_caches_elsewhere_where_the_package_is_read_only(tmp_path):
+    """The compiled loops are kept in NUMBA_CACHE_DIR, or in the user's folder; a second process loads them."""
+    (package := tmp_path / "room").mkdir()
+    (package / "__pycache__").write_text("not a folder, so that nothing can be kept here")
+    (package / "loop.py").write_text(
+        "from postrand.support.jit import compiled\n@compiled\ndef double(x):\n    return 2 * x\n"
+    )
+    script = "import loop; loop.double(1); print(*loop.double.stats.cache_hits.values(), loop.double.stats.cache_path)"
+    homes = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home" / "cache")}
+    paths = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for named in ({}, {"NUMBA_CACHE_DIR": str(tmp_path / "named")}):
+        told = []
+        for _ in range(2):
+            variables = os.environ | homes | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"} | named
+            done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, "")
+            told.append(done.stdout.split())
+        assert len(told[0]) == 1
+        assert told[1][0] == "1"
+        assert told[1][-1].startswith(named.get("NUMBA_CACHE_DIR", str(tmp_path / "home")))
