@@ -24,16 +24,14 @@ from postrand.errors import DesignError, sentence
 Floats = NDArray[np.float64]
 
 _LOSS = 5e-11  # of the value, for fewer subsets
-_PROVED = 2  # rounds, until a proof is asked for although there are better subsets
+_PROVED, _PROVED_MANY = 2, 5  # rounds, until a proof is asked for although there are better subsets
 _NEWTON = 100
 _BOUNDARY = 0.99
 _CENTRED = 2e-12  # relative: beyond it rounding grows faster than the gap shrinks
 _NEGLIGIBLE = (1e-8, 1e-10, 1e-12)
 _DENSE = 1 << 24
-_FACTORED, _STEPS = (
-    700,
-    3000,
-)  # questions up to which Newton's equations are solved; beyond, steps that need no equation
+_FACTORED = 700  # questions up to which Newton's equations are solved; beyond, steps that need no equation
+_STEPS = 10_000
 _CROWDED = 3  # columns for each question: beyond it those that are far from gaining are left out
 _NEAR = 1 - 1e-4
 
@@ -64,11 +62,12 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     """
     columns, bound = pool.start(weights), 0.0
     master = _worst if worst else _mean
+    every = _PROVED if len(weights) <= _FACTORED else _PROVED_MANY
     for left in reversed(range(pool.rounds)):
         pi, prices, top = master(columns.rows, weights)
         value = value_of(columns.rows, pi, weights, worst)
         gains = columns.rows @ prices
-        best, fresh = pool.price(prices, float(gains.max()), prove=left % _PROVED == 0)
+        best, fresh = pool.price(prices, float(gains.max()), prove=left % every == 0)
         bound = max(bound, top / best * (1 - ROUNDING))
         known = set(columns.labels())
         new = np.flatnonzero([label not in known for label in fresh.labels()])

@@ -26,9 +26,27 @@ Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
 
 _RATIO = 2 ** (1 / 6)  # of the cells, between levels
-_BUDGET = 250_000  # nodes of one search
+_BUDGET = 500_000  # nodes of one search
 _ROUNDS = 20_000  # times questions
-_EXCESS = (4e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # over the best that is known
+_EXCESS = (
+    4e-7,
+    1e-5,
+    1e-4,
+    1e-3,
+    1e-2,
+    0.03,
+    0.06,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.5,
+    1.0,
+    3.0,
+    10.0,
+    100.0,
+)  # over the best that is known
 _IMPROVED = 1e-6  # a climb that gains less is left to the search
 _STARTS = 64
 _WARMED, _FEW, _STEPS, _SHARE = 150, 24, 5, 0.02
