@@ -17,7 +17,7 @@ from postrand.designers.solve import design
 from postrand.designers.split.candidates import Candidates
 from postrand.designers.split.margins import shares
 from postrand.designers.split.optimal import Optimum, optimal
-from postrand.designers.split.precision import exact_keep, indicator, matrix_information
+from postrand.designers.split.precision import exact_keep, matrix_information
 from postrand.designers.split.subsets import Bools, Columns, Listed, Subsets
 from postrand.designers.suitability import Structure, supports
 from postrand.errors import DesignError, sentence, shown
@@ -27,12 +27,12 @@ from postrand.privacy import DifferentialPrivacy
 
 Floats = NDArray[np.float64]
 
-MAX_DESIGNED = 64
+MAX_DESIGNED = 512
 """The most cells of a subset for which other structures are tried."""
 
-_TRIED = 40
+_TRIED = 100
 _ROUNDS = 3
-_NEAR = 0.8
+_NEAR = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +80,7 @@ def chosen(
     """
     pool, worst = candidates.pool(epsilon), candidates.workload.worst
     found = Chosen(candidates, epsilon, optimal(pool, candidates.weights, worst))
+    objective = EstimatorVariance() if objective is None else objective
     offered = _structures(candidates, structure, objective)
     for _ in range(_ROUNDS if offered else 0):
         assert isinstance(pool, Listed)  # _structures refuses other pools
@@ -99,11 +100,10 @@ def chosen(
 def _structures(candidates: Candidates, given: Any, objective: Any) -> tuple[Any, ...]:
     """Return the structures to try; raises DesignError where they cannot be."""
     offered = () if given is None else (given,) if not isinstance(given, (list, tuple)) else tuple(given)
-    asked = EstimatorVariance() if objective is None else objective
     for structure in offered:
         if isinstance(structure, type) or not isinstance(structure, Structure):
             raise DesignError(sentence("not a structure", got=shown(structure, repr), wanted="as General()"))
-        problem = supports(DifferentialPrivacy(1.0), asked, structure)
+        problem = supports(DifferentialPrivacy(1.0), objective, structure)
         if problem:
             raise DesignError(problem)
     if offered and not candidates.listed:
@@ -126,15 +126,12 @@ def _better(
         if members.tobytes() in found.others:
             continue
         covered = np.flatnonzero(columns.rows[[place]].toarray()[0])
-        held = columns.rows[[place]].toarray()[0][covered]
         cells, prior, groups = _cells(candidates, members, covered)
-        weights = prices[covered] * held**2  # the gain's slope by the variances, at those of randomised response
-        asked = _variance(groups, weights) if objective is None else objective
         for structure in offered:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DesignWarning)  # what it cannot answer has no gain here
                 fitted = structure.on_cells(cells) if hasattr(structure, "on_cells") else structure
-                matrix = design(Prior(prior), DifferentialPrivacy(epsilon), asked, fitted).matrix
+                matrix = design(Prior(prior), DifferentialPrivacy(epsilon), objective, fitted).matrix
             gain = float(matrix_information(matrix, prior, groups) @ prices[covered])
             if gain > most * (1 + 1e-9):
                 most = gain
@@ -171,12 +168,3 @@ def _cells(candidates: Candidates, members: Bools, covered: NDArray[Any]) -> tup
         shape = tuple(book[name].size for name in table)
         groups.append(np.ravel_multi_index(tuple(cells[:, names.index(name)] for name in table), shape))
     return cells, prior / prior.sum(), groups
-
-
-def _variance(groups: Sequence[NDArray[np.intp]], weights: Floats) -> EstimatorVariance:
-    queries, worth = [], []
-    for group, weight in zip(groups, weights / weights.max(), strict=True):
-        rows = indicator(group)
-        queries += [tuple(row) for row in rows.tolist()]
-        worth += [float(weight)] * len(rows)
-    return EstimatorVariance(tuple(queries), tuple(worth))

@@ -18,18 +18,22 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from postrand.designers.split.subsets import ROUNDING, Columns, Pool
+from postrand.designers.split.subsets import ROUNDING, Columns, Pool, joined, multiplied
 from postrand.errors import DesignError, sentence
 
 Floats = NDArray[np.float64]
 
-_TARGET = 2e-10
-_ROUNDS = 200
+_LOSS = 5e-11  # of the value, for fewer subsets
+_PROVED, _PROVED_MANY = 2, 5  # rounds, until a proof is asked for although there are better subsets
 _NEWTON = 100
 _BOUNDARY = 0.99
 _CENTRED = 2e-12  # relative: beyond it rounding grows faster than the gap shrinks
 _NEGLIGIBLE = (1e-8, 1e-10, 1e-12)
 _DENSE = 1 << 24
+_FACTORED = 700  # questions up to which Newton's equations are solved; beyond, steps that need no equation
+_STEPS = 10_000
+_CROWDED = 3  # columns for each question: beyond it those that are far from gaining are left out
+_NEAR = 1 - 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,17 +61,20 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
         If the linear programme fails.
     """
     columns, bound = pool.start(weights), 0.0
-    known = set(columns.labels())
     master = _worst if worst else _mean
-    for _ in range(_ROUNDS):
+    every = _PROVED if len(weights) <= _FACTORED else _PROVED_MANY
+    for left in reversed(range(pool.rounds)):
         pi, prices, top = master(columns.rows, weights)
         value = value_of(columns.rows, pi, weights, worst)
-        best, fresh = pool.price(prices, float((columns.rows @ prices).max()))
+        gains = columns.rows @ prices
+        best, fresh = pool.price(prices, float(gains.max()), prove=left % every == 0)
         bound = max(bound, top / best * (1 - ROUNDING))
-        new = np.flatnonzero([key not in known for key in fresh.labels()])
-        if value - bound <= _TARGET * value or not new.size:
+        known = set(columns.labels())
+        new = np.flatnonzero([label not in known for label in fresh.labels()])
+        if value - bound <= pool.target * value or not new.size or not left:
             break
-        known.update(fresh.take(new).labels())
+        if len(gains) > _CROWDED * len(weights):
+            columns = columns.take(np.flatnonzero((pi > _NEGLIGIBLE[-1]) | (gains >= _NEAR * gains.max())))
         columns = joined(columns, fresh.take(new))
     pi = pi if worst else _cleaned(columns.rows, pi, weights)
     used = np.flatnonzero(pi > 0)
@@ -84,18 +91,9 @@ def value_of(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats, worst: b
     return float(terms.max()) if worst else math.fsum(terms)
 
 
-def joined(one: Columns, two: Columns) -> Columns:
-    """Return the columns of both."""
-    return Columns(
-        np.concatenate([one.members, two.members]),
-        np.concatenate([one.cells, two.cells]),
-        scipy.sparse.csr_array(scipy.sparse.vstack([one.rows, two.rows])),
-    )
-
-
 def _mean(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the best probabilities of some subsets, the prices ``w/M²``, and ``(Σ w/M)²``."""
-    pi = _interior(rows, weights)
+    pi = _interior(rows, weights) if len(weights) <= _FACTORED else multiplied(rows, weights, _STEPS)
     total = rows.T @ pi
     return pi, weights / total**2, math.fsum(weights / total) ** 2
 
@@ -103,10 +101,12 @@ def _mean(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats
 def _cleaned(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats) -> Floats:
     """Return the probabilities without what an interior point leaves on every subset, where that costs nothing."""
     value = value_of(rows, pi, weights)
+    if len(weights) > _FACTORED:
+        return pi
     for least in _NEGLIGIBLE:
         kept = np.flatnonzero(pi > least)
         some = _interior(rows[kept], weights) if kept.size else pi[kept]
-        if kept.size and value_of(rows[kept], some, weights) <= value * (1 + _TARGET / 4):
+        if kept.size and value_of(rows[kept], some, weights) <= value * (1 + _LOSS):
             found = np.zeros(pi.size)
             found[kept] = some
             return found

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.errors import EstimationError
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.objectives import EstimatorVariance
@@ -77,11 +78,17 @@ def matrix_information(matrix: TransitionMatrix, prior: Floats, groups: Sequence
     The contribution ``X`` (K, K_t) has ``M X = P``, P the 0-1 matrix of the group. A table that M does not answer has
     I = 0.
     """
-    array, found = matrix.array, []
-    for group in groups:
-        variance = EstimatorVariance(tuple(map(tuple, indicator(group)))).value(array, prior)
-        found.append(1 / variance if 0 < variance < math.inf else 0.0)
-    return np.array(found)
+    try:
+        factor = matrix.factor()
+    except EstimationError:  # singular: it may answer some tables nevertheless
+        asked = [EstimatorVariance(tuple(map(tuple, indicator(group).tolist()))) for group in groups]
+        variances = [objective.value(matrix.array, prior) for objective in asked]
+    else:
+        released, variances = prior @ matrix.array, []
+        for group in groups:
+            wanted = indicator(group).T
+            variances.append(float(released @ (factor.solve(wanted) ** 2).sum(axis=1) - ((prior @ wanted) ** 2).sum()))
+    return np.array([1 / v if 0 < v < math.inf else 0.0 for v in variances])
 
 
 def indicator(group: NDArray[np.intp]) -> Floats:

@@ -13,22 +13,43 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from postrand.designers.split.precision import Question, keep_probability
-from postrand.designers.split.subsets import ROUNDING, Columns, Subsets
+from postrand.designers.split.subsets import ROUNDING, Columns, Subsets, joined, multiplied
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
 
 _RATIO = 2 ** (1 / 6)  # of the cells, between levels
-_BUDGET = 1_000_000  # nodes of one search
-_EXCESS = (4e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # over the best that is known
-_IMPROVED = 1e-7
+_BUDGET = 500_000  # nodes of one search
+_ROUNDS = 20_000  # times questions
+_EXCESS = (
+    4e-7,
+    1e-5,
+    1e-4,
+    1e-3,
+    1e-2,
+    0.03,
+    0.06,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.5,
+    1.0,
+    3.0,
+    10.0,
+    100.0,
+)  # over the best that is known
+_IMPROVED = 1e-6  # a climb that gains less is left to the search
 _STARTS = 64
+_WARMED, _FEW, _STEPS, _SHARE = 150, 24, 5, 0.02
 _WORK = 2e5  # starts times questions
 
 
@@ -47,47 +68,65 @@ class _Level:
 class Priced:
     """The pool of all subsets of variables that no rule links, with k-ary randomised response at ε."""
 
+    target: ClassVar[float] = 1e-6
     sizes: tuple[int, ...]
     core: tuple[int, ...]
     max_cells: int
     questions: tuple[Question, ...]
     epsilon: float
 
-    def start(self, weights: Floats) -> Columns:
-        """Return the smallest subset for each question, and those that climbing from them reaches."""
-        core = self._mask(self.core)
-        first = sorted({core | self._mask(q.members) for q in self.questions})
-        least = self._columns(first)
-        total = np.asarray(least.rows.T @ np.full(len(first), 1 / len(first)))
-        climbed = self._climbed(weights / total**2, first)
-        return self._columns(sorted({*first, *climbed}))
+    @property
+    def rounds(self) -> int:
+        """As many as end within minutes: the gap is stated, whatever it is."""
+        return max(10, min(40, _ROUNDS // len(self.questions)))
 
-    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+    def start(self, weights: Floats) -> Columns:
+        """Return the smallest subset for each question, and those that gain most on the way to a rough design."""
+        core = self._mask(self.core)
+        random = np.random.default_rng(len(self.sizes))  # where to start climbing: it decides no bound, only time
+        masks = sorted({core | self._mask(q.members) for q in self.questions})
+        columns, known = self._columns(masks), set(masks)
+        pi = np.full(len(masks), 1 / len(masks))
+        for _ in range(_WARMED):
+            total = np.asarray(columns.rows.T @ pi)
+            found = self._climbed(weights / total**2, [masks[k] for k in random.permutation(len(masks))[:_FEW]])
+            new = [mask for mask in sorted(found) if mask not in known]
+            known.update(new)
+            masks += new
+            columns = joined(columns, self._columns(new))
+            pi = np.append(pi * (1 - _SHARE), np.full(len(new), _SHARE / max(1, len(new))))
+            pi = multiplied(columns.rows, weights, _STEPS, pi)
+        return columns
+
+    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
         """Return subsets above the threshold; where climbing finds none, what a search proves and finds."""
         random = np.random.default_rng(len(self.sizes))  # where to start climbing: it decides no result, only time
         starts = [self._mask(self.core) | int(m) for m in self._drawn(random)]
         found = {m: g for m, g in self._climbed(prices, starts).items() if g > threshold * (1 + _IMPROVED)}
-        if found:
+        if found and not prove:
             return math.inf, self._columns(sorted(found))
-        bound, mask, gain = self.proven(prices, threshold)
-        return bound, self._columns([mask] if gain > threshold else [])
+        bound, met = self.proven(prices, max([threshold, *found.values()]), threshold)
+        return bound, self._columns(sorted({*found, *met}))
 
-    def proven(self, prices: Floats, known: float) -> tuple[float, int, float]:
-        """Return a bound of what any subset gains, the best subset that the search met, and its gain."""
-        best, mask, first = known, 0, 0
+    def proven(self, prices: Floats, known: float, floor: float) -> tuple[float, set[int]]:
+        """Return a bound of what any subset gains, and subsets that the search met above the floor.
+
+        ``known``: a gain that some subset surely has, to prune with.
+        """
+        best, met, first = known, set[int](), 0
         levels = list(self._levels(prices))
         for excess in _EXCESS:
             while first < len(levels):  # a level that holds for one threshold holds for a larger one
-                done, found, gain = self._searched(levels[first], prices, best * (1 + excess))
-                if gain > best:
-                    best, mask = gain, found
+                done, found, gain = self._searched(levels[first], prices, best * (1 + excess), floor)
+                best = max(best, gain)
+                met |= found
                 if not done:
                     break
                 first += 1
             if first == len(levels):
-                return best * (1 + excess) * (1 + ROUNDING), mask, best if mask else 0.0
+                return best * (1 + excess) * (1 + ROUNDING), met
         limit = max(level.base + float(level.single.sum() + level.pairs.sum() / 2) for level in levels)
-        return max(limit, best), mask, best if mask else 0.0
+        return max(limit, best) * (1 + ROUNDING), met
 
     def _levels(self, prices: Floats) -> Iterator[_Level]:
         """Yield the levels: least and most cells, and what core, single variables and pairs are at most worth there."""
@@ -127,8 +166,8 @@ class Priced:
             pairs[i, j] += _filled(items, logs, room - logs[i] - logs[j])
         return base, single, pairs + pairs.T
 
-    def _searched(self, level: _Level, prices: Floats, threshold: float) -> tuple[bool, int, float]:
-        """Search one level: whether it is done, the best subset met, and its gain."""
+    def _searched(self, level: _Level, prices: Floats, threshold: float, floor: float) -> tuple[bool, set[int], float]:
+        """Search one level: whether it is done, subsets above the floor, and the best gain."""
         from postrand.designers.split.pricing_kernel import search  # compiled when first used
 
         cells = math.prod(self.sizes[k] for k in self.core)
@@ -141,13 +180,13 @@ class Priced:
         place = {k: i for i, k in enumerate((*turned, *self.core))}
         masks = np.array([sum(1 << place[k] for k in q.members) for q in self.questions], dtype=np.uint64)
         held = np.uint64(sum(1 << place[k] for k in self.core))
-        room, least = math.log(level.high / cells), math.log(level.low / cells)
-        done, gain, mask, _ = search(
-            single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], room, least, threshold,
+        ends = (math.log(level.low / cells), math.log(level.high / cells), threshold)
+        done, gain, found = search(
+            single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], ends, floor,
             held, float(cells), _BUDGET, math.exp(-self.epsilon), masks, prices, self._sums(),
         )  # fmt: skip
         back = (*turned, *self.core)
-        return bool(done), sum(1 << back[i] for i in range(len(back)) if int(mask) >> i & 1), float(gain)
+        return bool(done), {sum(1 << back[i] for i in range(len(back)) if int(m) >> i & 1) for m in found}, float(gain)
 
     def _climbed(self, prices: Floats, starts: list[int]) -> dict[int, float]:
         """Return the subsets that climbing from the starts reaches, and their gains."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from postrand.support.jit import compiled
 
+_COLLECTED = 100
+
 
 @compiled
 def gain_of(mask, cells, far, masks, prices, sums):  # type: ignore[no-untyped-def]
@@ -88,13 +90,16 @@ def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def search(single, pairs, base, sizes, logs, room, least, threshold, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]
-    """Return whether no subset of a level gains more than the threshold; else the best found and its gain.
+def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]
+    """Return whether the search of a level is complete, the best gain met, and subsets met that are above the floor.
+
+    Complete: no subset of the level gains more than the threshold and the best gain met.
 
     Variables are in the order of the search. ``single`` (n,) and ``pairs`` (n, n) are at least what each adds at this
     level, ``base`` what the core has; ``held`` is the core, and ``masks`` are of variables in this order. A subset's
-    logarithm of cells beyond the core is in ``[least, room]``. The state: 2 nodes left, 1 done, 0 out of budget.
+    logarithm of cells beyond the core is in ``[least, room]``; ``ends`` are these two and the threshold.
     """
+    least, room, threshold = ends
     n = logs.size
     one = np.uint64(1)
     around = neighbours(pairs, logs, room)
@@ -108,13 +113,14 @@ def search(single, pairs, base, sizes, logs, room, least, threshold, held, cells
     linear = np.zeros((n + 2, n))
     linear[0] = single
     mask[0], worth[0] = held, base
-    top, best, chosen = 1, 0.0, held
+    top, best, count = 1, 0.0, 0
+    chosen = np.zeros(_COLLECTED, dtype=np.uint64)
     value = np.zeros(n)
     while top > 0:
         top -= 1
         budget -= 1
         if budget < 0:
-            return False, best, chosen, budget
+            return False, best, chosen[:count]
         p, at, gain, spent = depth[top], mask[top], worth[top], used[top]
         own = linear[top].copy()
         if p == n:
@@ -125,8 +131,10 @@ def search(single, pairs, base, sizes, logs, room, least, threshold, held, cells
                 if at >> np.uint64(j) & one:
                     width *= sizes[j]
             found = gain_of(at, width, far, masks, prices, sums)
-            if found > best:
-                best, chosen = found, at
+            if found > floor and (found > best or count < _COLLECTED):
+                count = min(count + 1, _COLLECTED)
+                chosen[count - 1] = at
+            best = max(best, found)
             continue
         if spent + rest[p] < least - 1e-9:
             continue
@@ -146,4 +154,4 @@ def search(single, pairs, base, sizes, logs, room, least, threshold, held, cells
             for j in range(p + 1, n):
                 linear[top, j] = own[j] + pairs[p, j]
             top += 1
-    return True, best, chosen, budget
+    return True, best, chosen[:count]

@@ -171,7 +171,7 @@ def split_design(
         Variables that every record shows.
     structure, objective
         Structures that may replace k-ary randomised response where they serve the workload better, and what their
-        matrices are designed for; default none, and the variance of the workload's tables.
+        matrices are designed for; default none, and the variance of the subset's cells.
     max_cells
         The most feasible cells of a subset.
     prior

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy
@@ -45,15 +45,43 @@ class Columns:
         return [row.tobytes() for row in self.members]
 
 
+def joined(one: Columns, two: Columns) -> Columns:
+    """Return the columns of both."""
+    return Columns(
+        np.concatenate([one.members, two.members]),
+        np.concatenate([one.cells, two.cells]),
+        scipy.sparse.csr_array(scipy.sparse.vstack([one.rows, two.rows])),
+    )
+
+
+def multiplied(rows: scipy.sparse.csr_array, weights: Floats, steps: int, start: Floats | None = None) -> Floats:
+    """Return probabilities after so many steps of the multiplicative algorithm, from equal ones or others."""
+    pi = np.full(rows.shape[0], 1 / rows.shape[0]) if start is None else start
+    for _ in range(steps):
+        pi = pi * np.sqrt(rows @ (weights / (rows.T @ pi) ** 2))
+        pi /= pi.sum()
+    return pi
+
+
 class Pool(Protocol):
-    """All candidate subsets at one ε, listed or not."""
+    """All candidate subsets at one ε, listed or not, and the relative gap at which a design is finished."""
+
+    target: ClassVar[float]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds to spend at most."""
+        ...
 
     def start(self, weights: Floats) -> Columns:
         """Return subsets that cover every question, to begin with."""
         ...
 
-    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
-        """Return a proven bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0, and subsets above the threshold."""
+    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
+        """Return subsets above the threshold, and a bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0.
+
+        The bound is proven, but can be inf unless there are no such subsets or ``prove`` is set.
+        """
         ...
 
 
@@ -261,21 +289,23 @@ def _too_many(variables: int) -> DesignError:
 class Listed:
     """The pool of all subsets that are listed: prices are exact."""
 
+    target: ClassVar[float] = 2e-10
     columns: Columns
     most: int = 300
+
+    @property
+    def rounds(self) -> int:
+        """Enough to end at the optimum."""
+        return 200
 
     def start(self, weights: Floats) -> Columns:
         """Return the subsets that a few steps of the multiplicative algorithm make likely, and each question's own."""
         rows = self.columns.rows
-        likely = np.full(rows.shape[0], 1 / rows.shape[0])
-        for _ in range(_STEPS):
-            gain = rows @ (weights / (rows.T @ likely) ** 2)
-            likely *= np.sqrt(gain)
-            likely /= likely.sum()
+        likely = multiplied(rows, weights, _STEPS)
         best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
         return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
 
-    def price(self, prices: Floats, threshold: float) -> tuple[float, Columns]:
+    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
         """Price every subset."""
         gain = self.columns.rows @ prices
         return float(gain.max()), self.columns.take(_largest(np.where(gain > threshold, gain, 0), self.most))
