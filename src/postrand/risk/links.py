@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from postrand.risk.cells import FloatArray, IntArray, ravel
@@ -171,7 +172,9 @@ def _ties(
 ) -> tuple[IntArray, FloatArray]:
     """Return the first cell of each target within 1e-9 of its largest weight, and the records of all of them."""
     least = np.where(best > 0, best * TIED, np.inf)
-    reached = (head * most >= least).any(axis=1)  # heads that have such a cell of some target
+    reached: NDArray[np.bool_] = np.any(
+        np.asarray(head * most >= least), axis=1
+    )  # heads that have such a cell of some target
     at, tied = np.full(best.size, halves.order.size), np.zeros(best.size)
     for first, last, piece in halves.pieces():
         if not reached[first:last].any():

@@ -28,7 +28,8 @@ class Others:
 
     def density(self, rows: IntArray) -> FloatArray:
         """Return ``q`` of released cells, shape (m, B) → (m,)."""
-        return _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws).sum(axis=1)
+        of_class = _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws)
+        return of_class @ np.ones(self.shares.size)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
