@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.links import distinct, middle
@@ -82,8 +82,7 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     shares, starts = np.full(classes, 1 / classes), np.cumsum([0, *sizes])
     steps = STEPS if len(sizes) > 1 and classes > 1 else 0
     if steps:
-        held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, len(sizes)))
-        of_category = csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+        of_category = _of_category(rows, starts)
     cells, ones = _Cells.of(rows, sizes), np.ones(classes)
     for _ in range(steps):
         member = cells.joint(shares, laws)
@@ -96,6 +95,14 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     if not steps:
         laws = [np.tile(m, (classes, 1)) for m in margins]
     return Others(shares, tuple(laws))
+
+
+def _of_category(rows: IntArray, starts: IntArray) -> Any:
+    """Return the sparse matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on."""
+    from scipy.sparse import csr_array
+
+    held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
+    return csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
