@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.risk.cells import FloatArray, IntArray, ravel
@@ -110,9 +111,9 @@ class _Halves:
 
     def matrix(self, values: FloatArray) -> Any:
         """Return the sparse matrix (P, S) of a value of each cell, in the order of heads."""
-        from scipy.sparse import csr_array
-
-        return csr_array((values, (self.heads, self.tails)), shape=(len(self.head_cells), len(self.tail_cells)))
+        return scipy.sparse.csr_array(
+            (values, (self.heads, self.tails)), shape=(len(self.head_cells), len(self.tail_cells))
+        )
 
     def pieces(self) -> Iterator[tuple[int, int, slice]]:
         """Yield runs of heads, from the first to before the last, with their cells."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.links import distinct, middle
@@ -99,10 +100,8 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
 
 def _of_category(rows: IntArray, starts: IntArray) -> Any:
     """Return the sparse matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on."""
-    from scipy.sparse import csr_array
-
     held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
-    return csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+    return scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
