@@ -164,7 +164,7 @@ def _after(
     (rate, claim), *rest = np.mean(rates, axis=0).tolist()
     return Informed(
         Matches(n, rate, claim, many * random.size),
-        Matches(alone.size, *rest[0], many * (both.size - random.size)) if rest else None,
+        Matches(alone.size, rest[0][0], rest[0][1], many * (both.size - random.size)) if rest else None,
         Spread.together(spreads),
         *_households(known, None if household is None else household[random]),
         many,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
+from numpy.typing import NDArray
 
 from postrand.risk.cells import FloatArray, IntArray, ravel
 
@@ -59,7 +61,7 @@ class View:
         halves, found = _Halves.of(self.columns, self.tables), []
         weights = scale[halves.order]
         records = self.counts[halves.order]
-        pairs = csr_array((weights * records, (halves.heads, halves.tails)), shape=halves.shape)
+        pairs = halves.matrix(weights * records)
         for head, tail in self._factors(halves):
             most = _largest(tail, halves, weights)
             best = (head * most).max(axis=0, initial=0.0)
@@ -70,7 +72,7 @@ class View:
     def totals(self, scale: FloatArray) -> FloatArray:
         """Return the sum of weights over all records for every type, as :meth:`links` does."""
         halves = _Halves.of(self.columns, self.tables)
-        pairs = csr_array(((scale * self.counts)[halves.order], (halves.heads, halves.tails)), shape=halves.shape)
+        pairs = halves.matrix((scale * self.counts)[halves.order])
         return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
 
     def _factors(self, halves: _Halves) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -107,10 +109,11 @@ class _Halves:
         starts = np.searchsorted(heads[order], np.arange(len(head_cells)))
         return cls(cut, order, heads[order], tails[order], head_cells, tail_cells, starts)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The number of heads and of tails."""
-        return len(self.head_cells), len(self.tail_cells)
+    def matrix(self, values: FloatArray) -> Any:
+        """Return the sparse matrix (P, S) of a value of each cell, in the order of heads."""
+        return scipy.sparse.csr_array(
+            (values, (self.heads, self.tails)), shape=(len(self.head_cells), len(self.tail_cells))
+        )
 
     def pieces(self) -> Iterator[tuple[int, int, slice]]:
         """Yield runs of heads, from the first to before the last, with their cells."""
@@ -171,7 +174,9 @@ def _ties(
 ) -> tuple[IntArray, FloatArray]:
     """Return the first cell of each target within 1e-9 of its largest weight, and the records of all of them."""
     least = np.where(best > 0, best * TIED, np.inf)
-    reached = (head * most >= least).any(axis=1)  # heads that have such a cell of some target
+    reached: NDArray[np.bool_] = np.any(
+        np.asarray(head * most >= least), axis=1
+    )  # heads that have such a cell of some target
     at, tied = np.full(best.size, halves.order.size), np.zeros(best.size)
     for first, last, piece in halves.pieces():
         if not reached[first:last].any():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.links import distinct, middle
@@ -28,7 +29,8 @@ class Others:
 
     def density(self, rows: IntArray) -> FloatArray:
         """Return ``q`` of released cells, shape (m, B) → (m,)."""
-        return _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws).sum(axis=1)
+        of_class = _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws)
+        return of_class @ np.ones(self.shares.size)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
@@ -81,8 +83,7 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     shares, starts = np.full(classes, 1 / classes), np.cumsum([0, *sizes])
     steps = STEPS if len(sizes) > 1 and classes > 1 else 0
     if steps:
-        held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, len(sizes)))
-        of_category = csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+        of_category = _of_category(rows, starts)
     cells, ones = _Cells.of(rows, sizes), np.ones(classes)
     for _ in range(steps):
         member = cells.joint(shares, laws)
@@ -95,6 +96,12 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     if not steps:
         laws = [np.tile(m, (classes, 1)) for m in margins]
     return Others(shares, tuple(laws))
+
+
+def _of_category(rows: IntArray, starts: IntArray) -> Any:
+    """Return the sparse matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on."""
+    held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
+    return scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
