@@ -240,6 +240,11 @@ def test_heavy_libraries_stay_in_their_folders() -> None:
     assert misplaced_heavy_imports() == []
 
 
+def test_scipy_is_imported_whole_and_its_parts_load_where_they_are_used() -> None:
+    """``import scipy``, then ``scipy.stats.norm``: the part loads there, and takes up to half a second."""
+    assert [f"{m} imports {e.name}" for m, es in imports().items() for e in es if e.name.startswith("scipy.")] == []
+
+
 def test_no_import_cycles() -> None:
     TopologicalSorter(import_graph()).prepare()  # raises CycleError, naming the cycle
     assert set(import_graph()) >= {"postrand"}

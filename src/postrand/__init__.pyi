@@ -25,7 +25,7 @@ from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
 from .engines.frame import content_of, perturb
 from .errors import PostrandError
-from .mechanism import Block, Mechanism
+from .mechanism import Block, Mechanism, Split, Subset
 from .mechanism.matrix import TransitionMatrix, load_matrix, randomised_response
 from .mechanism.mechanism import load_mechanism
 from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
@@ -64,8 +64,10 @@ __all__ = [
     "Prior",
     "Release",
     "ReleaseKey",
+    "Split",
     "SplitDesign",
     "SpontaneousRecognition",
+    "Subset",
     "Symmetric",
     "TablePrior",
     "TransitionMatrix",

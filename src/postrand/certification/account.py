@@ -2,7 +2,7 @@
 
 Blocks are independent given the true record, so their ratios multiply. A block with several classes (strata, say)
 spends what the law of the record's class spends; blocks that read the same variables are summed class by class, and the
-worst class counts.
+worst class counts. Of a split, a record is released through one subset, drawn without looking at it: the worst counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from postrand.codebook.rules import linked
-from postrand.mechanism import Block
+from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import classes_of, part
 from postrand.support.exact import add_upper as add_upper  # what an account is added up with
@@ -31,12 +31,23 @@ class Account:
     """The ε that a record spends, rounded up; ``total`` is for the worst record.
 
     ``blocks[b]`` is the ε of block b in its worst class; ``total <= sum(blocks) + sum(priors)``, with equality up to
-    rounding where no block has several classes.
+    rounding where no block has several classes. ``split[t]`` is the ε of subset t of a split, of which the largest, and
+    the prior of the split, are part of ``total``.
     """
 
     blocks: tuple[float, ...]
     priors: tuple[float, ...]
     total: float
+    split: tuple[float, ...] = ()
+
+
+def mechanism_account(mechanism: Mechanism) -> Account:
+    """Add up what a record spends on the blocks and on the subset of the split that costs most."""
+    own = record_account(mechanism.blocks)
+    if mechanism.split is None:
+        return own
+    total = max(record_account(blocks).total for blocks in mechanism.alternatives)
+    return Account(own.blocks, own.priors, total, tuple(block.epsilon for block in mechanism.split.blocks))
 
 
 def record_account(blocks: Sequence[Block]) -> Account:

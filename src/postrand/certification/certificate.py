@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from postrand.certification.account import Account, add_upper, record_account, worst_laws
+from postrand.certification.account import Account, add_upper, mechanism_account, worst_laws
+from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.reachable_rules import reachable
 from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
-from postrand.privacy import MODELS, DifferentialPrivacy, Finding, PrivacyModel, needs_file, release_problems
+from postrand.privacy import (
+    MODELS,
+    DifferentialPrivacy,
+    Finding,
+    PrivacyModel,
+    needs_file,
+    release_problems,
+    split_problems,
+)
 from postrand.ranks.column import RankedColumn
 from postrand.support import options, wordings
 from postrand.support.exact import format_upper, within
@@ -49,6 +58,12 @@ class Facts:
     order_is_shuffled: bool = True
     ids_are_released: bool = False
     households_are_renumbered: bool = False
+    key_is_reused: bool = False
+
+    def to_dict(self) -> dict[str, bool]:
+        """Return plain data for JSON; a key that no other release used is not mentioned."""
+        names = [name for name in self.__slots__ if name != "key_is_reused" or self.key_is_reused]
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,8 @@ class Certificate:
 
     It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
     put what it says into today's words (:mod:`postrand.support.wordings`).
+
+    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`.
     """
 
     mechanism_digest: str
@@ -72,6 +89,8 @@ class Certificate:
     account: Account = field(default_factory=lambda: Account((), (), 0.0))
     numerical: tuple[RankedColumn, ...] = ()
     codebook_digest: str = ""
+    split: tuple[dict[str, Any], ...] = ()
+    file: FileLevel | None = None
 
     def __repr__(self) -> str:
         lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
@@ -82,7 +101,8 @@ class Certificate:
         """One sentence for each claim and each numerical variable, naming its variables."""
         told = zip(self.claims, self.claim_texts, strict=True)
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
-        return (*claims, *(f"{column.variable}: {column.sentence}." for column in self.numerical))
+        ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
+        return (*claims, *ranked, *([] if self.file is None else wordings.file_level(self.file.to_dict())))
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -96,7 +116,8 @@ class Certificate:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each limit, most serious first."""
-        return tuple(map(wordings.limit, self.limits))
+        fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
+        return (*map(wordings.limit, self.limits), *fails)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -107,14 +128,27 @@ class Certificate:
             "claims": self._claim_entries(),
             **({"numerical": [column.claim() for column in self.numerical]} if self.numerical else {}),
             "blocks": list(self.blocks),
+            **({"split": list(self.split)} if self.split else {}),
             "account": {
                 "blocks": [_finite(e) for e in self.account.blocks],
                 "priors": list(self.account.priors),
                 "total": _finite(self.account.total),
             },
             "not_covered": [dict(entry) for entry in self.limits],
-            "facts": {name: getattr(self.facts, name) for name in Facts.__slots__},
+            "facts": self.facts.to_dict(),
+            **({} if self.file is None else {"file": self.file.to_dict()}),
         }
+
+    def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:
+        """Return the certificate that also states the level of the file of so many records at δ, or why it has none.
+
+        Raises
+        ------
+        PrivacyError
+            If δ is not in (0, 1).
+        """
+        models = [claim.privacy for claim in self.claims]
+        return dataclasses.replace(self, file=file_level(mechanism, self.facts, models, records, delta))
 
     def _claim_entries(self) -> list[dict[str, Any]]:
         return [
@@ -138,6 +172,9 @@ def certify(
     Without claims, the record's ε of the matrices is certified. Levels are rounded up; whether a claim holds
     is decided in exact arithmetic. This module never sees a designer.
 
+    A claim on a split is tested with each subset in turn, ``P(T, y | x) = π_T M_T[x_T, y]`` and π_T the same for every
+    x; the worst subset counts.
+
     Claims that rest on the file's confidential frequencies must be bound to them
     (:func:`postrand.certification.file_claims.tie`). They are checked exactly here; the certificate
     states them, and says that the release does not suffice to recompute them.
@@ -158,18 +195,24 @@ def certify(
     return _certify(mechanism, claims, facts or Facts(), _find)
 
 
-def recertify(mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts) -> Certificate:
+def recertify(
+    mechanism: Mechanism, claims: Iterable[Claim | PrivacyModel], facts: Facts, file: FileLevel | None = None
+) -> Certificate:
     """Certify again from the released matrices; claims that need the file are stated, and not recomputed.
 
     The result is that of :func:`certify`, byte for byte, where those claims do hold. Their findings are marked:
-    ``recomputable`` is false.
+    ``recomputable`` is false. A level of the ``file`` that the law proves is stated again; of any other, the true one.
 
     Raises
     ------
     PrivacyError
         As :func:`certify`, for all other claims; or if a claim that needs the file cannot be about these variables.
     """
-    return _certify(mechanism, claims, facts, _restate)
+    certificate = _certify(mechanism, claims, facts, _restate)
+    if file is None:
+        return certificate
+    models = [claim.privacy for claim in certificate.claims]
+    return dataclasses.replace(certificate, file=restated(mechanism, facts, models, file))
 
 
 def _certify(
@@ -179,13 +222,10 @@ def _certify(
     find: Callable[[Claim, Sequence[Block]], Finding],
 ) -> Certificate:
     stated = [_complete(claim, mechanism) for claim in claims] or [_attained(mechanism)]
-    tested = [(claim, blocks_of(claim, mechanism)) for claim in stated]
-    findings = [find(claim, blocks) for claim, blocks in tested]
-    failures = (
-        _failure(claim, blocks, finding)
-        for (claim, blocks), finding in zip(tested, findings, strict=True)
-        if not finding.holds
-    )
+    raise_all(PrivacyError, (p for claim in stated for p in _split_problems(claim, mechanism)))
+    tested = [(claim, *_worst(claim, mechanism, find)) for claim in stated]
+    findings = [finding for *_, finding in tested]
+    failures = (_failure(claim, blocks, finding) for claim, blocks, finding in tested if not finding.holds)
     unfit = (p for c in stated for p in release_problems(c.privacy, mechanism, c.variables, facts))
     raise_all(PrivacyError, [*unfit, *failures, *_rule_problems(mechanism)])
     return Certificate(
@@ -195,9 +235,10 @@ def _certify(
         blocks=tuple(_describe(block) for block in mechanism.blocks),
         limits=tuple(_limits(mechanism, facts, stated)),
         facts=facts,
-        account=record_account(mechanism.blocks),
+        account=mechanism_account(mechanism),
         numerical=mechanism.numerical,
         codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
+        split=_describe_split(mechanism),
     )
 
 
@@ -240,8 +281,8 @@ def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:
 
 def _attained(mechanism: Mechanism) -> Claim:
     """Return the claim of the smallest ε that the whole law attains, within its classes where it has several."""
-    spent = record_account(mechanism.blocks)
-    for block, epsilon in zip(mechanism.blocks, spent.blocks, strict=True):
+    spent = mechanism_account(mechanism)
+    for block, epsilon in zip(mechanism.every_block, (*spent.blocks, *spent.split), strict=True):
         if epsilon == math.inf:
             raise PrivacyError(
                 sentence(
@@ -250,7 +291,7 @@ def _attained(mechanism: Mechanism) -> Claim:
                     fix="give the claim that it should meet: certify(mechanism, [claim])",
                 )
             )
-    within_classes = any(classes_of(block.matrix).any() for block in mechanism.blocks)
+    within_classes = any(classes_of(block.matrix).any() for block in mechanism.every_block)
     return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
 
 
@@ -300,8 +341,29 @@ def _rule_problems(mechanism: Mechanism) -> Iterable[str]:
         yield f"... and {len(found) - 10} more rules that a release could contradict."
 
 
+def _split_problems(claim: Claim, mechanism: Mechanism) -> Iterable[str]:
+    """Yield why the claim cannot be made of the split, where it is about variables of one."""
+    covered = [name for name in mechanism.partly if name in claim.variables]
+    if covered and len(covered) < len(mechanism.partly):
+        left = ", ".join(name for name in mechanism.partly if name not in covered)
+        yield sentence("a claim covers part of the split", where=", ".join(covered), fix=f"name {left} too")
+    elif covered:
+        yield from split_problems(claim.privacy, claim.variables)
+
+
+def _worst(
+    claim: Claim, mechanism: Mechanism, find: Callable[[Claim, Sequence[Block]], Finding]
+) -> tuple[list[Block], Finding]:
+    """Return the finding with the subset of the split for which it is worst, and the blocks that it is about."""
+    blocks = blocks_of(claim, mechanism)
+    if mechanism.split is None or mechanism.partly[0] not in claim.variables:
+        return blocks, find(claim, blocks)
+    found = [([*blocks, block], find(claim, [*blocks, block])) for block in mechanism.split.blocks]
+    return max(found, key=lambda entry: (not entry[1].holds, entry[1].level))  # what mixes promises less at more
+
+
 def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
-    """Return the blocks that the claim's variables touch; a claim covers whole blocks only."""
+    """Return the blocks that the claim's variables touch, beside a split; a claim covers whole blocks only."""
     blocks = []
     for block in mechanism.blocks:
         touched = [name in claim.variables for name in block.perturbed]
@@ -315,6 +377,8 @@ def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
             )
         blocks += [block] * any(touched)
     for name in claim.variables:
+        if name in mechanism.partly:
+            continue
         mechanism[name]  # raises, naming the nearest, for a variable that is not perturbed
     return blocks
 
@@ -340,6 +404,12 @@ def _describe(block: Block) -> dict[str, Any]:
         **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
         "budget": block.budget,
     }
+
+
+def _describe_split(mechanism: Mechanism) -> tuple[dict[str, Any], ...]:
+    """Return what is said of each subset: that of a block, and its weight in units of 2^-53."""
+    subsets = () if mechanism.split is None else mechanism.split.subsets
+    return tuple({"weight": subset.weight, **_describe(subset.block)} for subset in subsets)
 
 
 def _finite(value: float) -> float | None:
@@ -387,7 +457,7 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
         blocks = [list(block.variables) for block in chosen]
         return [{"code": code, "blocks": blocks}] if blocks else []
 
-    blocks = mechanism.blocks
+    blocks = mechanism.every_block
     for origin in ("confidential", "unstated"):
         yield from of(f"{origin}_matrix", [b for b in blocks if b.provenance == origin])
     for origin in ("dp", "confidential", "unstated"):
@@ -398,7 +468,7 @@ def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
 def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     """Yield the restrictions of the guarantee: to feasible combinations, and to values that are exchanged at all."""
     book = mechanism.require_codebook()
-    for block in mechanism.blocks:
+    for block in mechanism.every_block:
         about = {"block": list(block.variables)}
         size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
         if size < whole:

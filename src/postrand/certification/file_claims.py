@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from postrand.certification.certificate import Claim, blocks_of
 from postrand.data.table import ContingencyTable
-from postrand.errors import PrivacyError, sentence
+from postrand.errors import PrivacyError, raise_all, sentence
 from postrand.mechanism import Mechanism
-from postrand.privacy import KeyTypes, needs_file
+from postrand.privacy import KeyTypes, needs_file, split_problems
 
 Count = Callable[[Sequence[str]], ContingencyTable]
 """Count the records of the file by the categories of these variables."""
@@ -23,7 +23,7 @@ def tie(claims: Iterable[Claim], mechanism: Mechanism, count: Count) -> tuple[Cl
     Raises
     ------
     PrivacyError
-        If no matrix can meet a model on this file, or a claim covers several blocks on listed cells.
+        If no matrix can meet a model on this file, or a claim covers several blocks on listed cells, or a split.
     """
     return tuple(_tied(claim, mechanism, count) if needs_file(claim.privacy) else claim for claim in claims)
 
@@ -31,6 +31,8 @@ def tie(claims: Iterable[Claim], mechanism: Mechanism, count: Count) -> tuple[Cl
 def _tied(claim: Claim, mechanism: Mechanism, count: Count) -> Claim:
     if not claim.variables:
         claim = dataclasses.replace(claim, variables=mechanism.variables)
+    if set(claim.variables).intersection(mechanism.partly):
+        raise_all(PrivacyError, split_problems(claim.privacy, claim.variables))
     blocks = blocks_of(claim, mechanism)
     if len(blocks) > 1 and any(block.cells is not None for block in blocks):
         what = f"{claim.privacy.name!r} cannot be computed over several blocks if one lists its cells"

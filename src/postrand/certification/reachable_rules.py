@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,18 +18,34 @@ def reachable(mechanism: Mechanism) -> list[Rule]:
 
     A rule is listed where some feasible true combination of all variables of the blocks concerned leads to it with
     positive probability. Rules that join further variables are not used, so a rule may be listed needlessly, never
-    left out.
+    left out. A rule on variables of a split can be contradicted by the subsets that show all of them.
 
     Raises
     ------
     SpecificationError
         If the blocks concerned have too many combinations to enumerate.
     """
-    codebook = mechanism.require_codebook()
-    found = []
+    codebook, partly = mechanism.require_codebook(), set(mechanism.partly)
     tables: dict[tuple[str, ...], NDArray[np.int32]] = {}
-    for rule in codebook.rules:
-        blocks = [b for b in mechanism.blocks if not set(b.perturbed).isdisjoint(rule.variables)]
+    found: list[Rule] = []
+    left = list(codebook.rules)
+    for blocks in mechanism.alternatives:
+        shown = {name for block in blocks for name in block.perturbed}
+        tried = [rule for rule in left if partly.intersection(rule.variables) <= shown]
+        found += _reachable(blocks, tried, codebook, tables)
+        left = [
+            rule for rule in left if rule not in found and not (rule in tried and partly.isdisjoint(rule.variables))
+        ]
+    return [rule for rule in codebook.rules if rule in found]
+
+
+def _reachable(
+    every: Sequence[Block], rules: Sequence[Rule], codebook: Codebook, tables: dict[tuple[str, ...], NDArray[np.int32]]
+) -> list[Rule]:
+    """Return those of the rules that a release through all of the blocks could contradict."""
+    found = []
+    for rule in rules:
+        blocks = [b for b in every if not set(b.perturbed).isdisjoint(rule.variables)]
         names = tuple(dict.fromkeys([n for b in blocks for n in b.variables] + list(rule.variables)))
         if names not in tables:
             tables[names] = feasible_cells(codebook, names, codebook.rules)

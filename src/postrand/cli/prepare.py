@@ -173,7 +173,9 @@ def design(plan: Path) -> Result:
     """
     from postrand.certification.certificate import certify
     from postrand.plan import load_plan
+    from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
+    from postrand.workflow.file_goal import of_file, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
     from postrand.workflow.unperturbed import findings
@@ -181,18 +183,21 @@ def design(plan: Path) -> Result:
 
     loaded = load_plan(plan)
     check_sizes(loaded)
+    loaded = solved(loaded)
     known = Known.of(loaded)
     blocks = design_blocks(loaded, known)
     mechanism = mechanism_of(loaded, blocks, known)
-    certificate = certify(mechanism, claims_of(loaded, mechanism, known))
+    certificate = of_file(loaded, mechanism, certify(mechanism, claims_of(loaded, mechanism, known)), known)
     worth = [expected(block, loaded.codebook) for block in blocks]
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, "claims": list(certificate.sentences)}
+    data |= {} if certificate.file is None else {"file": certificate.file.to_dict()}
     data["advice"] = list(loaded.advice)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
+    level = [] if certificate.file is None else no_file_level(certificate.file.to_dict())
     found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *unperturbed_lines(found)])
+    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *level, *unperturbed_lines(found)])
 
 
 @command

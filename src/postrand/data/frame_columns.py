@@ -116,6 +116,21 @@ def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArr
     return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
 
 
+def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
+    """Return a dictionary column as a categorical series of the old one's library, with all its categories in order."""
+    import narwhals as nw
+
+    native = old.to_native()
+    if old.implementation.is_pandas():
+        made = type(native)(column.combine_chunks().to_pandas().array, index=native.index, copy=False)
+        native_like: nw.Series[Any] = nw.from_native(made, series_only=True)
+        return native_like.alias(old.name)
+    values, indices, missing = _levels(column)
+    texts = values.to_pylist()
+    levels = nw.new_series(old.name, [*texts, None], nw.Enum(texts), backend=old.implementation)
+    return levels[indices if missing is None else np.where(missing, np.int64(len(texts)), indices)]
+
+
 def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """Return the column in the field's type; a dictionary keeps its entries, and what is new comes after them.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
-from postrand.data.frame_columns import arrow_like, arrow_of, dictionary_of, series_like
+from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, dictionary_of, series_like
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
@@ -54,10 +54,12 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
     return [work(task) for task in tasks]
 
 
-def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
+def like(frame: Any, table: pa.Table, each: Each = _in_turn, categorical: Collection[str] = ()) -> Any:
     """Return ``frame`` with the columns of ``table`` in place of its own columns of the same names.
 
-    Each keeps the column's dtype with its category order. Other columns, the order and a pandas index do not change.
+    Each keeps the column's dtype with its category order; those of ``categorical``, dictionaries in the table, become
+    categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other columns, the order and a
+    pandas index do not change.
     ``each`` applies a function to the columns, by default one after the other.
 
     Raises
@@ -68,12 +70,22 @@ def like(frame: Any, table: pa.Table, each: Each = _in_turn) -> Any:
     if isinstance(frame, pa.Table):
         places = [frame.column_names.index(name) for name in table.column_names]
         fields = [frame.schema.field(place) for place in places]
-        made = each(lambda f: arrow_like(frame.column(f.name), table.column(f.name), f), fields)
+        fields = [pa.field(f.name, table.column(f.name).type) if f.name in categorical else f for f in fields]
+
+        def arrow(field: pa.Field) -> pa.ChunkedArray:
+            new = table.column(field.name)
+            return new if field.name in categorical else arrow_like(frame.column(field.name), new, field)
+
+        made = each(arrow, fields)
         for place, field, column in zip(places, fields, made, strict=True):
             frame = frame.set_column(place, field, column)
         return frame
     held = _narwhals(frame)
-    new = each(lambda name: series_like(held[name], table.column(name)), table.column_names)
+
+    def series(name: str) -> nw.Series[Any]:
+        return (categorical_like if name in categorical else series_like)(held[name], table.column(name))
+
+    new = each(series, table.column_names)
     return held.with_columns(*new).to_native()
 
 
@@ -124,7 +136,7 @@ def bind(frame: Any, mechanism: Mechanism) -> Mechanism:
     """
     if mechanism.codebook is not None:
         return mechanism
-    single = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}
+    single = {b.variables[0]: b.matrix.size for b in mechanism.every_block if len(b.variables) == 1 and b.cells is None}
     names = list(dict.fromkeys((*mechanism.variables, *mechanism.given)))
     return mechanism.bind(codebook_of(frame, names, single))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import arrow_type
+from postrand.codebook.not_released import released_variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -180,20 +182,34 @@ def released_names(codebook: Codebook) -> tuple[str, ...]:
 
 
 def released_schema(
-    source: Source, columns: Sequence[str], codebook: Codebook | None = None, fresh: Renumbering | None = None
+    source: Source,
+    columns: Sequence[str],
+    codebook: Codebook | None = None,
+    fresh: Renumbering | None = None,
+    partly: Collection[str] = (),
 ) -> pa.Schema:
     """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind.
 
     With a codebook, the labels are those that it publishes: of a label that a person took out of it, or of a value that
-    is no category, nothing stays.
+    is no category, nothing stays. Variables of a split (``partly``) become categorical text: see
+    :mod:`postrand.codebook.not_released`.
     """
     fields = []
     for name in columns:
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
+        if variable is not None and name in partly:
+            fields.append(_partly_field(variable))
+            continue
         label = "" if variable is None else variable.label
         fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
     return pa.schema(fields)
+
+
+def _partly_field(variable: Variable) -> pa.Field:
+    """Return the field of a variable of a split: what the file said of its numbers does not hold for categories."""
+    label = {_LABEL: variable.label} if variable.label else None
+    return pa.field(variable.name, arrow_type(released_variable(variable).type), metadata=label)
 
 
 def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:

@@ -64,6 +64,11 @@ class Cells:
         """The number of cells of the block, which is that of its matrix."""
         return self.shape[0] if self.table is None else len(self.table)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether some combination of codes is in no cell."""
+        return self.table is not None and len(self.table) < math.prod(self.shape)
+
     def find(self, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return the position of each record's cell, shape (n,).
 

@@ -1,7 +1,8 @@
 """What a release key is bound to: a keyed digest of the records, whatever their order, batches, engine or file format.
 
 Draws of two versions of a file must not share words: a released value that differs would show which true value changed.
-So the words follow the content. Of record r with true cells c_b of the mechanism's blocks, of S_b cells each::
+So the words follow the content. Of record r with true cells c_b of the mechanism's blocks, of S_b cells each (and then
+the true codes of the variables that a split shows or reads)::
 
     n_g = the digits c_b + 1 in bases S_b + 1    of as many blocks as a 64-bit number holds: groups g = 0, 1, ...
     v = Σ_{g >= 1} AES-256(k', n_g ‖ g)          2 x 64 bits, all additions modulo 2^64; 0 where one group suffices
@@ -23,17 +24,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from postrand.codebook import Variable
 from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
+from postrand.engines.split_records import SplitCells
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
 from postrand.support import loops
-from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, words
+from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, encryptor, words
 
 _RANKED_SLOT = 1 << 32
 """Slots of the words of ranked values; those of groups are their places."""
@@ -103,6 +105,7 @@ class ContentReader:
     """Hold what a mechanism and a release key need to digest any batch; threads can share it."""
 
     cells: tuple[Cells, ...]
+    split: SplitCells
     bases: tuple[int, ...]
     ranked: tuple[str, ...]
     keys: ContentKeys = field(repr=False)
@@ -112,23 +115,41 @@ class ContentReader:
         """Prepare a mechanism that is bound to its codebook."""
         codebook = mechanism.require_codebook()
         cells = [Cells.of(block, codebook) for block in mechanism.blocks]
-        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key)
+        split = SplitCells.of(mechanism.split, codebook)
+        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key, split)
 
     @classmethod
-    def of_cells(cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey) -> ContentReader:
-        """Prepare blocks of these cells, which need no matrix, and numerical variables."""
+    def of_cells(
+        cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey, split: SplitCells | None = None
+    ) -> ContentReader:
+        """Prepare blocks of these cells, which need no matrix, numerical variables, and the cells of a split."""
+        held = SplitCells((), (), ()) if split is None else split
         bases = tuple(block.size + 1 for block in cells)  # -1: a missing value that is kept
-        return cls(tuple(cells), bases, tuple(ranked), content_keys(key))
+        return cls(tuple(cells), held, (*bases, *held.bases), tuple(ranked), content_keys(key))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns to read."""
-        return tuple(dict.fromkeys([*(name for cells in self.cells for name in cells.names), *self.ranked]))
+        return tuple(dict.fromkeys([*(v.name for v in self.variables), *self.ranked]))
 
-    def of_positions(self, positions: Sequence[NDArray[Any]], record_keys: NDArray[np.uint64]) -> Content:
-        """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values."""
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The categorical variables to read, each once: those of the blocks, then those of the split."""
+        every = [*(v for cells in self.cells for v in cells.variables), *self.split.variables]
+        return tuple({v.name: v for v in every}.values())
+
+    def of_positions(
+        self,
+        positions: Sequence[NDArray[Any]],
+        record_keys: NDArray[np.uint64],
+        digits: Sequence[NDArray[Any]] = (),
+    ) -> Content:
+        """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values.
+
+        ``digits`` are the codes of the split's variables.
+        """
         total = np.zeros(2, dtype=np.uint64)
-        held = [np.ascontiguousarray(column) for column in positions]
+        held = [np.ascontiguousarray(column) for column in (*positions, *digits)]
         groups, size = _groups(self.bases), min(CHUNK, record_keys.size)
         # Made once for all chunks: memory that is new each time costs more than the cipher.
         mixed, numbers_of, sums = (
@@ -170,7 +191,7 @@ class _Sums:
     __slots__ = ("_drawn", "_encrypt")
 
     def __init__(self, keys: ContentKeys, capacity: int) -> None:
-        self._encrypt = Cipher(algorithms.AES256(keys.record), modes.ECB()).encryptor()
+        self._encrypt = encryptor(keys.record)
         # The cipher asks for one byte less than a block of room at the end.
         self._drawn = np.empty(capacity * 16 + 15, dtype=np.uint8)
 

@@ -118,6 +118,8 @@ class DuckDBSource:
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.database or Path("query"))
+        if not names:  # which SQL cannot ask for
+            return
         listed = ", ".join(map(quoted, names))
         with self.connected() as (connection, relation):
             order = order_sql(order_of(self.query, self.schema.names))

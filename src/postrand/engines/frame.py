@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import coding
+from postrand.codebook import coding, not_released
 from postrand.codebook.clear_columns import carried
 from postrand.columns.source import released, whole_column
 from postrand.data import frames
@@ -20,6 +20,7 @@ from postrand.data.frames import Each
 from postrand.engines.base import check_columns
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
+from postrand.engines.split_records import SplitDraws
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
@@ -44,7 +45,8 @@ def perturb(
     frame
         A pandas or polars DataFrame, or a pyarrow Table. The same kind comes back: the same columns in the same order
         and dtypes, categories in their order, the same pandas index. Columns that the mechanism does not perturb come
-        back as they are: drop what may not be released.
+        back as they are: drop what may not be released. Variables of a split come back categorical, with one more
+        category, the last, ``(not released)``; missing values stay missing.
     mechanism
         Its codebook may be left out where the columns are categorical (or boolean) by type.
     release_key
@@ -91,15 +93,18 @@ def perturb(
         tag = (records.content(source.table) if content is None else content).tag()
         if records.keys is not None:
             _refuse_repeated(records.keys)
-        if not source.num_rows:
+        shown = records.reader.split.shown
+        if not source.num_rows and not shown:
             return frame
-        records.draw([sampler(block.matrix) for block in bound.blocks], derive(key, bound.digest(), tag).draw)
+        laws, split = [sampler(block.matrix) for block in bound.blocks], SplitDraws.of(bound, records.reader.split)
+        records.draw(laws, split, derive(key, bound.digest(), tag).draw)
         book = bound.require_codebook()
-        values = each(lambda name: coding.decode(records.codes[name], book[name]), bound.variables)
+        decode = {name: not_released.decode if name in shown else coding.decode for name in bound.variables}
+        values = each(lambda name: decode[name](records.codes[name], book[name]), bound.variables)
         made = dict(zip(bound.variables, values, strict=True))
         by_rank = released(source, bound, key, record_key, content=tag)
         made |= {name: carried(whole_column(by_rank, name), book[name]) for name in ranked}
-        return frames.like(frame, pa.table(made), each)
+        return frames.like(frame, pa.table(made), each, categorical=shown)
 
 
 def content_of(
@@ -167,7 +172,7 @@ class _Records:
     def of(cls, table: pa.Table, mechanism: Mechanism, key: ReleaseKey, record_key: str | None, each: Each) -> _Records:
         """Encode the columns, several at a time."""
         reader = ContentReader.of(mechanism, key)
-        read = list({v.name: v for cells in reader.cells for v in cells.variables}.values())
+        read = reader.variables
         found = each(lambda variable: coding.encode(table.column(variable.name), variable), read)
         codes = dict(zip((v.name for v in read), found, strict=True))
 
@@ -185,20 +190,25 @@ class _Records:
         def digest(task: tuple[slice, list[NDArray[Any]]]) -> Content:
             piece, positions = task
             keys = self._keys_of(piece)
-            found = self.reader.of_positions(positions, keys)
+            codes = {name: column[piece] for name, column in self.codes.items()}
+            self.reader.split.check(codes)
+            found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes))
             return Content(found.records, found.cells, self.reader.of_ranked(table[piece], keys))
 
         return sum(self.each(digest, self.positions), Content())
 
-    def draw(self, laws: Sequence[Sampler], draw_key: bytes) -> None:
+    def draw(self, laws: Sequence[Sampler], split: SplitDraws | None, draw_key: bytes) -> None:
         """Put the released codes in place of the true ones."""
 
         def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
             piece, positions = task
-            drawn = perturb_codes(laws, draw_key, self._keys_of(piece), positions)
+            keys, true = self._keys_of(piece), {name: column[piece] for name, column in self.codes.items()}
+            shown = {} if split is None else split.released(draw_key, keys, true)
+            drawn = perturb_codes(laws, draw_key, keys, positions)
             for cells, block in zip(self.reader.cells, drawn, strict=True):
-                for name, codes in cells.codes(block).items():
-                    self.codes[name][piece] = codes
+                shown |= cells.codes(block)
+            for name, codes in shown.items():
+                self.codes[name][piece] = codes
 
         self.each(work, self.positions)
 

@@ -111,7 +111,7 @@ class LocalEngine(Engine):
             return perturber.values(batch) if shuffle else batch, repeated
 
         with (
-            sink(released_schema(source, names, mechanism.codebook, fresh)) as writer,
+            sink(released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)) as writer,
             KeyedOrder(self.memory_limit, self.scratch) as order,
             self._pool() as pool,
         ):

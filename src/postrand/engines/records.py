@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook, coding
+from postrand.codebook import Codebook, Variable, coding, not_released
 from postrand.codebook.clear_columns import carried
 from postrand.data.households import Renumbering
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
+from postrand.engines.split_records import SplitDraws
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
@@ -34,6 +35,7 @@ class Perturber:
     keys: StreamKeys
     reader: ContentReader
     fresh: Renumbering | None = None
+    split: SplitDraws | None = None
 
     @classmethod
     def of(
@@ -60,13 +62,14 @@ class Perturber:
             derive(key, mechanism.digest(), content.tag()),
             reader,
             fresh,
+            SplitDraws.of(mechanism, reader.split),
         )
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns to read: the released ones, and the other variables of their blocks."""
-        needed = [name for cells in self.cells for name in cells.names if name not in self.columns]
-        return (*self.columns, *dict.fromkeys(needed))
+        """The columns to read: the released ones, and the other variables of their blocks or of the split."""
+        needed = [v.name for v in self.reader.variables if v.name not in self.columns]
+        return (*self.columns, *needed)
 
     def release(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> tuple[pa.RecordBatch, Content]:
         """Return the released columns of a batch as codes (categorical variables) and values (all others).
@@ -89,20 +92,26 @@ class Perturber:
             else:
                 values[name] = carried(column, variable)
         positions = [cells.positions(codes) for cells in self.cells]
-        content = self.reader.of_positions(positions, record_keys)
+        content = self.reader.of_positions(positions, record_keys, self.reader.split.digits(codes))
+        shown = {} if self.split is None else self.split.released(self.keys.draw, record_keys, codes)
         released = perturb_codes(self.laws, self.keys.draw, record_keys, positions)
         for cells, drawn in zip(self.cells, released, strict=True):
             codes.update(cells.codes(drawn))
+        codes.update(shown)
         arrays = [coding.from_numpy(codes[name]) if name in codes else values[name] for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), content
 
     def values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of :meth:`release` with its codes decoded."""
-        arrays = [
-            coding.decode(coding.to_numpy(column), variable) if variable.is_categorical else column
-            for variable, column in zip((self.codebook[name] for name in self.columns), batch.columns, strict=True)
-        ]
+        variables = [self.codebook[name] for name in self.columns]
+        arrays = [self._decoded(column, v) for v, column in zip(variables, batch.columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+    def _decoded(self, column: pa.Array, variable: Variable) -> pa.Array:
+        if not variable.is_categorical:
+            return column
+        decode = not_released.decode if variable.name in self.reader.split.shown else coding.decode
+        return decode(coding.to_numpy(column), variable)
 
     def order(self, record_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the two words, shape (n, 2), by which records are put in order: a keyed permutation of all keys."""

@@ -153,7 +153,7 @@ class SparkEngine(Engine):
         reader = ContentReader.of(mechanism, key)
         _check_fixed(source, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
-        schema = released_schema(source, names, mechanism.codebook, fresh)
+        schema = released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         if content is None:

@@ -55,6 +55,7 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
         If columns or types are not the codebook's, a value is no category, or a combination is released that the
         matrices give probability zero.
     """
+    mechanism.require_no_split("the test of released records against their law")
     codebook = mechanism.require_codebook()
     source = formats.read(data, codebook) if isinstance(data, Path) else data
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))

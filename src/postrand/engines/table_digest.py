@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ from postrand.errors import UsageError, sentence
 
 MEMORY = 1 << 27
 """Bytes of digests that are kept in memory; beyond, they are sorted through temporary files."""
+MOST_COMBINATIONS = 1 << 12
+"""Of categories of neighbouring columns that are written together: each once for a batch of records."""
 _REST = ("\0third", "\0fourth")
 
 
@@ -80,20 +83,61 @@ class TableDigest:
 
 
 def _hashes(rows: pa.Array) -> NDArray[np.uint64]:
-    """Return the SHA-256 of each row as four words, shape (n, 4)."""
-    digests = b"".join(hashlib.sha256(row).digest() for row in rows.to_pylist())
-    return np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    """Return the SHA-256 of each row as four words, shape (n, 4); equal rows are digested once."""
+    distinct = rows.dictionary_encode()
+    digests = b"".join([hashlib.sha256(row).digest() for row in distinct.dictionary.to_pylist()])
+    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    return words[coding.to_numpy(distinct.indices)]
 
 
 def _rows(columns: Sequence[pa.Array]) -> pa.Array:
     """Return the bytes of each record."""
-    return pc.binary_join_element_wise(*map(_written, columns), pa.scalar(b"", pa.binary()))
+    coded = [c.dictionary_encode() if coding.is_text(c.type) and not _is_coded(c) else c for c in columns]
+    written: list[pa.Array] = []
+    together: list[pa.Array] = []
+    for column in coded:
+        if together and (not _is_coded(column) or _combinations([*together, column]) > MOST_COMBINATIONS):
+            written.append(_combined(together))
+            together = []
+        if _is_coded(column):
+            together.append(column)
+        else:
+            written.append(_written(column))
+    written += [_combined(together)] if together else []
+    return pc.binary_join_element_wise(*written, pa.scalar(b"", pa.binary()))
+
+
+def _is_coded(column: pa.Array) -> bool:
+    return bool(pa.types.is_dictionary(column.type))
+
+
+def _combinations(columns: Sequence[pa.Array]) -> int:
+    return math.prod(len(column.dictionary) + 1 for column in columns)
+
+
+def _combined(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the bytes of several columns with dictionaries: each combination is written once, then looked up."""
+    sizes = [len(column.dictionary) + 1 for column in columns]  # the last place is that of a missing value
+    index = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        index = index * size + coding.to_numpy(pc.fill_null(column.indices.cast(pa.int64()), size - 1))
+    if len(columns) == 1 or len(index) < math.prod(sizes):
+        places = np.unravel_index(index, sizes)
+        return _looked_up(columns, places)
+    return _looked_up(columns, np.unravel_index(np.arange(math.prod(sizes)), sizes)).take(coding.from_numpy(index))
+
+
+def _looked_up(columns: Sequence[pa.Array], places: Sequence[NDArray[np.int64]]) -> pa.Array:
+    missing = pa.array([b"-"], pa.binary())
+    parts = [
+        pa.concat_arrays([_written(column.dictionary).cast(pa.binary()), missing]).take(coding.from_numpy(place))
+        for column, place in zip(columns, places, strict=True)
+    ]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
 
 
 def _written(column: pa.Array) -> pa.Array:
     """Return length and bytes of each value, ``-`` for a missing one."""
-    if pa.types.is_dictionary(column.type):
-        return pc.fill_null(_written(column.dictionary).take(column.indices), b"-")
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)  # one kind of missing, as in every release
         values = _float_bytes(column)

@@ -148,9 +148,11 @@ class Digest:
 
     def part(self, piece: Piece) -> Content:
         """Digest some records."""
-        codes = {v.name: piece.codes(v.name) for cells in self.reader.cells for v in cells.variables}
+        codes = {v.name: piece.codes(v.name) for v in self.reader.variables}
         keys = keys_of(piece.batch, piece.first, self.record_key)
-        found = self.reader.of_positions([cells.positions(codes) for cells in self.reader.cells], keys)
+        self.reader.split.check(codes)
+        positions = [cells.positions(codes) for cells in self.reader.cells]
+        found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes))
         return Content(found.records, found.cells, self.reader.of_ranked(piece.batch, keys))
 
     def tally(self, source: Source, codebook: Codebook) -> Sum:

@@ -11,6 +11,7 @@ from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
 from .result import Estimate
+from .split_tables import split_table
 from .tally import from_counts
 from .unbiased import from_tally, proportions, table
 
@@ -43,6 +44,7 @@ __all__ = [
     "ratio",
     "ratio_of_totals",
     "regression",
+    "split_table",
     "table",
     "total",
 ]

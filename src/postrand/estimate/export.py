@@ -67,8 +67,9 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     Raises
     ------
     SpecificationError
-        If the mechanism has no codebook.
+        If the mechanism has no codebook, or a split.
     """
+    mechanism.require_no_split("the tables for R")
     book = mechanism.require_codebook()
     categories = _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables))
     files = r_script() | {"r_categories.csv": categories}

@@ -96,6 +96,7 @@ def read(
             what = f"variable {column.variable!r} was released by a rank law, and no model can be corrected for it"
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
+    mechanism.require_shown(extra)
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):

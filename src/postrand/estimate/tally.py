@@ -108,6 +108,7 @@ def tally(
         If the table has more than 2^25 cells.
     """
     extra = [name for name in (weights, strata) if name is not None]
+    mechanism.require_shown(extra)
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])))
     layout = layout_of(table, variables, mechanism)
     shape = tuple(axis.size for axis in layout.axes)

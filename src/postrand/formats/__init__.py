@@ -8,7 +8,6 @@ import pkgutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pyarrow as pa
@@ -147,6 +146,9 @@ def library_of(path: str | Path) -> str:
 
     Builds of one version differ in their compressors; where these differ, equal records may have other bytes.
     """
+    # Not at the top: it loads the standard library's mail package, and few commands ask.
+    from importlib.metadata import PackageNotFoundError, version
+
     name = format_of(path).library
     built = f" ({pa.cpp_build_info.package_kind})" if name == "pyarrow" and pa.cpp_build_info.package_kind else ""
     try:

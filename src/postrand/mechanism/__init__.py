@@ -2,5 +2,6 @@
 
 from postrand.mechanism.block import Block
 from postrand.mechanism.mechanism import Mechanism
+from postrand.mechanism.split import Split, Subset
 
-__all__ = ["Block", "Mechanism"]
+__all__ = ["Block", "Mechanism", "Split", "Subset"]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
 
+BLOCK_FIELDS = frozenset({"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget"})
 
-def block_to_dict(block: Block) -> dict[str, Any]:
-    """Return plain data: see :meth:`postrand.Mechanism.to_dict`."""
+
+def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
+    """Return plain data: see :meth:`postrand.Mechanism.to_dict`; ``weights`` are written in place of the usual form."""
     data: dict[str, Any] = {"variables": list(block.variables), "provenance": block.provenance}
-    data["weights"] = _weights_to_data(block)
+    data["weights"] = weights_to_data(block) if weights is None else weights
     if block.cells is not None:
         data["cells"] = [list(row) for row in block.cells]
     if block.given:
@@ -31,11 +34,11 @@ def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
     """Return the form in which a block's matrix is written; see :meth:`Mechanism.to_dict`."""
     if isinstance(block.matrix.form, Constant):
         return "diagonal"
-    data = _weights_to_data(block)
+    data = weights_to_data(block)
     return "rows" if isinstance(data, list) else "diagonal" if "off" in data else "usual"
 
 
-def _weights_to_data(block: Block) -> Any:
+def weights_to_data(block: Block) -> Any:
     """Return the one form in which this matrix is written: see :meth:`Mechanism.to_dict`."""
     form = block.matrix.form
     if isinstance(form, Constant):
@@ -79,18 +82,25 @@ def _integers(rows: Any) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64)
 
 
-def block_from_dict(entry: Mapping[str, Any]) -> Block:
-    """Build a block from plain data; raises if its matrix is not written in its only valid form."""
+def block_from_dict(entry: Mapping[str, Any], matrix: TransitionMatrix | None = None) -> Block:
+    """Build a block from plain data, or with a matrix read apart; raises if its own is not in its only valid form."""
     cells = entry.get("cells")
     block = Block(
         variables=tuple(entry["variables"]),
-        matrix=_matrix_from_data(entry["weights"]),
+        matrix=_matrix_from_data(entry["weights"]) if matrix is None else matrix,
         cells=None if cells is None else tuple(tuple(row) for row in cells),
         provenance=entry["provenance"],
         given=tuple(entry.get("given", ())),
         prior_epsilon=entry.get("prior_epsilon", 0.0),
         budget=entry.get("budget", "public"),
     )
-    if json.dumps(_weights_to_data(block)) != json.dumps(entry["weights"]):
+    if matrix is None and json.dumps(weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the only valid form of their matrix")
     return block
+
+
+def refuse_unknown(data: Mapping[str, Any], known: Set[str]) -> None:
+    """Refuse a field that could change what the others mean; an empty one is of a later version, and says nothing."""
+    more = sorted(str(name) for name, value in data.items() if name not in known and value not in (None, "", [], {}))
+    fix = "use a newer postrand, if one wrote this"
+    raise_all(SpecificationError, [sentence(f"unknown field {shown(n, repr)} of a mechanism", fix=fix) for n in more])

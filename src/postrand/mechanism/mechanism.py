@@ -1,4 +1,4 @@
-"""The mechanism: independent blocks of variables, each with its transition matrix."""
+"""The mechanism: independent blocks of variables, each with its transition matrix, and at most one split beside."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from postrand.codebook import Codebook
+from postrand.codebook.not_released import not_released_problems
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.mechanism.block import Block
-from postrand.mechanism.block_data import block_from_dict, block_to_dict, declared_size
+from postrand.mechanism.block_data import BLOCK_FIELDS, block_from_dict, block_to_dict, declared_size, refuse_unknown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
+from postrand.mechanism.split import Split
+from postrand.mechanism.split_data import entries_of, sizes_of, split_from_dict, split_to_dict
 from postrand.ranks.column import RankedColumn, column_problems
 from postrand.support import saving
 from postrand.support.inputs import listed
@@ -40,11 +43,14 @@ class Mechanism:
         Describes the variables; optional for frames with categorical types, which list their categories.
     numerical
         Numerical variables that are released by a rank law, each as a separate column.
+    split
+        Variables of which each record shows a random subset, see :class:`Split`; there may be no blocks beside it.
 
     Raises
     ------
     SpecificationError
-        If a variable is in two blocks or not in the codebook, or a matrix does not fit its variables.
+        If a variable is in two blocks, in a block and the split, or not in the codebook, or a matrix does not fit its
+        variables.
 
     Examples
     --------
@@ -58,12 +64,14 @@ class Mechanism:
     blocks: tuple[Block, ...]
     codebook: Codebook | None
     numerical: tuple[RankedColumn, ...]
+    split: Split | None
 
     def __init__(
         self,
         blocks: Mapping[Any, TransitionMatrix] | Iterable[Block],  # Any: a mapping type is invariant in its keys
         codebook: Codebook | None = None,
         numerical: Iterable[RankedColumn] = (),
+        split: Split | None = None,
     ) -> None:
         if isinstance(blocks, Mapping):
             # A bare string is one variable; Block makes the tuple.
@@ -79,27 +87,63 @@ class Mechanism:
                 sentence("not a Codebook", got=shown(codebook, repr), fix="use Codebook.from_dict")
             )
         object.__setattr__(self, "codebook", codebook)
+        if not isinstance(split, Split | None):
+            raise SpecificationError(sentence("not a Split", got=shown(split, repr), fix="use Split.of"))
+        object.__setattr__(self, "split", split)
         raise_all(SpecificationError, _mechanism_problems(self))
 
     def __repr__(self) -> str:
-        blocks = few([f"{' × '.join(block.perturbed)} (ε = {block.epsilon:.4g})" for block in self.blocks])
+        told = [f"{' × '.join(block.perturbed)} (ε = {block.epsilon:.4g})" for block in self.blocks]
+        blocks = few([*told, *([] if self.split is None else [repr(self.split)])])
         ranked = f"; ranks of {few([column.variable for column in self.numerical])}" if self.numerical else ""
         return f"Mechanism({blocks}{ranked}{'' if self.codebook else '; no codebook'})"
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The perturbed variables, block by block."""
-        return tuple(name for block in self.blocks for name in block.perturbed)
+        """The perturbed variables, block by block, then those of the split."""
+        return (*(name for block in self.blocks for name in block.perturbed), *self.partly)
+
+    @property
+    def partly(self) -> tuple[str, ...]:
+        """The variables of the split, which some records do not show."""
+        return () if self.split is None else self.split.variables
 
     @property
     def given(self) -> tuple[str, ...]:
         """The variables that blocks read; another block can perturb them or not."""
-        return tuple(dict.fromkeys(name for block in self.blocks for name in block.given))
+        return tuple(dict.fromkeys(name for block in self.every_block for name in block.given))
+
+    @property
+    def every_block(self) -> tuple[Block, ...]:
+        """The blocks, and those of the split's subsets."""
+        return (*self.blocks, *(() if self.split is None else self.split.blocks))
+
+    @property
+    def alternatives(self) -> tuple[tuple[Block, ...], ...]:
+        """The blocks that one record may be released through: all, each time with another subset's of the split."""
+        if self.split is None:
+            return (self.blocks,)
+        return tuple((*self.blocks, block) for block in self.split.blocks)
+
+    def require_shown(self, names: Iterable[str]) -> None:
+        """Raise SpecificationError where one of the names is a variable of the split."""
+        for name in names:
+            if name in self.partly:
+                what = f"{name!r} is in the split, so no one block perturbs it and some records do not show it"
+                raise SpecificationError(sentence(what, fix="use estimate.split_table, or a variable of a block"))
+
+    def require_no_split(self, what: str) -> None:
+        """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
+        if self.split is not None:
+            text = f"{what} cannot use a mechanism with a split: some of its records do not show every variable"
+            fix = "perturb these variables in blocks, or use perturb and estimate.split_table alone"
+            raise SpecificationError(sentence(text, fix=fix))
 
     def __getitem__(self, variable: str) -> Block:
         for block in self.blocks:
             if variable in block.perturbed:
                 return block
+        self.require_shown([variable])
         raise SpecificationError(
             sentence(
                 f"no block perturbs {variable!r}{nearest(variable, self.variables)}",
@@ -109,7 +153,7 @@ class Mechanism:
 
     def bind(self, codebook: Codebook) -> Mechanism:
         """Return this mechanism with the codebook; raises SpecificationError if they do not match."""
-        return Mechanism(self.blocks, codebook, self.numerical)
+        return Mechanism(self.blocks, codebook, self.numerical, self.split)
 
     def require_codebook(self) -> Codebook:
         """Return the codebook; raises SpecificationError if the mechanism is not bound to one."""
@@ -141,6 +185,8 @@ class Mechanism:
             data["variables"] = [_law_of_variable(self.codebook, name) for name in names]
         if self.numerical:
             data["numerical"] = [column.to_dict() for column in self.numerical]
+        if self.split is not None:
+            data["split"] = split_to_dict(self.split)
         return data
 
     @classmethod
@@ -155,16 +201,18 @@ class Mechanism:
         wanted = f"postrand/mechanism/{SCHEMA_VERSION}"
         if data.get("schema") != wanted:
             raise SpecificationError(sentence("unknown mechanism schema", got=data.get("schema"), wanted=wanted))
-        _refuse_unknown(data, _FIELDS)
+        refuse_unknown(data, _FIELDS)
+        subsets = entries_of(data.get("split"))
         try:
-            raise_all(SpecificationError, _size_problems(declared_size(entry["weights"]) for entry in data["blocks"]))
+            sizes = [declared_size(entry["weights"]) for entry in data["blocks"]]
+            raise_all(SpecificationError, _size_problems([*sizes, *sizes_of(subsets)]))
             for entry in data["blocks"]:
-                _refuse_unknown(entry, _BLOCK_FIELDS)
+                refuse_unknown(entry, BLOCK_FIELDS)
             blocks = [block_from_dict(entry) for entry in data["blocks"]]
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise SpecificationError(sentence("a block of the mechanism is not valid", got=repr(error))) from None
-        mechanism = cls(blocks, codebook, numerical)
+        mechanism = cls(blocks, codebook, numerical, split_from_dict(subsets))
         if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
             raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
         return mechanism
@@ -202,30 +250,27 @@ def load_mechanism(path: str | Path) -> Mechanism:
         return Mechanism.from_dict(data["mechanism"], None if book is None else Codebook.from_dict(book))
 
 
-_FIELDS = {"schema", "unit", "orientation", "blocks", "variables", "numerical"}
-_BLOCK_FIELDS = {"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget"}
-
-
-def _refuse_unknown(data: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse a field that could change what the others mean; an empty one is of a later version, and says nothing."""
-    more = sorted(str(name) for name, value in data.items() if name not in known and value not in (None, "", [], {}))
-    fix = "use a newer postrand, if one wrote this"
-    raise_all(SpecificationError, [sentence(f"unknown field {shown(n, repr)} of a mechanism", fix=fix) for n in more])
+_FIELDS = {"schema", "unit", "orientation", "blocks", "variables", "numerical", "split"}
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
-    if not mechanism.blocks:
+    if not mechanism.every_block:
         yield sentence("a mechanism has no blocks", fix="name at least one variable to perturb")
-    matrices = [block.matrix for block in mechanism.blocks if isinstance(block.matrix, TransitionMatrix)]
+    matrices = [block.matrix for block in mechanism.every_block if isinstance(block.matrix, TransitionMatrix)]
     yield from _size_problems(m.size for m in matrices if not isinstance(m.form, Constant))
-    names = mechanism.variables
+    names, partly = mechanism.variables, mechanism.partly
     for name in sorted({n for n in names if names.count(n) > 1}):
-        yield sentence(f"variable {name!r} is in two blocks")
-    yield from reading_problems(mechanism.blocks)
+        places = "a block and in the split" if name in partly else "two blocks"
+        yield sentence(f"variable {name!r} is in {places}")
+    for name in sorted({n for block in mechanism.blocks for n in block.given} & {*partly}):
+        fix = "put the block's variables into the split too, or take the given variable out of it"
+        yield sentence(f"a block reads {name!r}, which some records do not show", fix=fix)
+    yield from dict.fromkeys(p for blocks in mechanism.alternatives for p in reading_problems(blocks))
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
-        for block in mechanism.blocks:
+        for block in mechanism.every_block:
             yield from _fit_problems(block, mechanism.codebook)
+        yield from not_released_problems(mechanism.codebook, partly)
 
 
 def _size_problems(sizes: Iterable[int]) -> Iterable[str]:

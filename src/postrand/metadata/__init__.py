@@ -1,26 +1,8 @@
-"""Metadata that catalogues read: DDI-Codebook 2.5 and Croissant with RAI, written with a release; labels from DDI."""
+"""Metadata that catalogues read: DDI-Codebook 2.5 and Croissant with RAI, written with a release; labels from DDI.
 
-from __future__ import annotations
+Public names stand in ``__init__.pyi`` and are loaded on first use: only writing and verifying a release need files.
+"""
 
-from pathlib import Path
+import lazy_loader
 
-from postrand.certification.certificate import Certificate
-from postrand.engines.summary import Summary
-from postrand.mechanism import Mechanism
-from postrand.metadata.croissant_json import croissant
-from postrand.metadata.ddi_xml import ddi, read_ddi
-from postrand.metadata.description import Described, Description, described
-
-DDI, CROISSANT = "ddi.xml", "croissant.json"
-
-__all__ = ["CROISSANT", "DDI", "Described", "Description", "croissant", "ddi", "described", "files", "read_ddi"]
-
-
-def files(
-    description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
-) -> dict[str, str]:
-    """Return the metadata files of a release by name: a function of what is public, and of the description."""
-    return {
-        DDI: ddi(description, data_path.name, mechanism, certificate, summary.records),
-        CROISSANT: croissant(description, data_path, mechanism, certificate),
-    }
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,6 +13,9 @@ import pyarrow as pa
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 
+DDI, CROISSANT = "ddi.xml", "croissant.json"
+"""The files of a release that hold the description."""
+
 Described = Mapping[str, Mapping[str, str]]
 """For each column the texts ``label``, ``value_labels`` and ``missing_codes`` that ``postrand.plan.infer`` reads."""
 

@@ -25,6 +25,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.metadata import Description
 from postrand.objectives import beside, needs_joint
 from postrand.plan.decisions import as_is_problems, option_problems
+from postrand.plan.file_goal import FileGoal, goal_of
 from postrand.plan.infer import load_codebook
 from postrand.privacy import MODELS, ModelTraits, PrivacyModel, Together, models_of, needs_file, spent, with_prior
 from postrand.support import options
@@ -92,7 +93,8 @@ class Plan:
     """Hold a checked plan; paths are absolute.
 
     ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too, and
-    so is what ``also`` says of all of them.
+    so is what ``also`` says of all of them. ``file`` is what the plan asks of the whole file; if that has an ε, the one
+    in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`).
     """
 
     source: Path | Table
@@ -104,6 +106,7 @@ class Plan:
     numerical: tuple[NumericalPlan, ...] = ()
     also: tuple[PrivacyModel, ...] = ()
     engine: Resources = NOTHING
+    file: FileGoal | None = None
 
     def __repr__(self) -> str:
         blocks = few([" × ".join(block.variables) for block in self.blocks])
@@ -179,6 +182,7 @@ _SECTIONS = ("source", "engine", "privacy", "claims", "design", "blocks", "numer
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
+_UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] that is already refused
 _ANY = ((0, 1, 1.0),)  # replaces edges that are already refused
 
 
@@ -209,7 +213,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     file = "" if table or wrong else check.file(source, "file", "[source]")
     book = check.file(source, "codebook", "[source]")
     codebook: Any = check.attempt(load_codebook, folder / book) if book else None
-    privacy = check.attempt(_member, MODELS, data.get("privacy", {}), f"{where} [privacy]")
+    record, goal = check.attempt(goal_of, data.get("privacy", {}), f"{where} [privacy]") or (_UNKNOWN, None)
+    privacy = check.attempt(_member, MODELS, record, f"{where} [privacy]")
     chosen = data.get("release", {})
     target, wrong = target_from(chosen, folder, f"{where} [release]")
     check.problems += wrong
@@ -222,7 +227,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     check.design = check.choices(design, "[design]")
     check.record = privacy
     if needs_file(privacy):
-        check.unasked = data["privacy"]
+        check.unasked = record
     entries = check.tables(data, "blocks")
     if not entries:
         check.add("the plan has no blocks", "[[blocks]]", fix="name at least one variable to perturb")
@@ -242,7 +247,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
     blocks = [_with_clear(block, blocks, codebook) for block in blocks]
     place = table or (folder / file).resolve()
-    plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources)
+    plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal)
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += _unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)

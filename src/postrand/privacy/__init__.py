@@ -24,6 +24,7 @@ from postrand.privacy.base import (
     require_size,
     rounded,
     spent,
+    split_problems,
     with_prior,
 )
 from postrand.privacy.bistochastic import Bistochastic
@@ -35,7 +36,7 @@ from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.metric import MetricPrivacy
 from postrand.privacy.recognition import Recognition, SpontaneousRecognition
 from postrand.privacy.renyi_privacy import RenyiPrivacy
-from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon, shuffled_holds, shuffled_levels
 from postrand.privacy.shuffled import ShuffledPrivacy
 from postrand.privacy.together import Together
 from postrand.support.options import discover
@@ -80,7 +81,10 @@ __all__ = [
     "rounded",
     "shuffled_delta",
     "shuffled_epsilon",
+    "shuffled_holds",
+    "shuffled_levels",
     "spent",
+    "split_problems",
     "with_prior",
     "zcdp",
 ]

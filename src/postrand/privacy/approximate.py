@@ -50,6 +50,7 @@ class ApproximateDifferentialPrivacy:
         plain="Differential privacy with an exception: but for a chance of δ, no released answer becomes more than e^ε "
         "times as likely, whatever the true answer.",
         level="delta",
+        mixes=True,
         linear=False,
         structure="symmetric",
         rank=60,

@@ -27,6 +27,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.errors import sentence
 from postrand.mechanism.matrix import TransitionMatrix
 
 _HALVINGS = 40
@@ -80,6 +81,9 @@ class ModelTraits:
         Whether ``constraints`` say all, or the model has a condition that is not linear beside them.
     post_processing
         Whether anything computed from the release meets the model too.
+    mixes
+        Whether a release through one of several laws meets the model where each of them does, if which one is drawn
+        without looking at the data and is public. Its level is then at most their largest.
     ends_proven
         Whether ``stays`` gives the very ends, or bounds inside them.
     objective, structure
@@ -99,6 +103,7 @@ class ModelTraits:
     columns_sum: bool = False
     linear: bool = True
     post_processing: bool = True
+    mixes: bool = False
     ends_proven: bool = True
     objective: str = "information"
     structure: str = "uniform-off-diagonal"
@@ -285,6 +290,14 @@ def release_problems(model: Any, mechanism: Any, variables: Sequence[str], facts
     """Yield the reasons why a claim on a whole release is false for this one; nothing for other claims."""
     if hasattr(model, "release_problems"):
         yield from model.release_problems(mechanism, variables, facts)
+
+
+def split_problems(model: Any, variables: Sequence[str]) -> Iterable[str]:
+    """Yield why a claim of the model cannot be made of a split; nothing where each record's law alone decides it."""
+    if not model.traits.mixes:
+        what = f"{model.name!r} is not defined where each record shows a random subset of the variables"
+        fix = "claim it of blocks alone, or claim differential privacy of the split"
+        yield sentence(what, where=", ".join(variables), fix=fix)
 
 
 def require_records(model: Any, records: int) -> None:

@@ -47,6 +47,7 @@ class ConcentratedPrivacy:
         "all powers are limited by one number ρ.",
         level="rho",
         composition="sum",
+        mixes=True,
         linear=False,
         ends_proven=False,
         structure="symmetric",

@@ -56,6 +56,7 @@ class DifferentialPrivacy:
         composition="sum",
         budget=True,
         within_classes=True,
+        mixes=True,
         rank=10,
     )
     epsilon: float = field(metadata={"range": EPSILON})

@@ -47,6 +47,7 @@ class RenyiPrivacy:
         "likely an answer becomes is limited. Rare answers may move them more.",
         level="level",
         composition="sum",
+        mixes=True,
         linear=False,
         ends_proven=False,
         structure="symmetric",

@@ -17,6 +17,7 @@ from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.differential import EPSILON, DifferentialPrivacy
+from postrand.privacy.indistinct import distinguishing
 from postrand.privacy.shuffle import shuffled_delta
 from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_whole
@@ -25,7 +26,14 @@ from postrand.support.wordings import fill
 
 _HINT = "smaller protects more: the part of what may happen that ε does not cover; keep it far below 1 / records"
 _LARGEST = 50.0
-_RELEASED = ("key", "sensitive", "other", "weight", "household")
+_CLEAR = ("clear", "weight", "household")
+_DISTINGUISHING = {
+    "order": ("the records are released in their original order", "set shuffle = true"),
+    "ids": ("record ids are released", "set release_ids = false"),
+    "ranks": ("numerical variables have no ε", ""),
+    "no_codebook": ("without a codebook it is unknown what else is released", "bind the mechanism to its codebook"),
+    "missing": ("kept missing values distinguish the records", "set missing = 'category'"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class ShuffledPrivacy:
         plain="Differential privacy of the whole file in random order: whose record is whose is hidden among all "
         "records. It holds only where every released variable is perturbed.",
         level="delta",
+        mixes=True,
         structure="symmetric",
         rank=90,
     )
@@ -102,29 +111,19 @@ class ShuffledPrivacy:
 
     def release_problems(self, mechanism: Any, variables: Sequence[str], facts: Any) -> Iterator[str]:
         """Yield what distinguishes the released records: then their order hides nothing."""
-        fix = "use this claim only if all released variables are perturbed, or leave it out"
-        if not facts.order_is_shuffled:
-            yield sentence(
-                "the records are released in their original order", where=self.name, fix="set shuffle = true"
-            )
-        if facts.ids_are_released:
-            yield sentence("record ids are released", where=self.name, fix="set release_ids = false")
+        only = "use this claim only if all released variables are perturbed, or leave it out"
         if set(variables) != set(mechanism.variables):
-            yield sentence("the claim does not cover every perturbed variable", where=self.name, fix=fix)
-        if mechanism.numerical:
-            names = ", ".join(column.variable for column in mechanism.numerical)
-            yield sentence("numerical variables have no ε", where=self.name, got=names, fix=fix)
-        if mechanism.codebook is None:
-            yield sentence("without a codebook it is unknown what else is released", where=self.name)
-            return
-        released = mechanism.codebook.with_role(*_RELEASED)
-        clear = ", ".join(v.name for v in released if v.name not in mechanism.variables)
+            yield sentence("the claim does not cover every perturbed variable", where=self.name, fix=only)
+        clear: list[str] = []
+        for entry in distinguishing(mechanism, facts):
+            code, names = entry["code"], entry.get("variables", [])
+            if code in _CLEAR:
+                clear += names
+                continue
+            what, fix = _DISTINGUISHING[code]
+            yield sentence(what, where=self.name, got=", ".join(names) or None, fix=fix or only)
         if clear:
-            yield sentence("unperturbed variables distinguish the records", where=self.name, got=clear)
-        kept = ", ".join(v.name for v in released if v.missing == "keep")
-        if kept:
-            what, fix = "kept missing values distinguish the records", "set missing = 'category'"
-            yield sentence(what, where=self.name, got=kept, fix=fix)
+            yield sentence("unperturbed variables distinguish the records", where=self.name, got=", ".join(clear))
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare δ with an upper bound of the shuffled file's, from the blocks' exact ε together."""

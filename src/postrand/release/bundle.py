@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
+from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
@@ -87,7 +88,7 @@ class Release:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each thing that the guarantee does not cover, most serious first."""
-        return tuple(map(wordings.limit, self.certificate["not_covered"]))
+        return wordings.limits(self.certificate)
 
     def frame(self) -> pa.Table:
         """Return the released records as an Arrow table, columns in codebook order.
@@ -141,6 +142,8 @@ def write(
     dossier: str | Path | None = None,
     inspect: Inspect | None = None,
     target: Target | None = None,
+    delta: float | None = None,
+    file_epsilon: float | None = None,
 ) -> Release:
     """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
@@ -169,6 +172,9 @@ def write(
     target
         The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one
         transaction, when the folder has its name; where the database refuses that, the folder vanishes again.
+    delta, file_epsilon
+        The δ of the level of the whole file; the certificate then states its ε, or the conditions that fail. If
+        ``file_epsilon`` is given, a file without such a level stops the release.
 
     Raises
     ------
@@ -180,6 +186,7 @@ def write(
         If the data that was written does not fit the codebook, or cannot have been drawn by the law.
     """
     directory, facts = Path(directory), facts or Facts()
+    mechanism.require_no_split("a release folder")
     texts = {name: text.encode() for name, text in (extra or {}).items()}
     raise_all(ReleaseError, name_problems([data_name, *texts]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
@@ -191,6 +198,10 @@ def write(
         data_writer(staging / data_name)
         summary = summarise(staging / data_name, mechanism)
         check_margins(summary, mechanism)
+        if delta is not None:
+            certificate = certificate.of_file(mechanism, summary.records, delta)
+            if file_epsilon is not None and certificate.file is not None:
+                require(certificate.file, file_epsilon)
         check_bytes(staging / data_name, mechanism)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})

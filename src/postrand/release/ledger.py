@@ -73,6 +73,16 @@ class Ledger:
         with self._opened("r") as file:
             return self._parsed(file.read(_LONGEST))
 
+    def has_others(self, entry: Entry) -> bool:
+        """Whether the key made a release of other content, or by another mechanism.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`entries`.
+        """
+        return any(not entry.same_release(old) for old in self.entries())
+
     def check(self, entry: Entry, *, again: bool = False) -> None:
         """Refuse a release of other content, or by another mechanism, unless ``again`` is true.
 

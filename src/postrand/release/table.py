@@ -104,8 +104,10 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
     schema = pa.schema([source.schema.field(name) for name in names])
     typed = pa.schema([(v.name, value_type(arrow_type(v.type))) for v in codebook.variables])
     with placed(target, schema, source.batches(names)) as table:
-        records, digest = _digest(names, (_typed(batch, typed) for batch in table.read()))
-        if (records, digest) != _digest(names, source.batches(names)):
+        differing: list[int] = []
+        read = (_typed(batch, typed) for batch in table.read())
+        records, digest = _digest(names, _compared(read, source.batches(names), differing))
+        if differing and (records, digest) != _digest(names, source.batches(names)):
             what = "the database changed the values that were written"
             fix = "convert columns of unusual types in the source"
             raise ReleaseError(sentence(what, where=f"table {target.table!r}", fix=fix))
@@ -114,6 +116,33 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
         (data.parent / TABLE).write_bytes(canonical_json.dump({"schema": SCHEMA, **place, **held}))
         data.unlink()
         yield TABLE
+
+
+def _compared(
+    batches: Iterable[pa.RecordBatch], wanted: Iterator[pa.RecordBatch], differing: list[int]
+) -> Iterator[pa.RecordBatch]:
+    """Pass batches on, and note in ``differing`` where they are not the wanted records in the same order."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        while not differing and sum(map(len, waiting)) < len(batch) and (more := next(wanted, None)) is not None:
+            waiting.append(more)
+        if not differing:
+            held = pa.Table.from_batches(waiting) if waiting else batch.slice(0, 0)
+            differing += [] if _equal(batch, held.slice(0, len(batch))) else [len(batch)]
+            rest = held.slice(len(batch))
+            waiting = rest.to_batches() if len(rest) else []
+        yield batch
+    if not differing and (waiting or next(wanted, None) is not None):
+        differing.append(0)
+
+
+def _equal(batch: pa.RecordBatch, wanted: pa.Table) -> bool:
+    """Whether values are equal, those of dictionaries spelt out; NaN equals nothing."""
+    plain = pa.schema([(field.name, value_type(field.type)) for field in batch.schema])
+    try:
+        return bool(pa.Table.from_batches([batch]).cast(plain).equals(wanted.cast(plain)))
+    except (pa.ArrowException, ValueError):
+        return False
 
 
 def check_values(path: Path, codebook: Codebook) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from postrand import __version__, formats
 from postrand.certification.certificate import Certificate, Claim, claims_from_dict, recertify
+from postrand.certification.file_level import from_dict
 from postrand.codebook import Codebook
 from postrand.engines.database import Table
 from postrand.engines.resources import NOTHING, Resources
@@ -185,7 +186,7 @@ def verify(
             )
     elif proof is not None and found is not None and _on_file(proof):
         audit.attempt("stated", _possible, _stated_told, proof, found)
-    if proof is not None and found is not None and any(hasattr(claim.privacy, "of_records") for claim in proof.claims):
+    if proof is not None and found is not None and _names_records(proof):
         audit.attempt("records", _possible, "check.records", proof, found)
     drawn = any(check.name == "drawn" and check.ok for check in audit.checks)
     if proof is not None and proof.numerical and not drawn:
@@ -280,7 +281,9 @@ def _description(root: Path, number: int) -> Description:
 
 
 def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
-    return Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
+    mechanism = Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
+    mechanism.require_no_split("a release folder")
+    return mechanism
 
 
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
@@ -288,6 +291,7 @@ def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
     stated = load(root, CERTIFICATE)
     check_schema(stated, (earlier.CERTIFICATES[number],), CERTIFICATE)
     claims, facts = claims_from_dict(stated)
+    file = from_dict(stated["file"]) if stated.get("file") else None
     if not all(isinstance(getattr(facts, name), bool) for name in facts.__slots__):
         raise ReleaseError(sentence("a fact is not true or false", where=CERTIFICATE))
     codebook = mechanism.require_codebook()
@@ -295,7 +299,7 @@ def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
         raise ReleaseError(sentence("a variable is released although its role forbids it", where=CODEBOOK))
     if facts.households_are_renumbered and not codebook.with_role("household"):
         raise ReleaseError(sentence("households are said to be renumbered, but none are released", where=CERTIFICATE))
-    certificate = recertify(mechanism, claims, facts)
+    certificate = recertify(mechanism, claims, facts, file)
     found = earlier.as_written(canonical_json.plain(certificate.to_dict()), number, mechanism)
     if place := canonical_json.first_difference(earlier.stated(stated, number), earlier.with_facts(found, stated)):
         raise ReleaseError(
@@ -308,6 +312,11 @@ def _on_file(certificate: Certificate) -> list[Claim]:
     return [claim for claim in certificate.claims if needs_file(claim.privacy)]
 
 
+def _names_records(certificate: Certificate) -> bool:
+    of_file = any(hasattr(claim.privacy, "of_records") for claim in certificate.claims)
+    return of_file or certificate.file is not None
+
+
 def _claims_told(certificate: Certificate) -> Phrase:
     return "check.claims_but_files" if _on_file(certificate) else "check.claims", {}
 
@@ -316,6 +325,10 @@ def _possible(certificate: Certificate, summary: Summary) -> Certificate:
     """Check whether claims that depend on the number of records are possible for this number."""
     for claim in certificate.claims:
         require_records(claim.privacy, summary.records)
+    if certificate.file is not None and certificate.file.records != summary.records:
+        what = "the level of the file is stated for another number of records"
+        got, wanted = f"{certificate.file.records:,}", f"{summary.records:,}"
+        raise ReleaseError(sentence(what, where=CERTIFICATE, got=got, wanted=wanted))
     return certificate
 
 

@@ -26,7 +26,7 @@ from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
-from postrand.support import options
+from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 
@@ -98,6 +98,7 @@ def _page(
             names=mechanism.require_codebook().names,
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
+            file=_file(certificate),
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
             variables=found.variables[:VARIABLE_BUDGET],
@@ -178,6 +179,19 @@ def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
     names = [" × ".join(block.perturbed) for block in mechanism.blocks][: len(sums)]
     rows = list(zip(names, account.blocks, account.priors, shares, strict=True))
     return {"rows": rows, "priors": any(account.priors), "total": account.total, "ranked": bool(certificate.numerical)}
+
+
+def _file(certificate: Certificate) -> dict[str, Any] | None:
+    """Return the level of the whole file, or what fails, as the page shows it; None if no δ was chosen."""
+    level = certificate.file
+    if level is None:
+        return None
+    fails = [wordings.say_entry("file", entry) for entry in level.fails]
+    about = {"delta": f"{level.delta:.6g}", "fails": [one[:1].upper() + one[1:] for one in fails]}
+    if level.epsilon is None:
+        return about
+    factor = math.exp(min(level.epsilon, 700.0)) * (1 + 1e-15)
+    return {**about, "epsilon": level.epsilon, "factor": factor, "proof": wordings.say(f"bound.{level.bound}")}
 
 
 def _option(value: object) -> str:

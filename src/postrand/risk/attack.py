@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel, table
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel, table
 from postrand.risk.law import KeyLaw
 from postrand.risk.others import Others, others
 
@@ -123,11 +123,13 @@ def link(
     knowledge: Knowledge = "matrix",
     *,
     targets: IntArray | None = None,
+    people: CellTable | None = None,
 ) -> Linkage:
     """Carry out a linkage attack: link each target, whose true keys are known, to a record of the released file.
 
     Record i of ``truth`` and of ``released`` are one person; the attacker sees neither order. ``targets`` are positions
-    of the persons attacked, all of them by default; the attacker knows that each is in the file. ``"exact"`` links
+    of the persons attacked, all of them by default, and ``people`` their table, where the caller has it; the attacker
+    knows that each is in the file. ``"exact"`` links
     to records with all keys equal; ``"nearest"`` to those with the most keys equal; ``"matrix"`` to those with the
     largest posterior of an attacker who knows M and the released file, nothing else:
 
@@ -157,7 +159,7 @@ def link(
     if not truth.records:
         return Linkage(knowledge, np.empty(0), np.empty(0))
     chosen = np.arange(truth.records) if targets is None else np.asarray(targets)
-    people, held = table(truth.take(chosen)), table(released)
+    people, held = people or table(truth.take(chosen)), table(released)
     tables, rows, columns = _weights(people.codes, held.codes, truth.shape, law, knowledge)
     view = _View(tables, rows, columns, held.counts)
     x, z = people.record_cell, held.record_cell[chosen]
@@ -254,12 +256,11 @@ def _correction(model: Others, view: _View, wanted: IntArray) -> float:
         some = rng.choice(some.size, MOST_CORRECTED, p=wanted / wanted.sum())
         wanted = np.ones(some.size)
     sizes = tuple(t.shape[1] for t in view.tables)
-    drawn = model.draw(int(view.counts.sum()), rng)
-    cells = table(KeyCodes(tuple(map(str, range(len(sizes)))), sizes, tuple(drawn.T)))
-    again = others(cells.codes, cells.counts, sizes, seed=1).density(cells.codes)
-    there = _View(view.tables, view.rows[some], cells.codes, cells.counts)
+    cells, counts = model.draw(int(view.counts.sum()), rng)
+    again = others(cells, counts, sizes, seed=1).density(cells)
+    there = _View(view.tables, view.rows[some], cells, counts)
     links = there.links(1 / again)
-    truth = model.density(cells.codes)
+    truth = model.density(cells)
     found = links.at >= 0
     at = links.at[found]
     worth = links.best[found] * again[at] / truth[at] / there.links(1 / truth).total[found]

@@ -10,7 +10,7 @@ import scipy
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, release
+from postrand.risk.law import KeyLaw, releases
 from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
@@ -137,19 +137,20 @@ def _after(
 ) -> Informed:
     n = truth.records
     pairs = table(truth).counts.size * min(n, law_cells(law))
-    releases = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
+    many = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
     most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
     random = _sample(n, most, household, rng)
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
-    seeds = rng.integers(2**31, size=releases).tolist()
-    attacks = [link(truth, release(law, truth, seed), law, targets=both) for seed in seeds]
+    seeds = rng.integers(2**31, size=many).tolist()
+    people = table(truth.take(both))
+    attacks = [link(truth, drawn, law, targets=both, people=people) for drawn in releases(law, truth, seeds)]
     claims, right = ([getattr(a, name) for a in attacks] for name in ("claimed", "correct"))
     first, last = slice(None, random.size), slice(random.size, None)
 
     def matches(persons: int, part: slice) -> Matches:
         rates = np.array([(r[part].mean(), c[part].mean()) for r, c in zip(right, claims, strict=True)]).mean(axis=0)
         rate, claimed = rates.tolist()
-        return Matches(persons, rate, claimed, releases * right[0][part].size)
+        return Matches(persons, rate, claimed, many * right[0][part].size)
 
     known = [c[first] for c in claims]
     return Informed(
@@ -157,7 +158,7 @@ def _after(
         matches(alone.size, last) if alone.size else None,
         Spread.of(np.concatenate(known)),
         *_households(known, None if household is None else household[random]),
-        releases,
+        many,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,10 +40,14 @@ class KeyLaw:
 
         Raises
         ------
+        SpecificationError
+            If the mechanism has a split.
         UsageError
             If a joint block has keys and other variables, its matrix does not fit the keys, or a variable that it is
         given is perturbed by another block.
         """
+        if mechanism is not None:
+            mechanism.require_no_split("the risk of a release")
         blocks = () if mechanism is None else mechanism.blocks
         problems: list[str] = []
         parts = []
@@ -160,18 +164,23 @@ def _changed(
 
 def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
     """Return one released version of the keys, for risk estimates: drawn by the keyed sampler from a seed."""
-    stream = derive(ReleaseKey.from_seed(seed), "risk")
+    return next(releases(law, keys, [seed]))
+
+
+def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyCodes]:
+    """Yield a released version of the keys for each seed; see :func:`release`."""
     rows = law.groups(np.stack(keys.codes, axis=1))
     moving = [b for b, m in enumerate(law.matrices) if not np.array_equal(m, np.eye(m.shape[0]))]
     laws = [sampler(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
-    drawn = perturb_codes(
-        laws, stream.draw, np.arange(keys.records, dtype=np.uint64), [rows[:, b].copy() for b in moving]
-    )
-    codes = list(keys.codes)
-    for b, released in zip(moving, drawn, strict=True):
-        number = np.empty_like(law.cells[b])
-        number[law.order[b]] = law.cells[b]
-        values = np.unravel_index(number[released], [keys.shape[j] for j in law.positions[b]])
-        for j, column in zip(law.positions[b], values, strict=True):
-            codes[j] = column.astype(keys.codes[j].dtype)
-    return KeyCodes(keys.names, keys.shape, tuple(codes))
+    positions, numbers = [rows[:, b].copy() for b in moving], np.arange(keys.records, dtype=np.uint64)
+    for seed in seeds:
+        stream = derive(ReleaseKey.from_seed(seed), "risk")
+        drawn = perturb_codes(laws, stream.draw, numbers, positions)
+        codes = list(keys.codes)
+        for b, released in zip(moving, drawn, strict=True):
+            number = np.empty_like(law.cells[b])
+            number[law.order[b]] = law.cells[b]
+            values = np.unravel_index(number, [keys.shape[j] for j in law.positions[b]])
+            for j, value in zip(law.positions[b], values, strict=True):
+                codes[j] = value.astype(keys.codes[j].dtype)[released]
+        yield KeyCodes(keys.names, keys.shape, tuple(codes))

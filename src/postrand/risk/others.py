@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from postrand.risk.cells import FloatArray, IntArray
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 
 CLASSES = 8
 PRIOR = 10.0
@@ -31,14 +32,30 @@ class Others:
         found: FloatArray = mixture_density(rows.astype(np.int32), self.shares, flat, offsets, widths)
         return found
 
-    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Return ``size`` records drawn independently from the distribution, shape (size, B)."""
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
+
+        Where there are fewer cells than records, the counts of all of them are drawn at once: they are multinomial.
+        """
+        sizes = tuple(law.shape[1] for law in self.laws)
+        if math.prod(sizes) <= size:
+            cells = np.ascontiguousarray(np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T)
+            chances = self.density(cells)
+            counts = rng.multinomial(size, chances / chances.sum())
+            found = np.flatnonzero(counts)
+            return cells[found], counts[found]
+        rows = self._records(size, rng)
+        drawn = table(KeyCodes(tuple(map(str, range(len(sizes)))), sizes, tuple(rows.T)))
+        return drawn.codes, drawn.counts
+
+    def _records(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Return records one by one, shape (size, B)."""
         member = rng.choice(self.shares.size, size, p=self.shares)
         rows = np.empty((size, len(self.laws)), dtype=np.int32)
+        held = [np.flatnonzero(member == c) for c in range(self.shares.size)]
         for b, law in enumerate(self.laws):
             ends = np.cumsum(law, axis=1)
-            for c in range(self.shares.size):
-                here = np.flatnonzero(member == c)
+            for c, here in enumerate(held):
                 rows[here, b] = np.searchsorted(ends[c, :-1], rng.random(here.size), side="right")
         return rows
 

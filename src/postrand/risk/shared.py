@@ -43,6 +43,7 @@ def shared_values(sample: Sampled, mechanism: Mechanism) -> tuple[Shared, ...]:
     """Return what each perturbed variable is within the sampled households; none where none is known."""
     if sample.household is None or not sample.table.num_rows:
         return ()
+    mechanism.require_no_split("the internal dossier")
     book, rng = mechanism.require_codebook(), np.random.default_rng(_SEED)
     try:
         column = sample.table.column(sample.household).combine_chunks()

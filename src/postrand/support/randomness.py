@@ -25,9 +25,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, sentence
@@ -216,8 +213,7 @@ class WordStream:
         self._cipher_bytes = cipher.data
         self._cipher_words = cipher[: capacity * _AES_BLOCK].view("<u8").reshape(capacity, 2)
         self._count = 0
-        # ECB on distinct counters is the block function itself, and only that is needed here.
-        self._encrypt = Cipher(algorithms.AES256(aes_key), modes.ECB()).encryptor()
+        self._encrypt = encryptor(aes_key)
 
     def load(self, record_keys: NDArray[np.uint64]) -> None:
         """Take the keys of the next records, shape (n,), n <= capacity."""
@@ -230,6 +226,15 @@ class WordStream:
         self._plain[:n, 1] = slot
         self._encrypt.update_into(self._plain_bytes[: n * _AES_BLOCK], self._cipher_bytes)
         return self._cipher_words[:n]
+
+
+def encryptor(aes_key: bytes) -> Any:
+    """Return AES-256 block by block: ``update_into(plain, cipher)``."""
+    # Only draws and contents need the library, and every command imports this module.
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    # ECB on distinct counters is the block function itself, and only that is needed.
+    return Cipher(algorithms.AES256(aes_key), modes.ECB()).encryptor()
 
 
 def words(aes_key: bytes, record_keys: NDArray[np.uint64], slot: int) -> NDArray[np.uint64]:
@@ -289,6 +294,10 @@ def duplicate_keys(involved: int) -> DataError:
 
 
 def _expand(secret: bytes, label: bytes) -> bytes:
+    # As in encryptor.
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=_SALT, info=label).derive(secret)
 
 

@@ -142,6 +142,35 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "Not covered: that a person is in the file, and what several records of one person or household reveal "
             "together."
         ),
+        # What the file says as a whole, and which conditions fail where it says nothing as a whole.
+        "file.level": (
+            "The whole file: its {records:count} records are in random order, and nothing else tells them apart. If "
+            "one record were another one, the probability of any outcome would change by a factor of at most e^ε, but "
+            "for a probability of δ: (ε, δ)-differential privacy with ε <= {epsilon:up} and δ = {delta:short}, proven "
+            "{proof}. The number of records is public. The order and the draws come from AES with a private key: "
+            "whoever could break it learns more"
+        ),
+        "bound.blanket": "from the matrices themselves (privacy blanket)",
+        "bound.clones": "from the ε of one record (clones)",
+        "file.none": "No level of the whole file (ε, δ) is stated. What fails: {fails}",
+        "file.order": "the records are in their original order",
+        "file.ids": "record ids are released",
+        "file.ranks": "values that were moved or averaged by rank have no ε: {variables:list}",
+        "file.no_codebook": "without a codebook it is unknown what else is released",
+        "file.clear": "released unperturbed: {variables:list}",
+        "file.weight": "weights are released, and tell records apart: {variables:list}",
+        "file.household": "household numbers show which records belong together: {variables:list}",
+        "file.missing": "the release shows which records have a missing value: {variables:list}",
+        "file.seed": "the key was made from a seed for tests",
+        "file.reused_key": "another release was made with the same key, and says more about the same records",
+        "file.split": "the bounds do not cover split releases yet",
+        "file.strata": "the matrix depends on other variables of the record: {blocks:blocks}",
+        "file.selected": "the file's own counts decided which values are perturbed: {blocks:blocks}",
+        "file.no_epsilon": "a released value excludes some true values, so there is no finite ε: {blocks:blocks}",
+        "file.confidential_prior": "the matrix or its ε was tuned on confidential frequencies: {blocks:blocks}",
+        "file.unstated_prior": "the origin of the matrix or of its ε is not stated: {blocks:blocks}",
+        "file.unstated_spending": "the ε that a differentially private prior spent is not stated: {blocks:blocks}",
+        "file.file_claims": "a claim rests on the file's confidential frequencies",
         # The same for folders of whole columns and of Anatomy.
         "limit.ranks_only": (
             "There is no guarantee by ε for {variables:list}: a value never leaves its neighbourhood. β is an average."
@@ -260,7 +289,29 @@ def limit(entry: Entry) -> str:
     >>> limit({"code": "ids"})
     'Record ids are released.'
     """
-    return say(f"limit.{entry['code']}", **{name: value for name, value in entry.items() if name != "code"})
+    return say_entry("limit", entry)
+
+
+def say_entry(kind: str, entry: Entry) -> str:
+    """Return the words of an entry of a code and its values.
+
+    >>> say_entry("file", {"code": "clear", "variables": ["area"]})
+    'released unperturbed: area'
+    """
+    return say(f"{kind}.{entry['code']}", **{name: value for name, value in entry.items() if name != "code"})
+
+
+def file_level(entry: Entry) -> tuple[str, ...]:
+    """Return the sentence of a certificate about the whole file, if it states a level."""
+    if "epsilon" not in entry:
+        return ()
+    return (say("file.level", proof=say(f"bound.{entry['bound']}"), **entry) + ".",)
+
+
+def no_file_level(entry: Entry) -> tuple[str, ...]:
+    """Return the sentence about the conditions that fail, if a certificate states no level of the file."""
+    fails = entry.get("fails", ())
+    return (f"{say('file.none', fails='; '.join(say_entry('file', one) for one in fails))}.",) if fails else ()
 
 
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -295,7 +346,13 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
     return (
         *found,
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
+        *file_level(certificate.get("file") or {}),
     )
+
+
+def limits(certificate: Entry) -> tuple[str, ...]:
+    """Return one sentence for each thing that a certificate's guarantee does not cover."""
+    return (*map(limit, certificate["not_covered"]), *no_file_level(certificate.get("file") or {}))
 
 
 def ranked(entry: Entry, form: str) -> str:

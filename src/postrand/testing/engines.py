@@ -24,7 +24,7 @@ from postrand.engines.base import Engine, Sink
 from postrand.engines.local import LocalEngine
 from postrand.errors import DataError, PostrandError, SpecificationError, UsageError
 from postrand.formats import Source
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_classes import join
 from postrand.support.randomness import ReleaseKey
@@ -149,18 +149,31 @@ def selected() -> Mechanism:
     return Mechanism((Block(("age", "sex"), TransitionMatrix(weights), cells, "confidential"),), BOOK)
 
 
+def split() -> Mechanism:
+    """Return a mechanism of sex, and of a split: age and ill (10 does not go with True), age alone, or area alone."""
+    law, alone = randomised_response(7, 2.0), randomised_response(4, 1.0)
+    cells = tuple((a, i) for a in range(4) for i in range(2) if (a, i) != (0, 1))
+    joint = Block(("age", "ill"), law, cells[::-1])
+    return Mechanism(
+        [Block(("sex",), TransitionMatrix.from_array([[0.5, 0.5], [0.25, 0.75]]))],
+        BOOK,
+        split=Split.of([0.5, 0.2, 0.3], [joint, Block(("age",), alone), Block(("area",), alone)]),
+    )
+
+
 MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
     "independent": mechanism,
     "joint": partial(mechanism, joint=True),
     "strata": stratified,
     "selected": selected,
+    "split": split,
 }
 
 
 def records_for(kind: str) -> pa.Table:
     """Return the records of the survey that a mechanism of ``MECHANISMS`` takes."""
     table = survey()
-    if kind != "joint":
+    if kind not in ("joint", "split"):
         return table
     both = pc.and_(pc.equal(table["age"], 10).fill_null(False), table["ill"])
     return table.filter(pc.invert(both))
@@ -336,6 +349,7 @@ def check_source(source: Source) -> None:
         assert [r for b in batches for r in b.to_pylist()] == table.to_pylist(), f"other records in batches of {size}"
     chosen = [r for b in source.batches(["ill", "id"]) for r in b.to_pylist()]
     assert chosen == table.select(["ill", "id"]).to_pylist(), "other values of chosen columns"
+    assert sum(batch.num_columns for batch in source.batches([])) == 0, "columns came although none was asked for"
     refused(DataError, "no column 'agee'.*did you mean 'age'", lambda: list(source.batches(["agee"])))
     refused(UsageError, "asked for twice", lambda: list(source.batches(["age", "age"])))
     found, wanted = (LocalEngine().content(one, mechanism(), KEY, record_key="id") for one in (source, Memory(table)))

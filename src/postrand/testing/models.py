@@ -151,6 +151,23 @@ def check_post_processing(kind: Any) -> None:
             require(model.check([TransitionMatrix(merged)]).holds, kind, "merging released categories breaks it")
 
 
+def check_mixing(kind: Any) -> None:
+    """Check that a public draw of one of two laws meets the model where both do, if it is declared.
+
+    The release (which law, released category) is one matrix; each true category stands in it twice, so it is square.
+    """
+    if not kind.traits.mixes:
+        return
+    for model, far, share in _paths(kind):
+        laws = [on_the_way(far, share * part) for part in (0.5, 0.9)]
+        for parts in ((0.5, 0.5), (0.01, 0.99)):
+            rows = np.hstack([part * law for part, law in zip(parts, laws, strict=True)])
+            found = model.check([TransitionMatrix.from_array(np.vstack([rows, rows]))])
+            most = max(model.check([exact(model, law)]).level for law in laws)
+            within = found.level <= most * (1 + _ROUNDING)
+            require(found.holds and within, kind, "a public draw of one of two laws spends more than either")
+
+
 def check_sentence(kind: Any) -> None:
     """Check that what holds is said in a sentence that names the level."""
     for model, far, share in _paths(kind):
@@ -179,6 +196,7 @@ MODEL_CHECKS: tuple[Callable[[Any], None], ...] = (
     check_levels,
     check_composition,
     check_post_processing,
+    check_mixing,
     check_sentence,
     check_rounding,
 )

@@ -86,6 +86,8 @@ class Perturbation:
             dossier=dossier,
             inspect=None if inside is None else inside.files,
             target=self.plan.release.target,
+            delta=None if self.plan.file is None else self.plan.file.delta,
+            file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,
         )
 
     def write(self, path: Path) -> None:

@@ -23,6 +23,7 @@ from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.workflow.design_blocks import check_rules, check_sizes, design_blocks
 from postrand.workflow.dossier import collect
 from postrand.workflow.facts import facts_of
+from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import Perturbation
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -91,6 +92,7 @@ def _run(
     check_sizes(plan)
     stage(Stage.READING)
     source = open_records(plan.source, plan.codebook)
+    plan = solved(plan, engine, source, key)
     known = Known.of(plan, engine, source, key=key, dossier=dossier is not None)
     check_rules(known)
     blocks = design_blocks(plan, known)
@@ -103,6 +105,8 @@ def _run(
     for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
         warnings.warn(text, kind, stacklevel=3)
     entry = Entry.of(job.content, mechanism.digest(), certificate.account.total, Path(out).name)
+    if plan.file is not None and ledger is not None and ledger.has_others(entry):
+        facts = dataclasses.replace(facts, key_is_reused=True)
     writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)
     inside = None
     if dossier is not None:

@@ -69,6 +69,9 @@ def tune_plan(
             fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"
             raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
 
+    if plan.file is not None and plan.file.epsilon is not None:
+        what, fix = "the plan's epsilon follows from file_epsilon, so it cannot be scaled", "set epsilon instead"
+        raise UsageError(sentence(what, where="[privacy]", fix=fix))
     now = _total(plan)
     scaled(plan, now)  # refuse what cannot be scaled before reading the file
     choices.setdefault("levels", (SMALLEST * now, LARGEST_SHARE * now / _largest(plan)))

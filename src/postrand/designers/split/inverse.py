@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from postrand.codebook.codebook import Codebook
 from postrand.designers.problem import Status
@@ -84,7 +84,7 @@ def least_epsilon(
     names, core = chosen_variables(codebook, variables, core)
     known, asked = prior_of(prior), _asked(codebook, half_widths, names, n, level)
     cells = [(table, k) for table, widths in asked.items() for k in range(widths.size)]
-    spare = float(norm.ppf((1 + level) / 2)) ** 2 / n / np.concatenate([w.ravel() for w in asked.values()]) ** 2
+    spare = NormalDist().inv_cdf((1 - level) / 2) ** 2 / n / np.concatenate([w.ravel() for w in asked.values()]) ** 2
     p = np.concatenate([shares(known, codebook, table).ravel() for table in asked])
     short = np.flatnonzero(p * (1 - p) * spare > 1)
     if short.size:

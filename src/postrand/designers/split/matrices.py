@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from postrand.codebook.rules import feasible_cells
 from postrand.designers.problem import DesignWarning, Prior
@@ -54,7 +54,7 @@ class Chosen:
             self._shared[size] = randomised_response(size, self.epsilon)
         return self._shared[size], "response"
 
-    def exact_rows(self, places: NDArray[np.intp], matrices: Sequence[TransitionMatrix]) -> csr_array:
+    def exact_rows(self, places: NDArray[np.intp], matrices: Sequence[TransitionMatrix]) -> scipy.sparse.csr_array:
         """Return I of every question (m, Q) from the integers of the matrices, of the subsets at these places."""
         members = self.optimum.columns.members[places]
         cells = self.optimum.columns.cells[places]
@@ -143,8 +143,11 @@ def _better(
 
 
 def _replaced(
-    rows: csr_array, candidates: Candidates, members: Bools, others: dict[bytes, tuple[TransitionMatrix, str]]
-) -> csr_array:
+    rows: scipy.sparse.csr_array,
+    candidates: Candidates,
+    members: Bools,
+    others: dict[bytes, tuple[TransitionMatrix, str]],
+) -> scipy.sparse.csr_array:
     """Return the rows with those of the subsets that have another matrix."""
     if not others:
         return rows

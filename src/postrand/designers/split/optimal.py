@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, vstack
 
 from postrand.designers.split.subsets import ROUNDING, Columns, Pool
 from postrand.errors import DesignError, sentence
@@ -75,7 +75,7 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     return Optimum(columns.take(used), pi, value_of(columns.rows[used], pi, weights, worst), bound, prices)
 
 
-def value_of(rows: csr_array, pi: Floats, weights: Floats, worst: bool = False) -> float:
+def value_of(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats, worst: bool = False) -> float:
     """Return ``Σ_t w_t / M_t``, or the largest term; inf where a question is covered by no subset."""
     total = rows.T @ pi
     if not (total > 0).all():
@@ -89,18 +89,18 @@ def joined(one: Columns, two: Columns) -> Columns:
     return Columns(
         np.concatenate([one.members, two.members]),
         np.concatenate([one.cells, two.cells]),
-        csr_array(vstack([one.rows, two.rows])),
+        scipy.sparse.csr_array(scipy.sparse.vstack([one.rows, two.rows])),
     )
 
 
-def _mean(rows: csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
+def _mean(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the best probabilities of some subsets, the prices ``w/M²``, and ``(Σ w/M)²``."""
     pi = _interior(rows, weights)
     total = rows.T @ pi
     return pi, weights / total**2, math.fsum(weights / total) ** 2
 
 
-def _cleaned(rows: csr_array, pi: Floats, weights: Floats) -> Floats:
+def _cleaned(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats) -> Floats:
     """Return the probabilities without what an interior point leaves on every subset, where that costs nothing."""
     value = value_of(rows, pi, weights)
     for least in _NEGLIGIBLE:
@@ -113,7 +113,7 @@ def _cleaned(rows: csr_array, pi: Floats, weights: Floats) -> Floats:
     return pi
 
 
-def _interior(rows: csr_array, weights: Floats) -> Floats:
+def _interior(rows: scipy.sparse.csr_array, weights: Floats) -> Floats:
     """Return the minimiser of ``Σ w / (Aᵀ x) + Σ x`` over x >= 0, scaled to sum to 1, by a primal-dual Newton method.
 
     Φ is homogeneous of degree -1, so that the minimiser is in proportion to the best π, and no equation is left.
@@ -159,7 +159,7 @@ def _gram(array: Any, weights: Floats) -> Floats:
     """Return ``Aᵀ diag(w) A`` of a dense or sparse A."""
     if isinstance(array, np.ndarray):
         return np.asarray(array.T @ (weights[:, None] * array))
-    return np.asarray((array.T @ diags_array(weights) @ array).toarray())
+    return np.asarray((array.T @ scipy.sparse.diags_array(weights) @ array).toarray())
 
 
 def _room(x: Floats, direction: Floats) -> float:
@@ -170,18 +170,16 @@ def _room(x: Floats, direction: Floats) -> float:
     return min(1.0, _BOUNDARY * float((-x[falling] / direction[falling]).min()))
 
 
-def _worst(rows: csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
+def _worst(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the probabilities that maximise ``z = min_t M_t / w_t`` over some subsets, dual prices ``y/w``, and 1."""
-    from scipy.optimize import linprog  # not at the top: only this workload needs it, and it slows every start
-
     m, q = rows.shape
     unit = float((rows.T @ np.full(m, 1 / m) / weights).min())
     scaled = -(rows.T * (1 / weights / unit)[:, None])
-    above = csr_array(np.column_stack([scaled.toarray(), np.ones(q)]))
+    above = scipy.sparse.csr_array(np.column_stack([scaled.toarray(), np.ones(q)]))
     total = np.append(np.ones(m), 0.0)[None, :]
     cost = np.append(np.zeros(m), -1.0)
     limits = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    found = linprog(cost, above, np.zeros(q), total, [1.0], method="highs", options=limits)
+    found = scipy.optimize.linprog(cost, above, np.zeros(q), total, [1.0], method="highs", options=limits)
     if found.status != 0:
         raise DesignError(sentence("the linear programme of the worst table found no solution", got=found.message))
     y = np.maximum(-found.ineqlin.marginals, 0)

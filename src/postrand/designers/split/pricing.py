@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from postrand.designers.split.precision import Question, keep_probability
 from postrand.designers.split.subsets import ROUNDING, Columns, Subsets
@@ -172,7 +172,7 @@ class Priced:
         members = members.reshape(len(masks), len(self.sizes))
         cells = np.array([math.prod(s for s, held in zip(self.sizes, row, strict=True) if held) for row in members])
         if not masks:
-            return Columns(members, cells.astype(np.int64), csr_array((0, len(self.questions))))
+            return Columns(members, cells.astype(np.int64), scipy.sparse.csr_array((0, len(self.questions))))
         return Subsets(members, cells.astype(np.int64), self.questions).at(self.epsilon)
 
     def _sums(self) -> Floats:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
@@ -34,7 +34,7 @@ class Columns:
 
     members: Bools
     cells: NDArray[np.int64]
-    rows: csr_array
+    rows: scipy.sparse.csr_array
 
     def take(self, places: NDArray[np.intp]) -> Columns:
         """Return some of the columns."""
@@ -77,7 +77,9 @@ class Subsets:
             rows.append(covers)
             values.append(question.information(keep[covers]))
             ends.append(ends[-1] + covers.size)
-        table = csc_array((np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions)))
+        table = scipy.sparse.csc_array(
+            (np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions))
+        )
         return Columns(self.members, self.cells, table.tocsr())
 
     def covering(self, question: Question) -> NDArray[np.intp]:

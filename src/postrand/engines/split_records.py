@@ -1,0 +1,94 @@
+"""Release the variables of a split: each record's subset and its cell; every engine runs this on its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.not_released import code_of
+from postrand.engines.cells import Cells
+from postrand.mechanism import Mechanism
+from postrand.mechanism.sampling import Sampler
+from postrand.mechanism.split import Split
+from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitCells:
+    """Hold the cells of a split's subsets; ``variables`` are all that it shows or reads."""
+
+    shown: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    subsets: tuple[Cells, ...]
+
+    @classmethod
+    def of(cls, split: Split | None, codebook: Codebook) -> SplitCells:
+        """Prepare a split; without one there is nothing to show or read."""
+        if split is None:
+            return cls((), (), ())
+        variables = tuple(codebook[name] for name in (*split.variables, *split.given))
+        return cls(split.variables, variables, tuple(Cells.of(block, codebook) for block in split.blocks))
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """The number of codes of each variable, and one more for a missing value that is kept."""
+        return tuple(variable.size + 1 for variable in self.variables)
+
+    def digits(self, codes: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the true codes of each variable, for the content that draws are bound to."""
+        return [codes[variable.name] for variable in self.variables]
+
+    def check(self, codes: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse records before anything is drawn for them.
+
+        Raises
+        ------
+        DataError
+            If a combination is not feasible in some subset, whichever the record will show: what is refused must not
+            depend on the draw.
+        """
+        for cells in self.subsets:
+            if cells.is_partial:
+                cells.positions(codes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitDraws:
+    """Hold what a split needs to release any batch; threads can share it. ``blocks`` come before it in the words."""
+
+    cells: SplitCells
+    ends: NDArray[np.int64]
+    laws: tuple[Sampler, ...]
+    blocks: int
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, cells: SplitCells) -> SplitDraws | None:
+        """Prepare the samplers; None where there is no split."""
+        if mechanism.split is None:
+            return None
+        laws = tuple(subset_sampler(block.matrix) for block in mechanism.split.blocks)
+        return cls(cells, cumulated(mechanism.split), laws, len(mechanism.blocks))
+
+    def released(
+        self, draw_key: bytes, record_keys: NDArray[np.uint64], codes: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the released codes of every variable that is shown, shape (n,): S where the record does not show it.
+
+        ``codes`` are true ones, which :meth:`SplitCells.check` accepted when the content was taken.
+        """
+        shown = [variable for variable in self.cells.variables if variable.name in self.cells.shown]
+        made = {v.name: np.full_like(codes[v.name], code_of(v)) for v in shown}
+        choosing, drawing = split_words(draw_key, record_keys, self.blocks)
+        for k, at in grouped(chosen(self.ends, choosing), len(self.laws)):
+            cells, words = self.cells.subsets[k], drawing[at].reshape(-1, 1)
+            true = np.ascontiguousarray(cells.positions({name: codes[name][at] for name in cells.names}))
+            drawn = np.empty_like(true)
+            self.laws[k].draw_into(words, 0, true, 0, drawn)
+            for name, column in cells.codes(drawn).items():
+                made[name][at] = column
+        return made

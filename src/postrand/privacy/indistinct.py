@@ -1,0 +1,80 @@
+"""When shuffling hides a record among all others: nothing that is released may tell the records apart.
+
+Each condition that fails is an entry of a code and its values, as certificates hold them; its words are in
+:mod:`postrand.support.wordings`, ``file.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix_classes import classes_of
+
+RELEASED = ("key", "sensitive", "other", "weight", "household")
+"""Roles of variables that leave."""
+
+_CLEAR = {"weight": "weight", "household": "household"}
+
+
+def distinguishing(mechanism: Mechanism, facts: Any) -> Iterator[dict[str, Any]]:
+    """Yield what the release shows of a record beside its perturbed values: order, ids, columns, missing values."""
+    if not facts.order_is_shuffled:
+        yield {"code": "order"}
+    if facts.ids_are_released:
+        yield {"code": "ids"}
+    yield from _naming("ranks", [column.variable for column in mechanism.numerical])
+    if mechanism.codebook is None:
+        yield {"code": "no_codebook"}
+        return
+    ranked = {column.variable for column in mechanism.numerical}
+    released = [v for v in mechanism.codebook.with_role(*RELEASED) if v.name not in ranked]
+    clear = [v for v in released if v.name not in mechanism.variables]
+    for code in ("clear", "weight", "household"):
+        yield from _naming(code, [v.name for v in clear if _CLEAR.get(v.role, "clear") == code])
+    yield from _naming("missing", [v.name for v in released if v.missing == "keep" and v.name not in map(_name, clear)])
+
+
+def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield where the law of a record depends on the records, or is known to others, or hides nothing.
+
+    ``models`` are the privacy models that the certificate claims: some state what they read from the file.
+    """
+    if not facts.key_is_private:
+        yield {"code": "seed"}
+    if facts.key_is_reused:
+        yield {"code": "reused_key"}
+    if mechanism.split is not None:
+        yield {"code": "split"}  # the bounds are computed from blocks, of which every record shows all
+    blocks = mechanism.blocks
+    classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
+    yield from _blocks("strata", [block for block in blocks if block.given])
+    rest = [(blocks[b], labels) for b, labels in classes.items() if not blocks[b].given]
+    selected = [block for block, labels in rest if block.provenance == "confidential" and _alone(labels)]
+    yield from _blocks("selected", selected)
+    yield from _blocks("no_epsilon", [block for block, _ in rest if block not in selected])
+    for origin in ("confidential", "unstated"):
+        of = [block for block in blocks if origin in (block.provenance, block.budget)]
+        yield from _blocks(f"{origin}_prior", of)
+    yield from _blocks("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
+    if any(getattr(model, "needs_file", False) for model in models):
+        yield {"code": "file_claims"}
+
+
+def _name(variable: Any) -> str:
+    return str(variable.name)
+
+
+def _alone(labels: Any) -> bool:
+    return bool((np.bincount(labels) == 1).any())
+
+
+def _naming(code: str, names: Sequence[str]) -> Iterable[dict[str, Any]]:
+    return [{"code": code, "variables": list(names)}] if names else []
+
+
+def _blocks(code: str, blocks: Sequence[Block]) -> Iterable[dict[str, Any]]:
+    return [{"code": code, "blocks": [list(block.variables) for block in blocks]}] if blocks else []

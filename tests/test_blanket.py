@@ -1,0 +1,213 @@
+"""The level of a shuffled file from its own law: never below exact enumeration, sharper than the general bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from postrand.mechanism import Block
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.privacy import blanket
+from postrand.privacy.blanket import Part, blanket_delta, part_of, parts_of
+from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+
+
+def histograms(rows):
+    """Return the law of the counts of released values, one row of probabilities for each record, exactly."""
+    laws = {(0,) * rows.shape[1]: 1.0}
+    for row in rows:
+        grown: dict[tuple[int, ...], float] = {}
+        for counts, chance in laws.items():
+            for j, p in enumerate(row):
+                key = (*counts[:j], counts[j] + 1, *counts[j + 1 :])
+                grown[key] = grown.get(key, 0.0) + chance * p
+        laws = grown
+    return laws
+
+
+def truth(array, records, epsilon):
+    """Return the largest hockey-stick divergence of the shuffled file, over all files and all pairs of values."""
+    size, grown, worst = len(array), math.exp(epsilon), 0.0
+    for others in itertools.combinations_with_replacement(range(size), records - 1):
+        rest = histograms(array[list(others)]) if others else {(0,) * size: 1.0}
+        laws = []
+        for x in range(size):
+            law: dict[tuple[int, ...], float] = {}
+            for counts, chance in rest.items():
+                for j, p in enumerate(array[x]):
+                    key = (*counts[:j], counts[j] + 1, *counts[j + 1 :])
+                    law[key] = law.get(key, 0.0) + chance * p
+            laws.append(law)
+        for one, other in itertools.permutations(laws, 2):
+            worst = max(worst, math.fsum(max(one[k] - grown * other[k], 0.0) for k in one))
+    return worst
+
+
+def some_matrix(seed, size):
+    draws = np.random.default_rng(seed)
+    array = draws.dirichlet(np.ones(size), size) + 0.03
+    return TransitionMatrix.from_array(array / array.sum(axis=1, keepdims=True))
+
+
+def product(*matrices):
+    array = np.ones((1, 1))
+    for matrix in matrices:
+        array = np.kron(array, matrix.array)
+    return array
+
+
+CASES = {
+    "two answers": [randomised_response(2, 1.0)],
+    "two answers, weak": [randomised_response(2, 3.0)],
+    "three answers": [randomised_response(3, 1.5)],
+    "four answers": [randomised_response(4, 0.7)],
+    "any three": [some_matrix(1, 3)],
+    "any four": [some_matrix(2, 4)],
+    "not symmetric": [TransitionMatrix.from_array([[0.9, 0.1], [0.3, 0.7]])],
+    "one row apart": [TransitionMatrix.from_array([[0.6, 0.4], [0.6, 0.4]] @ np.eye(2))],
+    "two blocks": [randomised_response(2, 1.0), randomised_response(2, 0.4)],
+    "two blocks, any": [some_matrix(3, 2), some_matrix(4, 2)],
+    "never released": [TransitionMatrix.from_array([[0.7, 0.3, 0], [0.2, 0.8, 0], [0.5, 0.5, 0]])],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_never_below_exact_enumeration(name):
+    matrices = CASES[name]
+    array = product(*matrices)
+    parts = parts_of([Block((str(b),), matrix) for b, matrix in enumerate(matrices)])
+    local = math.log(math.prod(part.ratio for part in parts)) if parts else 0.0
+    for records in (1, 2, 3, 5 if len(array) < 4 else 4):
+        for share in (0.0, 0.05, 0.3, 0.6, 0.95):
+            epsilon = share * local
+            exact, bound = truth(array, records, epsilon), blanket_delta(parts, records, epsilon)
+            assert exact <= bound + 1e-15, (records, share, exact, bound)
+            assert exact <= shuffled_delta(max(local, 1e-9), records, epsilon) + 1e-15
+
+
+def blanket_by_enumeration(parts, records, epsilon):
+    """Return (1/n) E[(Σ ℓ)_+] of one block by brute force over every outcome of every record."""
+    (part,) = parts
+    upper = float((1 - part.mass) / (part.ratio - 1))
+    q, grown = float(part.ratio), math.exp(epsilon)
+    atoms = [
+        (q - grown, upper),
+        (1 - grown * q, upper),
+        (1 - grown, float(part.mass) - 2 * upper),
+        (0.0, 1 - float(part.mass)),
+    ]
+    return math.fsum(
+        math.prod(atoms[i][1] for i in chosen) * max(sum(atoms[i][0] for i in chosen), 0.0) / records
+        for chosen in itertools.product(range(4), repeat=records)
+    )
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+@pytest.mark.parametrize("local", [0.5, 2.0, 4.0])
+def test_the_transform_adds_little_to_the_expectation_itself(size, local, monkeypatch):
+    parts = (part_of(randomised_response(size, local)),)
+    for records in (1, 3, 6):
+        for share in (0.02, 0.3, 0.8):
+            exact = blanket_by_enumeration(parts, records, share * local)
+            assert exact <= blanket_delta(parts, records, share * local) <= exact * 1.1 + 1e-12
+    coarse = blanket_delta(parts, 6, 0.3 * local)
+    monkeypatch.setattr(blanket, "_STEP", 0.005)
+    fine, exact = blanket_delta(parts, 6, 0.3 * local), blanket_by_enumeration(parts, 6, 0.3 * local)
+    assert exact <= fine <= coarse * (1 + 1e-9)
+    assert fine <= exact * 1.005
+
+
+def test_wrong_parts_are_caught_by_the_enumeration():
+    """A blanket too heavy, a ratio too small, one record too many: each falls below the truth somewhere."""
+    array, right = randomised_response(3, 1.5).array, part_of(randomised_response(3, 1.5))
+    places = [(n, e) for n in (2, 3, 4) for e in (0.05, 0.3, 0.8)]
+    exact = {place: truth(array, *place) for place in places}
+    heavier, flatter = Part(right.ratio, right.mass * Fraction(6, 5)), Part(right.ratio * Fraction(4, 5), right.mass)
+    mutants = {
+        "heavier": lambda n, e: blanket_delta([heavier], n, e),
+        "flatter": lambda n, e: blanket_delta([flatter], n, e),
+        "more records": lambda n, e: blanket_delta([right], 2 * n, e),
+    }
+    assert all(exact[place] <= blanket_delta([right], *place) for place in places)
+    for name, mutant in mutants.items():
+        assert any(mutant(*place) < exact[place] for place in places), name
+
+
+def test_the_parts_are_exact_and_noise_alone_has_none():
+    matrix = randomised_response(5, 2.0)
+    part = part_of(matrix)
+    assert part.ratio == matrix.ratio
+    assert part.mass == Fraction(int(matrix.weights.min(axis=0).sum()), UNIT)
+    wide = randomised_response(70, 2.0)
+    assert part_of(wide).mass == Fraction(int(wide.weights.min(axis=0).sum()), UNIT)
+    assert part_of(TransitionMatrix.identity(2)) is None
+    noise = TransitionMatrix.from_array(np.full((4, 4), 0.25))
+    assert parts_of([Block(("a",), noise)]) == ()
+    assert parts_of([Block(("a",), noise), Block(("b",), matrix)]) == (part,)
+
+
+def test_a_product_of_blocks_is_hidden_far_better_than_its_total_says():
+    """Ten blocks of ε = 0.8 in a census: an eighth of what the total alone proves."""
+    parts = [part_of(randomised_response(2 + b, 0.8)) for b in range(10)]
+    general = shuffled_epsilon(8.0, 953_076, 1e-9)
+    assert blanket_delta(parts, 953_076, general / 8) < 1e-9
+    assert 0.61 < general < 0.63
+
+
+def test_merging_blocks_only_raises_the_bound(monkeypatch):
+    parts = [part_of(randomised_response(2 + b, 0.5)) for b in range(6)]
+    whole = [blanket_delta(parts, 5_000, e) for e in (0.02, 0.1, 0.3)]
+    monkeypatch.setattr(blanket, "_MOST_ATOMS", 100)
+    merged = [blanket_delta(parts, 5_000, e) for e in (0.02, 0.1, 0.3)]
+    assert all(a <= b * (1 + 1e-3) for a, b in zip(whole, merged, strict=True))
+    assert merged != whole
+
+
+@pytest.mark.parametrize("parts", [[(2, 2.0)], [(3, 0.5)] * 4, [(8, 6.0), (2, 0.5)]])
+def test_falls_with_records_and_epsilon_and_grows_with_the_law(parts):
+    made = [part_of(randomised_response(*part)) for part in parts]
+    total = sum(epsilon for _, epsilon in parts)
+    deltas = [blanket_delta(made, n, 0.2 * total) for n in (1, 10, 100, 1_000, 10_000)]
+    assert all(more <= fewer * (1 + 5e-3) for fewer, more in itertools.pairwise(deltas))
+    levels = [blanket_delta(made, 1_000, share * total) for share in (0.0, 0.1, 0.2, 0.5, 0.9, 1.0)]
+    assert all(further <= near for near, further in itertools.pairwise(levels))
+    louder = [part_of(randomised_response(size, 1.3 * epsilon)) for size, epsilon in parts]
+    assert blanket_delta(louder, 1_000, 0.1 * total) > blanket_delta(made, 1_000, 0.1 * total)
+
+
+def test_the_attack_on_simulated_files_stays_below_the_bound():
+    """The best test of x against x' on 200,000 shuffled files each: its gain, 4 standard errors less, is allowed."""
+    matrix, records, draws = randomised_response(3, 2.0), 40, 200_000
+    parts, random = (part_of(matrix),), np.random.default_rng(20261122)
+    found = []
+    for x in (0, 1):
+        rest = random.multinomial(records - 1, matrix.array[2], draws)
+        found.append(rest + random.multinomial(1, matrix.array[x], draws))
+    for epsilon in (0.1, 0.4, 0.8):
+        # Σ_y counts(y) (P(y) - e^ε P'(y)) / R(y), R the law of the others: the likelihood ratio test of one among n.
+        score = (matrix.array[0] - math.exp(epsilon) * matrix.array[1]) / matrix.array[2]
+        first, second = (float((counts @ score > 0).mean()) for counts in found)
+        error = math.sqrt((first * (1 - first) + math.exp(2 * epsilon) * second * (1 - second)) / draws)
+        gain = first - math.exp(epsilon) * second
+        assert 0 < gain - 4 * error < blanket_delta(parts, records, epsilon)
+
+
+def test_a_record_s_level_beyond_floats_proves_nothing_and_fails_nothing():
+    parts = [part_of(randomised_response(3, 35.0))] * 25
+    assert blanket_delta(parts, 1_000, 10.0) == 1.0
+    assert blanket_delta(parts, 1_000, 800.0) == 1.0
+    assert blanket_delta(parts, 1_000, 875.1) == 0.0
+    assert blanket_delta(parts[:1], 1_000, 1.0) == 1.0 or blanket_delta(parts[:1], 1_000, 1.0) > 0.99
+
+
+def test_many_records_take_seconds():
+    import time
+
+    parts = [part_of(randomised_response(2 + b, 0.8)) for b in range(10)]
+    begin = time.process_time()
+    assert 0 < blanket_delta(parts, 10**8, 0.005) < 1e-8
+    assert time.process_time() - begin < 5

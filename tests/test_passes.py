@@ -1,0 +1,155 @@
+"""How often a run reads the confidential records: on every engine, with everything that a plan can ask for."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.engines import LocalEngine
+from postrand.engines.content import ContentReader
+from postrand.engines.duckdb import DuckDBEngine, DuckDBSource
+from postrand.engines.spark import SparkEngine
+from postrand.engines.wants import Count, Digest, Hold
+from postrand.errors import DataError
+from postrand.plan import load_plan
+from postrand.release import released_codebook
+from postrand.risk.sample import Sample, sampled
+from postrand.support.randomness import ReleaseKey
+from postrand.testing.engines import BOOK, KEY, MECHANISMS, Memory, records_for, survey
+from postrand.workflow import demo, pipeline
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.draft import initialise
+from postrand.workflow.known import Known
+from postrand.workflow.planned import mechanism_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def survey_folder(tmp_path_factory):
+    """The 11 variables of the demonstration, and a prior of every block that is tuned on the file."""
+    folder = tmp_path_factory.mktemp("demo")
+    table = demo.survey().slice(0, 3000)
+    pq.write_table(table, folder / "gss.parquet")
+    _, plan = initialise(folder / "gss.parquet", folder, {"key": demo.KEYS, "sensitive": demo.SENSITIVE}, epsilon=2.0)
+    text = plan.read_text(encoding="utf-8")
+    assert '\nprior = "uniform"\n' in text
+    plan.write_text(text.replace('\nprior = "uniform"\n', '\nprior = "file"\n'), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """Count what reads confidential records: batches of a file, queries over it, jobs of a cluster."""
+    found = []
+
+    def noting(owner, name, confidential=lambda self: True):
+        inner = getattr(owner, name)
+
+        def noted(self, *arguments, **options):
+            if confidential(self):
+                found.append(f"{owner.__name__}.{name}")
+            return inner(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    for entry in (formats.parquet.ParquetSource, formats.csv.CsvSource):
+        noting(entry, "batches", lambda self: self.path.name.startswith("gss"))
+    for owner, name in ((DuckDBSource, "batches"), (DuckDBEngine, "_records"), (SparkEngine, "_rows")):
+        noting(owner, name)
+    return found
+
+
+@pytest.mark.parametrize("dossier", [False, True])
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+def test_a_run_reads_its_file_at_most_three_times(survey_folder, readings, tmp_path, engine, dossier):
+    plan = load_plan(survey_folder / "plan.toml")
+    assert len(plan.codebook.names) == 11
+    assert all(block.reads_file for block in plan.blocks)
+    inside = tmp_path / "dossier" if dossier else None
+    pipeline.run(plan, tmp_path / "release", release_key=ReleaseKey.from_seed(1), engine=engine, dossier=inside)
+    assert len(readings) == {"local": 2, "duckdb": 3}[engine], readings
+
+
+def test_a_slow_text_file_is_read_twice(survey_folder, readings, tmp_path):
+    pacsv.write_csv(pq.read_table(survey_folder / "gss.parquet"), tmp_path / "gss.csv")
+    for name in ("codebook.toml", "plan.toml"):
+        text = (survey_folder / name).read_text(encoding="utf-8").replace("gss.parquet", "gss.csv")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    plan = load_plan(tmp_path / "plan.toml")
+    pipeline.run(plan, tmp_path / "release", release_key=ReleaseKey.from_seed(1), dossier=tmp_path / "dossier")
+    assert readings == ["CsvSource.batches"] * 2
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_cluster_counts_in_one_job(survey_folder, readings, tmp_path):
+    plan = load_plan(survey_folder / "plan.toml")
+    pipeline.run(plan, tmp_path / "release", release_key=ReleaseKey.from_seed(1), engine=SparkEngine(parts=2))
+    assert sorted(readings) == ["SparkEngine._rows"] * 2
+
+
+def test_a_design_reads_its_file_once(survey_folder, readings):
+    design_blocks(load_plan(survey_folder / "plan.toml"))
+    assert len(readings) == 1
+
+
+@pytest.mark.parametrize("prior", ["file", "uniform"])
+def test_what_is_digested_before_the_matrices_exist_is_the_content_of_the_mechanism(survey_folder, tmp_path, prior):
+    """The draws are bound to it: a mistake here would release other values under the same key."""
+    text = (survey_folder / "plan.toml").read_text(encoding="utf-8").replace('prior = "file"\n', f'prior = "{prior}"\n')
+    (survey_folder / "other.toml").write_text(text, encoding="utf-8")
+    plan, key = load_plan(survey_folder / "other.toml"), ReleaseKey.from_seed(2)
+    known = Known.of(plan, key=key)
+    mechanism = mechanism_of(plan, design_blocks(plan, known), known)
+    assert known.answers[known.digest] == LocalEngine().content(known.source, mechanism, key)
+    assert released_codebook(plan.codebook, pipeline.facts_of(plan)).names == plan.codebook.names
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("engine", [LocalEngine(), LocalEngine(threads=1, batch_rows=7), DuckDBEngine()], ids=repr)
+def test_wants_that_are_answered_together_are_those_of_single_passes(engine, kind):
+    source, made = Memory(records_for(kind)), MECHANISMS[kind]()
+    tables = [("sex",), ("age", "area"), ("area", "age"), ("ill", "sex", "age"), ("age",)]
+    wants = [Count(names) for names in tables] + [Count(("ill",), "weight")]
+    digest, sample = Digest(ContentReader.of(made, KEY), "id"), Sample(("age", "weight"), ("weight",))
+    hold = Hold(("area", "ill", "weight"))
+    answers = engine.count_all(source, BOOK, [*wants, digest, sample, hold])
+    for want in wants:
+        alone = LocalEngine().count(source, BOOK, want.variables, weight=want.weight)
+        found = answers[want]
+        assert (found.variables, found.shape, found.omitted) == (alone.variables, alone.shape, alone.omitted)
+        assert np.array_equal(found.dense(), alone.dense())
+    assert answers[digest] == LocalEngine().content(source, made, KEY, record_key="id")
+    assert answers[sample].table.equals(sampled(source, ["age", "weight"], ["weight"]).table)
+    assert answers[sample].alone == sampled(source, ["age", "weight"], ["weight"]).alone
+    assert answers[hold].to_pylist() == source.table.select(["area", "ill", "weight"]).to_pylist()
+
+
+@pytest.mark.parametrize("engine", [LocalEngine(), DuckDBEngine()], ids=repr)
+def test_what_is_wrong_with_one_want_is_raised_where_its_answer_is_asked_for(engine):
+    values = survey()["age"].to_pylist()
+    values[3] = 11
+    table = survey()
+    table = table.set_column(table.schema.get_field_index("age"), "age", pa.array(values, pa.int64()))
+    bad, good = Count(("age", "sex")), Count(("sex",))
+    answers = engine.count_all(Memory(table), BOOK, [bad, good])
+    assert answers[good].total == len(values)
+    with pytest.raises(DataError, match=r"variable 'age'.*not in the codebook"):
+        answers[bad]
+
+
+def test_many_columns_are_counted_in_several_queries():
+    """A set of columns is a number of 60 bits to a database."""
+    rng = np.random.default_rng(0)
+    names = [f"v{n}" for n in range(130)]
+    table = pa.table({name: pa.array(rng.integers(0, 2, 50)) for name in names})
+    book = Codebook.from_dict(
+        {"variables": [{"name": n, "role": "key", "type": "int64", "categories": [0, 1]} for n in names]}
+    )
+    wants = [Count((name, names[0])) if name != names[0] else Count((name,)) for name in names]
+    answers, right = (e.count_all(Memory(table), book, wants) for e in (DuckDBEngine(), LocalEngine()))
+    assert all(np.array_equal(answers[want].dense(), right[want].dense()) for want in wants)
