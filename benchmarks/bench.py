@@ -7,6 +7,7 @@ tolerance. Ratios are of two figures within one run: a busy or another machine m
 """
 
 import datetime
+import importlib
 import json
 import os
 import platform
@@ -47,14 +48,28 @@ def measure(quick, folder):
     found["growth"] = growth.measure(place["file"], folder, caches, QUICK_TIMES if quick else growth.TIMES)
     if not quick:
         found["scaling"] = scaling.measure(caches)
+        found["engines"] = _engines(folder, caches)
         found["peers"] = peers.measure()
         found["census"] = large.measure(large.RECORDS, large.CENSUS, caches)
     return found
 
 
+def _engines(folder, caches):
+    engines, here = _part("engines"), folder / "engines"
+    here.mkdir()
+    with engines.server() as uri:
+        return engines.measure(here, caches, uri)
+
+
+def _part(name):
+    """Return a part by its name; that of the engines starts with a look for a database server."""
+    return importlib.import_module(name)
+
+
 def tables(found):
     """Return the lines of each table by name, of the parts that were measured."""
     made = {
+        "engines": lambda rows: _part("engines").markdown(rows),
         "kernel": kernel.markdown,
         "jobs": jobs.markdown,
         "first run": jobs.first_markdown,
@@ -70,8 +85,8 @@ def tables(found):
 
 def ratios(found):
     """Return what is compared with the baseline, all of them the smaller the better."""
-    parts = {"kernel": kernel, "jobs": jobs, "stop": stop, "growth": growth, "frames": frames, "scaling": scaling}
-    return dict(pair for name, part in parts.items() if name in found for pair in part.ratios(found[name]).items())
+    parts = [name for name in ("kernel", "jobs", "stop", "growth", "frames", "scaling", "engines") if name in found]
+    return dict(pair for name in parts for pair in _part(name).ratios(found[name]).items())
 
 
 def compare(found, baseline):

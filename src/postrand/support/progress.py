@@ -23,7 +23,7 @@ Progress = Callable[[int], None]
 class Stage(StrEnum):
     """The stages of long work, in the order of a release; other commands have some of them."""
 
-    LOADING = "loading the program"
+    WORKING = "working"
     COMPILING = "compiling loops for this computer: some seconds, once"
     READING = "reading and checking"
     COUNTING = "counting"
@@ -160,7 +160,7 @@ class _Line:
 
     def __init__(self, stream: TextIO, after: float) -> None:
         self.stream, self.after, self.ended = stream, after, threading.Event()
-        self.latest, self.entered = Step(Stage.LOADING), time.monotonic()
+        self.latest, self.entered = Step(Stage.WORKING), time.monotonic()
 
     def hear(self, step: Step) -> None:
         if step.stage != self.latest.stage:

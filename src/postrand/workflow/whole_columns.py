@@ -23,6 +23,7 @@ from postrand.ranks.values import value_level, value_problem
 from postrand.release import whole_columns as proofs
 from postrand.release.atomic import appearing
 from postrand.support import options
+from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.support.wordings import in_words
 
@@ -61,6 +62,7 @@ def anatomise_file(
 ) -> dict[str, Any]:
     """Write the two tables of FILE's Anatomy release, and the guarantee, to a new folder; raises as anatomise."""
     file, out, key = Path(file), Path(out), as_release_key(release_key)
+    stage(Stage.PERTURBING)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
     _warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
@@ -86,6 +88,7 @@ def _by_ranks(
     shown = [value_problem(held[name], law, form, f"column {name!r}", levels[name]) for name in columns]
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
+    stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
         if ranked.warning:
@@ -175,6 +178,7 @@ def _write(
     private: bool,
 ) -> dict[str, Any]:
     """Write tables, and the proofs made of them as they are on the disk; return the certificate in words."""
+    stage(Stage.WRITING)
     with appearing(out) as folder:
         for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
             plain = proofs.released(table)
