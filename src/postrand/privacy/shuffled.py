@@ -71,7 +71,7 @@ class ShuffledPrivacy:
         plain="Differential privacy of the whole file in random order: whose record is whose is hidden among all "
         "records. It holds only where every released variable is perturbed.",
         level="delta",
-        mixes=True,
+        mixes=True,  # the bound takes no more than the ε of a record, which a public draw keeps
         structure="symmetric",
         rank=90,
     )
