@@ -11,7 +11,7 @@ import pytest
 
 from postrand import formats
 from postrand.engines import LocalEngine
-from postrand.engines.duckdb import DuckDBEngine, DuckDBSource, into_duckdb
+from postrand.engines.duckdb import DuckDBEngine, DuckDBSource, duckdb_transaction, into_duckdb
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.testing import engines as testing
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
@@ -222,3 +222,12 @@ def test_a_locked_file_is_said_to_be_locked(database):
         with pytest.raises(ReleaseError, match="the file is locked"), into_duckdb(database, "x")(survey().schema):
             pass
         other.stdin.close()
+
+
+def test_no_progress_is_drawn_among_the_answers(database, tmp_path):
+    """DuckDB draws on standard output, where ``--json`` prints, whatever takes longer than two seconds."""
+    asked = "SELECT current_setting('enable_progress_bar')"
+    with DuckDBSource("FROM persons", database).connected() as (connection, _):
+        assert connection.sql(asked).fetchall() == [(False,)]
+    with duckdb_transaction(tmp_path / "new.duckdb") as transaction:
+        assert [row for batch in transaction.fetch(asked) for row in batch.column(0).to_pylist()] == [False]

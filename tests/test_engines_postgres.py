@@ -1,6 +1,7 @@
 """PostgreSQL against a real server: in, out, one transaction, a dropped connection."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pyarrow as pa
@@ -144,6 +145,8 @@ def test_failures_are_told_apart(uri):
         (uri.replace("curator", "nobody"), "does not accept this user"),
         (f"{uri}?sslmode=require", "SSL failed"),
         (uri.replace("/postgres", "/nothing"), "the database does not exist"),
+        (uri.replace(uri.rpartition(":")[2], "1/postgres"), "the server does not answer.*check host and port"),
+        (uri.replace("127.0.0.1", "nowhere.invalid"), "the host is not reachable.*check host and network"),
     ):
         with pytest.raises(DataError, match=said):
             PostgresSource(address, "SELECT 1")
@@ -151,6 +154,17 @@ def test_failures_are_told_apart(uri):
         PostgresSource(uri, "TABLE numbers")
     with pytest.raises(ReleaseError, match="the table already exists, or another job is creating it"):
         into_postgres(uri, "persons")(survey().schema).__enter__()
+
+
+def test_two_jobs_into_one_table_say_what_to_do(uri):
+    """The first one has made the table and not yet committed; the second waits, and is told why it cannot."""
+    schema, engine = survey().schema, LocalEngine(batch_rows=100)
+    with ThreadPoolExecutor(1) as pool, into_postgres(uri, "contested")(schema) as first:
+        second = pool.submit(engine.perturb, Memory(survey()), mechanism(), KEY, into_postgres(uri, "contested"))
+        first.write(survey().to_batches()[0])
+    with pytest.raises(ReleaseError, match="another job is creating it.*name a new table"):
+        second.result()
+    assert PostgresSource.table(uri, "contested").num_rows == ROWS
 
 
 def test_an_error_of_the_data_rolls_back(uri):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from postrand.certification.limits import Facts
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence, shown
 from postrand.mechanism import Mechanism
 from postrand.privacy import shuffled_holds, shuffled_levels
@@ -69,7 +70,7 @@ def from_dict(data: Any) -> FileLevel:
         raise SpecificationError(sentence("the level of the file is malformed", where="certificate")) from None
 
 
-def file_level(mechanism: Mechanism, facts: Any, models: Iterable[Any], records: int, delta: float) -> FileLevel:
+def file_level(mechanism: Mechanism, facts: Facts, models: Iterable[Any], records: int, delta: float) -> FileLevel:
     """Return the level of the shuffled file at δ by every proven bound, or the conditions that fail.
 
     ``facts`` and ``models`` are those of the certificate.
@@ -94,7 +95,7 @@ def file_level(mechanism: Mechanism, facts: Any, models: Iterable[Any], records:
     return _of(mechanism, about, {name: _rounded(level) for name, level in found.items()})
 
 
-def restated(mechanism: Mechanism, facts: Any, models: Iterable[Any], stated: FileLevel) -> FileLevel:
+def restated(mechanism: Mechanism, facts: Facts, models: Iterable[Any], stated: FileLevel) -> FileLevel:
     """Return what is stated, if the law proves each of its bounds; otherwise what the law does give."""
     fails = failing(mechanism, facts, models)
     if fails:
@@ -107,7 +108,7 @@ def restated(mechanism: Mechanism, facts: Any, models: Iterable[Any], stated: Fi
     return file_level(mechanism, facts, models, stated.records, stated.delta)
 
 
-def failing(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+def failing(mechanism: Mechanism, facts: Facts, models: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     """Return the conditions of a level of the file that fail, as codes with their values."""
     return (*distinguishing(mechanism, facts), *dependent(mechanism, facts, models))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -415,9 +415,11 @@ def _connection(database: Path | None, writable: bool = False, sealed: bool = Fa
     if sealed:
         config["enable_external_access"] = "false"
     read_only = database is not None and not writable
-    connect: Callable[..., AbstractContextManager[Any]] = duckdb.connect
+    connect: Callable[..., Any] = duckdb.connect
     try:
-        return connect(":memory:" if database is None else str(database), read_only=read_only, config=config)
+        made = connect(":memory:" if database is None else str(database), read_only=read_only, config=config)
+        made.execute("SET enable_progress_bar = false")  # it is drawn where answers are printed
+        return cast("AbstractContextManager[Any]", made)
     except duckdb.Error as error:
         kind = ReleaseError if writable else DataError
         what, fix = "the file cannot be opened as a DuckDB file", ""
