@@ -123,13 +123,7 @@ class Certificate:
         }
 
     def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:
-        """Return the certificate that also states the level of the file of so many records at δ, or why it has none.
-
-        Raises
-        ------
-        PrivacyError
-            If δ is not in (0, 1).
-        """
+        """Return the certificate that also states the file's level at δ, or why none; raises as :func:`file_level`."""
         models = [claim.privacy for claim in self.claims]
         return dataclasses.replace(self, file=file_level(mechanism, self.facts, models, records, delta))
 
