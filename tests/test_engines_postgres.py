@@ -162,7 +162,7 @@ def test_two_jobs_into_one_table_say_what_to_do(uri):
     with ThreadPoolExecutor(1) as pool, into_postgres(uri, "contested")(schema) as first:
         second = pool.submit(engine.perturb, Memory(survey()), mechanism(), KEY, into_postgres(uri, "contested"))
         first.write(survey().to_batches()[0])
-    with pytest.raises(ReleaseError, match="another job is creating it.*name a new table"):
+    with pytest.raises(ReleaseError, match=r"another job is creating it.*name a new table"):
         second.result()
     assert PostgresSource.table(uri, "contested").num_rows == ROWS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix, check_epsilon
 from postrand.mechanism.matrix_storage import UNIT
+from postrand.mechanism.split import largest_remainder
 from postrand.objectives import Objective
 from postrand.support.inputs import finite, is_whole
 
@@ -239,16 +241,9 @@ def rounded(probabilities: Floats) -> NDArray[np.int64]:
     >>> rounded(np.array([0.5, 0.25, 0.25 - 2**-60, 2**-60])).tolist() == [2**52, 2**51, 2**51, 0]
     True
     """
-    scaled = np.where(probabilities * UNIT < 0.5, 0.0, probabilities * UNIT)
-    weights = np.floor(scaled).astype(np.int64)
-    missing = UNIT - int(weights.sum())
-    order = [int(k) for k in np.lexsort((-scaled, weights - scaled)) if scaled[k] > 0]
-    if missing > 0:
-        share, rest = divmod(missing, len(order))
-        weights[order] += share
-        weights[order[:rest]] += 1
-    else:  # the floats sum to a little more than 1: the largest has room
-        weights[int(weights.argmax())] += missing
+    kept = np.flatnonzero(probabilities * UNIT >= 0.5)
+    weights = np.zeros(len(probabilities), dtype=np.int64)
+    weights[kept] = largest_remainder([Fraction(p) for p in probabilities[kept].tolist()])
     return weights
 
 
