@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, ravel
 
@@ -59,7 +59,7 @@ class View:
         halves, found = _Halves.of(self.columns, self.tables), []
         weights = scale[halves.order]
         records = self.counts[halves.order]
-        pairs = csr_array((weights * records, (halves.heads, halves.tails)), shape=halves.shape)
+        pairs = scipy.sparse.csr_array((weights * records, (halves.heads, halves.tails)), shape=halves.shape)
         for head, tail in self._factors(halves):
             most = _largest(tail, halves, weights)
             best = (head * most).max(axis=0, initial=0.0)
@@ -70,7 +70,9 @@ class View:
     def totals(self, scale: FloatArray) -> FloatArray:
         """Return the sum of weights over all records for every type, as :meth:`links` does."""
         halves = _Halves.of(self.columns, self.tables)
-        pairs = csr_array(((scale * self.counts)[halves.order], (halves.heads, halves.tails)), shape=halves.shape)
+        pairs = scipy.sparse.csr_array(
+            ((scale * self.counts)[halves.order], (halves.heads, halves.tails)), shape=halves.shape
+        )
         return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
 
     def _factors(self, halves: _Halves) -> Iterator[tuple[FloatArray, FloatArray]]:

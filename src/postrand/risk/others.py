@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.links import distinct, middle
@@ -82,7 +82,7 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     steps = STEPS if len(sizes) > 1 and classes > 1 else 0
     if steps:
         held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, len(sizes)))
-        of_category = csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+        of_category = scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
     cells, ones = _Cells.of(rows, sizes), np.ones(classes)
     for _ in range(steps):
         member = cells.joint(shares, laws)
