@@ -16,6 +16,7 @@ from postrand.risk.links import distinct, middle
 CLASSES = 8
 PRIOR = 10.0
 STEPS = 80
+_PIECE = 1 << 14
 MOST_CELLS = 10_000
 """Fit to so many of the released cells at most, drawn at random: the law has few parameters."""
 
@@ -29,8 +30,7 @@ class Others:
 
     def density(self, rows: IntArray) -> FloatArray:
         """Return ``q`` of released cells, shape (m, B) → (m,)."""
-        of_class = _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws)
-        return of_class @ np.ones(self.shares.size)
+        return _Cells.of(rows, [law.shape[1] for law in self.laws]).density(self.shares, self.laws)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
@@ -119,13 +119,29 @@ class _Cells:
 
     def joint(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
         """Return ``s_c Π_b θ_cb(z_b)``, shape (m, C)."""
-        (heads, head), (tails, tail) = self.halves
+        (_, head), (_, tail) = self.halves
+        first, second = self._factors(shares, laws)
+        found: FloatArray = first[head]
+        found *= second[tail]
+        return found
+
+    def density(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
+        """Return the sum over classes, shape (m,), some cells after the others: of all of them it takes much memory."""
+        (_, head), (_, tail) = self.halves
+        first, second = self._factors(shares, laws)
+        found = np.empty(head.size)
+        for start in range(0, head.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            found[piece] = (first[head[piece]] * second[tail[piece]]).sum(axis=1)
+        return found
+
+    def _factors(self, shares: FloatArray, laws: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Return what each class gives a head (P, C), its share within, and a tail (S, C)."""
+        (heads, _), (tails, _) = self.halves
         first, second = np.tile(shares, (len(heads), 1)), np.ones((len(tails), shares.size))
         for b, law in enumerate(laws):
             if b < self.cut:
                 first *= law.T[heads[:, b]]
             else:
                 second *= law.T[tails[:, b - self.cut]]
-        found: FloatArray = first[head]
-        found *= second[tail]
-        return found
+        return first, second
