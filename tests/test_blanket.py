@@ -8,11 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from postrand.mechanism import Block
+from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.split import Split, Subset
 from postrand.privacy import blanket
-from postrand.privacy.blanket import Part, blanket_delta, part_of, parts_of
+from postrand.privacy.blanket import Part, blanket_delta, choice_of, part_of, parts_of, ratio_of
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 
 
@@ -33,7 +35,7 @@ def truth(array, records, epsilon):
     """Return the largest hockey-stick divergence of the shuffled file, over all files and all pairs of values."""
     size, grown, worst = len(array), math.exp(epsilon), 0.0
     for others in itertools.combinations_with_replacement(range(size), records - 1):
-        rest = histograms(array[list(others)]) if others else {(0,) * size: 1.0}
+        rest = histograms(array[list(others)]) if others else {(0,) * array.shape[1]: 1.0}
         laws = []
         for x in range(size):
             law: dict[tuple[int, ...], float] = {}
@@ -89,6 +91,33 @@ def test_never_below_exact_enumeration(name):
             assert exact <= shuffled_delta(max(local, 1e-9), records, epsilon) + 1e-15
 
 
+@pytest.mark.parametrize("beside", [[], [randomised_response(2, 0.5)]])
+def test_a_choice_of_parts_is_never_below_exact_enumeration(beside):
+    """A record shows one of two values, which one is drawn without looking at it: P(T, y | x) = π_T M_T[x_T, y]."""
+    first, second, shares = randomised_response(2, 1.2), some_matrix(7, 2), (Fraction(3, 4), Fraction(1, 4))
+    shown = [np.kron(first.array, np.ones((2, 1))), np.kron(np.ones((2, 1)), second.array)]
+    array = np.hstack([float(share) * law for share, law in zip(shares, shown, strict=True)])
+    array = np.kron(array, product(*beside))
+    parts, choice = [part_of(m) for m in beside], list(zip(shares, map(part_of, (first, second)), strict=True))
+    local = math.log(ratio_of(parts, choice))
+    for records in (1, 2, 3) if len(array) < 8 else (1, 2):
+        for share in (0.0, 0.1, 0.5, 0.9):
+            exact = truth(array, records, share * local)
+            bound = blanket_delta(parts, records, share * local, choice=choice)
+            assert exact <= bound + 1e-15
+            assert bound <= 3 * exact + 0.05
+
+
+def test_a_choice_of_one_part_is_that_part_and_equal_parts_are_one():
+    part, other = part_of(randomised_response(3, 1.0)), part_of(randomised_response(4, 0.5))
+    alone = blanket_delta([other, part], 500, 0.3)
+    assert blanket_delta([other], 500, 0.3, choice=[(Fraction(1), part)]) == pytest.approx(alone, rel=1e-3)
+    shown = [Block((name,), randomised_response(3, 1.0)) for name in "ab"]
+    halves = Split((Subset(UNIT // 2, shown[0]), Subset(UNIT // 2, shown[1])))
+    assert choice_of(Mechanism((), split=halves)) == [(Fraction(1), part)]
+    assert choice_of(Mechanism({"a": randomised_response(2, 1.0)})) == []
+
+
 def blanket_by_enumeration(parts, records, epsilon):
     """Return (1/n) E[(Σ ℓ)_+] of one block by brute force over every outcome of every record."""
     (part,) = parts
@@ -119,6 +148,45 @@ def test_the_transform_adds_little_to_the_expectation_itself(size, local, monkey
     fine, exact = blanket_delta(parts, 6, 0.3 * local), blanket_by_enumeration(parts, 6, 0.3 * local)
     assert exact <= fine <= coarse * (1 + 1e-9)
     assert fine <= exact * 1.005
+
+
+@pytest.mark.parametrize(
+    ("size", "local", "records", "epsilon"), [(3, 1.0, 120, 0.4), (3, 1.0, 120, 0.7), (5, 2.0, 160, 0.9)]
+)
+def test_small_deltas_keep_their_digits(size, local, records, epsilon):
+    """Against the multinomial sum over every number of the three kinds of terms, where δ is 1e-4 to 1e-14."""
+    part = part_of(randomised_response(size, local))
+    upper, q, grown = float((1 - part.mass) / (part.ratio - 1)), float(part.ratio), math.exp(epsilon)
+    plain = float(part.mass) - 2 * upper
+    total = 0.0
+    for a in range(records + 1):
+        at_a = binom.pmf(a, records, upper)
+        b = np.arange(records - a + 1)[:, None]
+        r = np.arange(records - a + 1)[None, :]
+        chance = binom.pmf(b, records - a, upper / (1 - upper)) * binom.pmf(r, records - a - b, plain / (1 - 2 * upper))
+        gain = np.maximum(a * (q - grown) + b * (1 - grown * q) + r * (1 - grown), 0.0)
+        total += float(at_a) * float((np.nan_to_num(chance) * gain).sum()) / records
+    assert 1e-14 < total < 1e-3
+    assert total * (1 - 1e-9) <= blanket_delta([part], records, epsilon) <= total * 1.05
+
+
+@pytest.mark.parametrize(("local", "epsilon"), [(1.0, 0.25), (2.0, 0.6), (3.0, 1.5)])
+def test_the_bound_is_close_to_the_truth_for_two_answers(local, epsilon):
+    """The exact divergence of 300 shuffled answers, for every number of others who would say yes."""
+    records, yes = 300, randomised_response(2, local).array[1, 1]
+    worst, nearer = 0.0, 0.0
+    for m in range(0, records, 13):
+        rest = np.convolve(
+            binom.pmf(np.arange(m + 1), m, yes), binom.pmf(np.arange(records - m), records - 1 - m, 1 - yes)
+        )
+        one, other = np.convolve(rest, [1 - yes, yes]), np.convolve(rest, [yes, 1 - yes])
+        for p, q in ((one, other), (other, one)):
+            worst = max(worst, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()))
+            nearer = max(nearer, float(np.maximum(p - math.exp(0.8 * epsilon) * q, 0.0).sum()))
+    bound = blanket_delta([part_of(randomised_response(2, local))], records, epsilon)
+    assert 1e-9 < worst <= bound
+    assert bound < nearer  # within 20% of ε
+    assert bound < 0.5 * shuffled_delta(local, records, epsilon)
 
 
 def test_wrong_parts_are_caught_by_the_enumeration():

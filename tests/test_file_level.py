@@ -63,7 +63,7 @@ def with_book(*variables: Variable, blocks: Any = BLOCKS) -> Mechanism:
 
 def test_the_level_is_the_least_of_the_proven_bounds_rounded_up() -> None:
     found = level_of()
-    exact = shuffled_levels(LAW.blocks, RECORDS, 1e-7)
+    exact = shuffled_levels(LAW, RECORDS, 1e-7)
     assert set(found.bounds) == {"clones", "blanket"}
     assert found.epsilon == min(found.bounds.values())
     assert found.bound == "blanket"
@@ -90,7 +90,7 @@ def test_the_level_is_the_least_of_the_proven_bounds_rounded_up() -> None:
 )
 def test_known_levels_of_the_general_bound(local: int, records: int, delta: float, wanted: float) -> None:
     law = Mechanism({"a": randomised_response(2, float(local))})
-    found = shuffled_levels(law.blocks, records, delta)
+    found = shuffled_levels(law, records, delta)
     assert found["clones"] == pytest.approx(wanted, rel=0.04)
     assert found["blanket"] <= found["clones"] * 1.001
 
@@ -140,11 +140,37 @@ SELECTED = Block(("sex",), TransitionMatrix.identity(2), provenance="confidentia
 ZEROS = Block(("sex",), TransitionMatrix.from_array([[1.0, 0.0], [0.5, 0.5]]), **PUBLIC)
 
 
-def test_a_split_has_no_level_of_the_file():
-    split = Split((Subset(UNIT, BLOCKS[1]),))
-    assert file_level(Mechanism([BLOCKS[0]], BOOK, split=split), Facts(), (), 20_000, 1e-7).fails == (
-        {"code": "split"},
-    )
+def test_a_split_has_the_level_of_its_subsets() -> None:
+    """One subset in all records is a block; of two, the louder is hidden at least among the records that show it."""
+    block = Mechanism([BLOCKS[0]], BOOK, split=Split((Subset(UNIT, BLOCKS[1]),)))
+    assert level_of(block).epsilon == pytest.approx(level_of().epsilon, rel=2e-3)
+    halves = Split((Subset(UNIT // 4, BLOCKS[1]), Subset(UNIT - UNIT // 4, BLOCKS[0])))
+    found = level_of(Mechanism((), BOOK, split=halves))
+    few = level_of(Mechanism([BLOCKS[1]], Codebook((AREA,))), n=RECORDS // 4)
+    assert 0 < (found.epsilon or 0) < (few.epsilon or 0)
+    assert found.bounds["clones"] == pytest.approx(shuffled_epsilon(1.5, RECORDS, 1e-7), rel=2e-3)
+    told = certify(Mechanism((), BOOK, split=halves)).of_file(Mechanism((), BOOK, split=halves), RECORDS, 1e-7)
+    assert told.file == found
+    assert "The whole file" in told.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    ("subset", "code"),
+    [
+        (replace(BLOCKS[1], provenance="confidential"), "confidential_prior"),
+        (Block(("area",), TransitionMatrix.identity(4), **PUBLIC), "no_epsilon"),
+    ],
+)
+def test_the_subsets_of_a_split_must_meet_the_conditions_too(subset: Block, code: str) -> None:
+    law = Mechanism([BLOCKS[0]], BOOK, split=Split((Subset(UNIT, subset),)))
+    assert {"code": code, "blocks": [["area"]]} in level_of(law).fails
+
+
+def test_the_prior_of_a_split_is_added_once() -> None:
+    one, two = (replace(block, provenance="dp", prior_epsilon=0.25) for block in BLOCKS)
+    law = Mechanism((), BOOK, split=Split((Subset(UNIT // 2, one), Subset(UNIT - UNIT // 2, two))))
+    found = level_of(law)
+    assert (found.epsilon or 0) == pytest.approx(min(found.bounds.values()) + 0.25)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +272,7 @@ def test_every_condition_has_words_and_a_line_in_the_page_of_the_format() -> Non
 
     page = (Path(__file__).parents[1] / "docs" / "release-format.md").read_text()
     codes = {code.partition(".")[2] for code in WORDINGS if code.startswith("file.")} - {"level", "none"}
-    assert len(codes) == 18
+    assert len(codes) == 17
     assert all(f"`{code}`" in page for code in codes)
 
 

@@ -24,6 +24,7 @@ from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.draft import initialise
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
+from postrand.workflow.tuning import tune_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -153,3 +154,10 @@ def test_many_columns_are_counted_in_several_queries():
     wants = [Count((name, names[0])) if name != names[0] else Count((name,)) for name in names]
     answers, right = (e.count_all(Memory(table), book, wants) for e in (DuckDBEngine(), LocalEngine()))
     assert all(np.array_equal(answers[want].dense(), right[want].dense()) for want in wants)
+
+
+def test_a_search_for_a_level_counts_once(survey_folder, readings):
+    """Of the two readings one is of the keys, which the measure of risk needs record by record."""
+    found = tune_plan(load_plan(survey_folder / "plan.toml"), "tau1 <= 2000", sampling_fraction=0.1)
+    assert found.level > 0
+    assert len(readings) <= 3

@@ -9,15 +9,18 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+import postrand
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.designers import TablePrior
 from postrand.engines.frame import perturb
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import table
 from postrand.estimate.split_tables import contributions, split_table
-from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism import Block, Mechanism, Split, Subset
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.support.randomness import ReleaseKey
+from tests.split_cases import HAPPY, book_of, happiness
 
 SMALL = Codebook(tuple(Variable(n, role="key", categories=("x", "y")) for n in "ab"))
 LAW = np.array([[0.4, 0.1], [0.2, 0.3]])
@@ -264,3 +267,46 @@ def test_what_cannot_be_estimated_is_refused_with_the_way_out() -> None:
         split_table(released[:2], ["sex"], law)
     with pytest.raises(DataError, match="no subset of the split"):
         split_table(released.set_column(2, "ill", pa.array([NOT_RELEASED] * 100)), ["ill"], law)
+
+
+def split_of(design: Any) -> Split:
+    return Split(tuple(Subset(s.weight, Block(s.variables, s.matrix)) for s in design.subsets))
+
+
+def test_the_design_and_the_estimator_agree_on_what_a_record_is_worth() -> None:
+    """``Σ_T π_T I_T`` of each table, computed by both: under independent shares they mean the same prior."""
+    book = book_of(2, 3, 4, 2)
+    rng = np.random.default_rng(2)
+    shares = {v.name: rng.dirichlet(np.ones(v.size)) for v in book.variables}
+    pairs = itertools.combinations(book.names, 2)
+    prior = TablePrior({(a, b): np.outer(shares[a], shares[b]) for a, b in pairs}, "public")
+    for epsilon in (1.0, 4.0):
+        design = postrand.split_design(book, epsilon=epsilon, prior=prior)
+        split = split_of(design)
+        assert split.epsilon <= epsilon
+        for asked in design.tables:
+            known = contributions(split, book, asked.variables, shares)
+            found = sum(split.subsets[one.place].probability * one.precision for one in known)
+            assert found == pytest.approx(asked.information, rel=1e-9)
+
+
+def test_a_designed_split_of_the_social_survey_is_worth_what_was_predicted() -> None:
+    """Four releases at ε = 4 of records drawn anew, all 28 pairs: worth within 15 %, and intervals of 95 %."""
+    book, by_name, tables = happiness()
+    codes, n = np.stack([by_name[name] for name in HAPPY], 1), len(by_name[HAPPY[0]])
+    design = postrand.split_design(book, HAPPY, 4.0, prior=TablePrior(tables, "confidential"), n=n)
+    law = Mechanism([], book, split=split_of(design))
+    assert postrand.certify(law).findings[0].level <= 4.0
+    rng, inside, ratios = np.random.default_rng(4), [], np.zeros(len(tables))
+    for seed in range(4):
+        drawn = codes[rng.integers(0, n, n)]
+        true = pa.table({v.name: np.array(v.categories)[drawn[:, j]] for j, v in enumerate(book.variables)})
+        released = perturb(true, law, ReleaseKey.from_seed(seed))
+        for k, (pair, counts) in enumerate(tables.items()):
+            found, shares = split_table(released, pair, law), counts / n
+            ratios[k] += ((found.value - shares) ** 2).sum() / (1 - (shares**2).sum()) / 4
+            low, high = found.interval()
+            inside += ((low <= shares) & (shares <= high)).ravel().tolist()
+    assert len(ratios) / ratios.sum() / design.effective_records() == pytest.approx(1.0, abs=0.15)
+    assert len(inside) > 4_000
+    assert 0.93 < np.mean(inside) < 0.975

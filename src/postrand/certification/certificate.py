@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from postrand.certification.account import Account, add_upper, mechanism_account, worst_laws
 from postrand.certification.file_level import FileLevel, file_level, restated
+from postrand.certification.limits import Facts as Facts  # a certificate holds one, and is read with it
+from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
-from postrand.codebook import Codebook
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
@@ -48,22 +47,6 @@ class Claim:
     privacy: PrivacyModel
     variables: tuple[str, ...] = ()
     within: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the certificate takes from the run, because it cannot be recomputed from the matrices."""
-
-    key_is_private: bool = True
-    order_is_shuffled: bool = True
-    ids_are_released: bool = False
-    households_are_renumbered: bool = False
-    key_is_reused: bool = False
-
-    def to_dict(self) -> dict[str, bool]:
-        """Return plain data for JSON; a key that no other release used is not mentioned."""
-        names = [name for name in self.__slots__ if name != "key_is_reused" or self.key_is_reused]
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +216,7 @@ def _certify(
         claims=tuple(stated),
         findings=tuple(findings),
         blocks=tuple(_describe(block) for block in mechanism.blocks),
-        limits=tuple(_limits(mechanism, facts, stated)),
+        limits=tuple(limits(mechanism, facts, stated)),
         facts=facts,
         account=mechanism_account(mechanism),
         numerical=mechanism.numerical,
@@ -414,90 +397,3 @@ def _describe_split(mechanism: Mechanism) -> tuple[dict[str, Any], ...]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claim]) -> Iterable[dict[str, Any]]:
-    """Yield what the guarantee does not cover, as codes with their values, most serious first."""
-    claimed = {name for claim in claims for name in claim.variables}
-    if not facts.key_is_private:
-        yield {"code": "not_private"}
-    yield {"code": "covers", "variables": [name for name in mechanism.variables if name in claimed]}
-    yield from _naming("unclaimed", [name for name in mechanism.variables if name not in claimed])
-    ranked = [column.variable for column in mechanism.numerical]
-    if mechanism.codebook is not None:
-        yield from _class_limits(mechanism)
-        yield from _released_limits(mechanism.codebook, (*mechanism.variables, *ranked), facts)
-    yield from _naming("no_epsilon", ranked)
-    yield from (column.limit for column in mechanism.numerical)
-    codes = dict.fromkeys(claim.privacy.not_covered for claim in claims if needs_file(claim.privacy))
-    yield from ({"code": code} for code in codes)
-    yield from _provenance_limits(mechanism)
-    if not facts.order_is_shuffled:
-        yield {"code": "original_order"}
-    if facts.ids_are_released:
-        yield {"code": "ids"}
-    yield {"code": "persons"}
-
-
-def _naming(code: str, names: list[str]) -> Iterable[dict[str, Any]]:
-    return [{"code": code, "variables": names}] if names else []
-
-
-def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> Iterable[dict[str, Any]]:
-    """Yield the variables that are released unchanged, with new numbers, or with their missing values."""
-    released = book.with_role("key", "sensitive", "other", "weight", "household")
-    fresh = [v.name for v in released if v.role == "household" and facts.households_are_renumbered]
-    yield from _naming("unchanged", [v.name for v in released if v.name not in (*treated, *fresh)])
-    yield from _naming("fresh_numbers", fresh)
-    yield from _naming("missing_shown", [v.name for v in released if v.missing == "keep" and v.name in treated])
-
-
-def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
-    def of(code: str, chosen: Iterable[Block]) -> Iterable[dict[str, Any]]:
-        blocks = [list(block.variables) for block in chosen]
-        return [{"code": code, "blocks": blocks}] if blocks else []
-
-    blocks = mechanism.every_block
-    for origin in ("confidential", "unstated"):
-        yield from of(f"{origin}_matrix", [b for b in blocks if b.provenance == origin])
-    for origin in ("dp", "confidential", "unstated"):
-        yield from of(f"{origin}_budget", [b for b in blocks if b.budget == origin])
-    yield from of("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
-
-
-def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
-    """Yield the restrictions of the guarantee: to feasible combinations, and to values that are exchanged at all."""
-    book = mechanism.require_codebook()
-    for block in mechanism.every_block:
-        about = {"block": list(block.variables)}
-        size, whole = block.matrix.size, math.prod(book[name].size for name in block.variables)
-        if size < whole:
-            yield {"code": "feasible", **about, "cells": size, "combinations": whole}
-        labels = classes_of(block.matrix)
-        if not labels.any():
-            continue
-        if block.given:
-            yield {"code": "strata", **about, "given": list(block.given)}
-        counts = np.bincount(labels)
-        members = _members(block, labels, book)
-        listed = {"members": members} if members else {}
-        yield {"code": "listed_classes" if members else "classes", **about, "classes": int(counts.size), **listed}
-        if alone := int((counts == 1).sum()):
-            yield {"code": "unchanged_values", **about, "values": alone, "cells": size}
-            if block.provenance == "confidential" and not block.given and not _tied_by_rules(block, book):
-                yield {"code": "selected_values", **about}
-
-
-def _tied_by_rules(block: Block, book: Codebook) -> bool:
-    """Return whether rules link the block to other variables, which then decide what is exchanged."""
-    names = set(block.variables)
-    return any(not names.isdisjoint(rule.variables) and not names.issuperset(rule.variables) for rule in book.rules)
-
-
-def _members(block: Block, labels: Any, book: Codebook) -> list[list[str]]:
-    """Return the labels of each class if the block has one variable and few classes, else an empty list."""
-    if len(block.variables) > 1 or labels.max() >= 12:
-        return []
-    codes = block.cell_table((block.matrix.size,))[:, 0]
-    texts = np.array(book[block.variables[0]].code_labels, dtype=object)[codes]
-    return [list(texts[labels == c]) for c in range(labels.max() + 1)]

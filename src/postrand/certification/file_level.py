@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from postrand.certification.limits import Facts
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence, shown
 from postrand.mechanism import Mechanism
 from postrand.privacy import shuffled_holds, shuffled_levels
-from postrand.privacy.indistinct import dependent, distinguishing
+from postrand.privacy.indistinct import dependent, distinguishing, one_of_each
 from postrand.support import wordings
 from postrand.support.exact import add_upper
 from postrand.support.inputs import finite, is_whole
@@ -69,7 +70,7 @@ def from_dict(data: Any) -> FileLevel:
         raise SpecificationError(sentence("the level of the file is malformed", where="certificate")) from None
 
 
-def file_level(mechanism: Mechanism, facts: Any, models: Iterable[Any], records: int, delta: float) -> FileLevel:
+def file_level(mechanism: Mechanism, facts: Facts, models: Iterable[Any], records: int, delta: float) -> FileLevel:
     """Return the level of the shuffled file at δ by every proven bound, or the conditions that fail.
 
     ``facts`` and ``models`` are those of the certificate.
@@ -90,25 +91,24 @@ def file_level(mechanism: Mechanism, facts: Any, models: Iterable[Any], records:
     fails = failing(mechanism, facts, models)
     if fails:
         return FileLevel(records, delta, fails=fails)
-    found = shuffled_levels(mechanism.blocks, about.records, delta * (1 - _MARGIN))
+    found = shuffled_levels(mechanism, about.records, delta * (1 - _MARGIN))
     return _of(mechanism, about, {name: _rounded(level) for name, level in found.items()})
 
 
-def restated(mechanism: Mechanism, facts: Any, models: Iterable[Any], stated: FileLevel) -> FileLevel:
+def restated(mechanism: Mechanism, facts: Facts, models: Iterable[Any], stated: FileLevel) -> FileLevel:
     """Return what is stated, if the law proves each of its bounds; otherwise what the law does give."""
     fails = failing(mechanism, facts, models)
     if fails:
         return FileLevel(stated.records, stated.delta, fails=fails)
     proven = set(stated.bounds) == {"clones", "blanket"} and all(
-        shuffled_holds(name, mechanism.blocks, stated.records, level, stated.delta)
-        for name, level in stated.bounds.items()
+        shuffled_holds(name, mechanism, stated.records, level, stated.delta) for name, level in stated.bounds.items()
     )
     if proven:
         return _of(mechanism, stated, stated.bounds)
     return file_level(mechanism, facts, models, stated.records, stated.delta)
 
 
-def failing(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+def failing(mechanism: Mechanism, facts: Facts, models: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     """Return the conditions of a level of the file that fail, as codes with their values."""
     return (*distinguishing(mechanism, facts), *dependent(mechanism, facts, models))
 
@@ -128,7 +128,7 @@ def require(level: FileLevel, asked: float, where: str = "[privacy] file_epsilon
 
 
 def _of(mechanism: Mechanism, about: FileLevel, bounds: Mapping[str, float]) -> FileLevel:
-    priors: Sequence[float] = [block.prior_epsilon for block in mechanism.blocks]
+    priors: Sequence[float] = [block.prior_epsilon for block in one_of_each(mechanism)]
     return FileLevel(about.records, about.delta, add_upper(min(bounds.values()), *priors), dict(bounds))
 
 

@@ -25,12 +25,13 @@ from postrand.data.households import Renumbering
 from postrand.engines import spark_tasks as tasks
 from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, released_schema
 from postrand.engines.content import Content, ContentReader
+from postrand.engines.local import LocalEngine
 from postrand.engines.records import Perturber
 from postrand.engines.resources import NOTHING, OPTIONS, Resources
 from postrand.engines.spark_session import check_classic, configured, session_for
 from postrand.engines.spark_session import local_session as local_session
 from postrand.engines.spark_session import quietly as _quietly
-from postrand.engines.wants import Answers, Digest, Want, answer, kept
+from postrand.engines.wants import Answers, Count, Digest, Want, answer, kept
 from postrand.errors import DataError, ReleaseError, UsageError, sentence
 from postrand.formats import Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, reading, select
@@ -107,8 +108,9 @@ class SparkEngine(Engine):
         return "spark"
 
     def count_all(self, source: Source, codebook: Codebook, wants: Sequence[Want]) -> Answers:
-        """Answer all wants in one job; see :class:`postrand.engines.base.Engine`.
+        """Count all tables and digest the records in one job; see :class:`postrand.engines.base.Engine`.
 
+        Wants of records, such as a sample, are answered by the driver, which reads the records once more, in batches.
         Sums of weights are of floating-point numbers in Spark's order: their last digits may differ.
         """
 
@@ -127,8 +129,11 @@ class SparkEngine(Engine):
             if isinstance(want, Digest):
                 with kept(want, held):
                     _check_fixed(source, want.record_key)
-        found = answer(source, codebook, [want for want in wants if want not in held], read)
-        return Answers({**found.held, **held})
+        left = [want for want in dict.fromkeys(wants) if want not in held]
+        counted = [want for want in left if isinstance(want, Count | Digest)]
+        others = [want for want in left if want not in counted]
+        held |= answer(source, codebook, counted, read).held
+        return Answers({**held, **(LocalEngine().count_all(source, codebook, others).held if others else {})})
 
     def perturb(
         self,

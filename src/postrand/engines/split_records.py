@@ -17,6 +17,9 @@ from postrand.mechanism.sampling import Sampler
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
 
+_PIECE = 1 << 13
+"""Records whose combinations are looked up at a time: 64 KiB of positions."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitCells:
@@ -52,9 +55,28 @@ class SplitCells:
             If a combination is not feasible in some subset, whichever the record will show: what is refused must not
             depend on the draw.
         """
-        for cells in self.subsets:
-            if cells.is_partial:
-                cells.positions(codes)
+        partial = [(cells, _feasible(cells)) for cells in self.subsets if cells.is_partial]
+        names = dict.fromkeys(name for cells, _ in partial for name in cells.names)
+        for start in range(0, len(codes[self.shown[0]]) if partial else 0, _PIECE):
+            # Wide once, and not for each subset; no code is negative, as listed cells keep no missing values.
+            piece = {name: codes[name][start : start + _PIECE].astype(np.int32) for name in names}
+            for cells, feasible in partial:
+                if feasible is None or not feasible.take(_index(cells, piece)).all():
+                    cells.positions(piece)  # raises, unless there was no table to look up
+
+
+def _feasible(cells: Cells) -> NDArray[np.bool_] | None:
+    """Return whether each C-order index of codes is in a cell; None where there are too many for a table."""
+    return None if cells.lookup is None or cells.ravelled is not None else cells.lookup >= 0
+
+
+def _index(cells: Cells, codes: Mapping[str, NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Return the C-order index of each record's codes, in numbers that processors multiply several at a time."""
+    index = codes[cells.names[0]]
+    for name, base in zip(cells.names[1:], cells.shape[1:], strict=True):
+        index = index * np.int32(base)
+        index += codes[name]
+    return index
 
 
 @dataclass(frozen=True, slots=True, eq=False)

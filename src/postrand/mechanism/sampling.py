@@ -33,7 +33,7 @@ TABLE_SIZE = 1024
 """Up to here tables stay in the cache: 1 to 2 ns a draw; beyond, each waits 27 ns for memory. A division takes 2.5."""
 
 ONE_ROW_FROM = 257
-"""From here a table of all rows is larger than the second cache, and one row for all draws the same values faster."""
+"""From here a table of all rows is as large as the second cache, and one row for all draws the same values faster."""
 
 CHUNK = 8192
 """Records whose words are made and used at a time: 256 KiB of plain and cipher text stay within the L2 cache."""

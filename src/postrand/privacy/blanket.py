@@ -31,6 +31,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.mechanism import Mechanism
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
 from postrand.support.exact import log_upper
@@ -76,10 +77,33 @@ def parts_of(blocks: Iterable[Block]) -> tuple[Part, ...] | None:
     return tuple(part for part in known if part.ratio > 1) if len(known) == len(found) else None
 
 
-def blanket_delta(parts: Sequence[Part], records: int, epsilon: float, *, enough: float = 0.0) -> float:
+def choice_of(mechanism: Mechanism) -> Choice | None:
+    """Return the parts of a split's subsets with their probabilities; None where one has no finite ratio.
+
+    A mechanism without a split has no choice.
+    """
+    subsets = () if mechanism.split is None else mechanism.split.subsets
+    found = [(Fraction(subset.weight, UNIT), part_of(subset.matrix)) for subset in subsets]
+    alike: dict[Part, Fraction] = {}
+    for weight, part in found:
+        if part is None:
+            return None
+        alike[part] = alike.get(part, Fraction(0)) + weight
+    return [(weight, part) for part, weight in alike.items()]
+
+
+Choice = Sequence[tuple[Fraction, Part]]
+"""One of several parts, drawn with these probabilities without looking at the record, and shown with it."""
+
+
+def blanket_delta(
+    parts: Sequence[Part], records: int, epsilon: float, *, enough: float = 0.0, choice: Choice = ()
+) -> float:
     """Return an upper bound of δ(ε) for the shuffled outputs of ``records`` records, neighbours differing in one.
 
-    Where the first step alone is at most ``enough``, it is returned: the second one takes a hundred times as long.
+    A record is released through all ``parts``, and through one of ``choice``, if there are any: the blanket of each is
+    then that of its probability, and the ratios are its own. Where the first step alone is at most ``enough``, it is
+    returned: the second one takes a hundred times as long.
 
     Examples
     --------
@@ -87,12 +111,12 @@ def blanket_delta(parts: Sequence[Part], records: int, epsilon: float, *, enough
     >>> blanket_delta(one, 10_000, 0.1) < 1e-6, blanket_delta(one, 10_000, 1.2)
     (True, 0.0)
     """
-    local = log_upper(math.prod((part.ratio for part in parts), start=Fraction(1)))
+    local = log_upper(ratio_of(parts, choice))
     if epsilon >= local:
         return 0.0
     if local > _LARGEST:
         return 1.0
-    lattice = _lattice(*_atoms(_merged(parts), epsilon))
+    lattice = _lattice(*_atoms(_merged(parts, _MOST_ATOMS // (1 + len(choice))), epsilon, choice))
     if lattice is None:
         return 1.0
     tilt = _tilt(lattice, records)
@@ -115,10 +139,20 @@ class _Lattice:
         return self.at.astype(np.float64) * self.step
 
 
-def _merged(parts: Sequence[Part]) -> list[Part]:
+def ratio_of(parts: Sequence[Part], choice: Choice = ()) -> Fraction:
+    """Return the largest ratio of two records' probabilities of one output.
+
+    >>> ratio_of([Part(Fraction(2), Fraction(1, 2))] * 2, [(Fraction(1), Part(Fraction(3), Fraction(1, 2)))])
+    Fraction(12, 1)
+    """
+    most = max((part.ratio for _, part in choice), default=Fraction(1))
+    return math.prod((part.ratio for part in parts), start=most)
+
+
+def _merged(parts: Sequence[Part], most: int) -> list[Part]:
     """Return the parts, the weakest merged to one block while their product has too many atoms."""
     kept = sorted(parts, key=lambda part: (part.ratio, part.mass))
-    while len(kept) > 1 and math.prod(_sizes(kept)) > _MOST_ATOMS:
+    while len(kept) > 1 and math.prod(_sizes(kept)) > most:
         first, second, *rest = kept
         both = Part(first.ratio * second.ratio, first.mass * second.mass)
         kept = sorted([both, *rest], key=lambda part: (part.ratio, part.mass))
@@ -129,22 +163,34 @@ def _sizes(parts: Sequence[Part]) -> list[int]:
     return [math.comb(parts.count(part) + 3, 3) for part in set(parts)]
 
 
-def _atoms(parts: Sequence[Part], epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _atoms(
+    parts: Sequence[Part], epsilon: float, choice: Choice = ()
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the values of ℓ and their weights, for the worst pair of true values."""
     high, low, weights = np.ones(1), np.ones(1), np.ones(1)
     for part in sorted(set(parts), key=lambda part: (part.ratio, part.mass)):
         corners = {(0, 0): 1.0}
         for _ in range(parts.count(part)):
             corners = _convolved(corners, _corners(part))
-        u, w = (np.array([float(part.ratio) ** c[i] for c in corners]) for i in (0, 1))
-        high, low = np.outer(high, u).ravel(), np.outer(low, w).ravel()
-        weights = np.outer(weights, list(corners.values())).ravel()
+        found = np.array([(float(part.ratio) ** i, float(part.ratio) ** j, v) for (i, j), v in corners.items()])
+        high, low, weights = (np.outer(a, b).ravel() for a, b in zip((high, low, weights), found.T, strict=True))
+    if choice:
+        found = np.array(
+            [
+                (float(part.ratio) ** i, float(part.ratio) ** j, float(chance) * v)
+                for chance, part in choice
+                for (i, j), v in _corners(part).items()
+            ]
+        )
+        high, low, weights = (np.outer(a, b).ravel() for a, b in zip((high, low, weights), found.T, strict=True))
     kept = weights > 0
     return (high - math.exp(epsilon) * low)[kept], weights[kept]
 
 
 def _corners(part: Part) -> dict[tuple[int, int], float]:
     """Return the weights of (u, w) at the ends of their range, by whether each is the upper one."""
+    if part.ratio == 1:
+        return {(0, 0): 1.0}  # noise alone
     upper = (1 - part.mass) / (part.ratio - 1)
     both = max(2 * upper - part.mass, Fraction(0))
     neither = part.mass - 2 * upper + both

@@ -47,9 +47,7 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "seed"}
     if facts.key_is_reused:
         yield {"code": "reused_key"}
-    if mechanism.split is not None:
-        yield {"code": "split"}  # the bounds are computed from blocks, of which every record shows all
-    blocks = mechanism.blocks
+    blocks = mechanism.every_block
     classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
     yield from _blocks("strata", [block for block in blocks if block.given])
     rest = [(blocks[b], labels) for b, labels in classes.items() if not blocks[b].given]
@@ -62,6 +60,11 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
     yield from _blocks("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
     if any(getattr(model, "needs_file", False) for model in models):
         yield {"code": "file_claims"}
+
+
+def one_of_each(mechanism: Mechanism) -> tuple[Block, ...]:
+    """Return the blocks, and one of a split: one design made its subsets, from one prior."""
+    return mechanism.every_block[: len(mechanism.blocks) + 1]
 
 
 def _name(variable: Any) -> str:

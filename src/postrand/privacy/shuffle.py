@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -35,8 +34,8 @@ import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import PrivacyError, sentence, shown
-from postrand.mechanism import Block, Mechanism
-from postrand.privacy.blanket import Part, blanket_delta, parts_of
+from postrand.mechanism import Mechanism
+from postrand.privacy.blanket import Choice, Part, blanket_delta, choice_of, parts_of, ratio_of
 from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_whole
 
@@ -76,9 +75,11 @@ def shuffled_delta(law: float | Mechanism, records: int, epsilon: float) -> floa
     if not finite(epsilon) >= 0:
         raise PrivacyError(sentence("epsilon is not a number >= 0", got=shown(epsilon, repr), wanted=">= 0"))
     if isinstance(law, Mechanism):
-        parts = _parts(law.blocks, law)
-        own = blanket_delta(parts, records, epsilon) if parts else 0.0
-        return min(own, shuffled_delta(_local(parts), records, epsilon)) if parts else own
+        parts, choice, local = _law(law)
+        if local == 0:
+            return 0.0
+        own = blanket_delta(parts, records, epsilon, choice=choice)
+        return min(own, shuffled_delta(local, records, epsilon))
     local_epsilon = law
     _check(local_epsilon, records)
     if epsilon >= local_epsilon:
@@ -118,8 +119,7 @@ def shuffled_epsilon(law: float | Mechanism, records: int, delta: float) -> floa
     True
     """
     if isinstance(law, Mechanism):
-        _parts(law.blocks, law)
-        return min(shuffled_levels(law.blocks, records, delta).values())
+        return min(shuffled_levels(law, records, delta).values())
     _check(law, records, delta)
     return _least(lambda epsilon: shuffled_delta(law, records, epsilon) <= delta, law, 1e-9)
 
@@ -128,59 +128,56 @@ Bound = Literal["clones", "blanket"]
 """The proven bounds: by the record's ε alone, and by the mechanism's own law."""
 
 
-def shuffled_levels(blocks: Sequence[Block], records: int, delta: float) -> dict[Bound, float]:
-    """Return the ε of the shuffled file by each proven bound, for independent blocks; none is above a record's.
+def shuffled_levels(mechanism: Mechanism, records: int, delta: float) -> dict[Bound, float]:
+    """Return the ε of the shuffled file by each proven bound; none is above a record's.
 
     Raises
     ------
     PrivacyError
-        If a block has no finite ε, or as for :func:`shuffled_epsilon`.
+        If the mechanism has no finite ε, or as for :func:`shuffled_epsilon`.
 
     Examples
     --------
     >>> from postrand.mechanism.matrix import randomised_response
-    >>> found = shuffled_levels([Block((n,), randomised_response(5, 1.0)) for n in "abcdefgh"], 953_076, 1e-9)
+    >>> law = Mechanism({name: randomised_response(5, 1.0) for name in "abcdefgh"})
+    >>> found = shuffled_levels(law, 953_076, 1e-9)
     >>> found["clones"] < 0.63, found["blanket"] < 0.06
     (True, True)
     """
-    parts = _parts(blocks)
-    if not parts:
+    parts, choice, local = _law(mechanism)
+    if local == 0:
         return {"clones": 0.0, "blanket": 0.0}
-    local = _local(parts)
     general = shuffled_epsilon(local, records, delta)
+
+    def proven(enough: float) -> Callable[[float], bool]:
+        return lambda epsilon: blanket_delta(parts, records, epsilon, enough=enough, choice=choice) <= delta
+
     # The first step alone is quick; the transform then improves what it has found.
-    rough = _least(lambda e: blanket_delta(parts, records, e, enough=math.inf) <= delta, local, 1e-2)
-    own = _least(lambda e: blanket_delta(parts, records, e, enough=delta) <= delta, rough, 5e-4, rough / 2)
-    return {"clones": general, "blanket": own}
+    rough = _least(proven(math.inf), local, 1e-2)
+    return {"clones": general, "blanket": _least(proven(delta), rough, 5e-4, rough / 2)}
 
 
-def shuffled_holds(bound: str, blocks: Sequence[Block], records: int, epsilon: float, delta: float) -> bool:
+def shuffled_holds(bound: str, mechanism: Mechanism, records: int, epsilon: float, delta: float) -> bool:
     """Return whether a bound of :func:`shuffled_levels` proves that the shuffled file is (ε, δ)-DP."""
-    parts = parts_of(blocks)
-    if parts is None or not epsilon >= 0:
-        return False
-    if not parts:
-        return True
+    parts, choice, local = _law(mechanism)
+    if local == 0 or not epsilon >= 0:
+        return bool(epsilon >= 0)
     found: dict[str, Callable[[], float]] = {
-        "clones": lambda: shuffled_delta(_local(parts), records, epsilon),
-        "blanket": lambda: blanket_delta(parts, records, epsilon, enough=delta),
+        "clones": lambda: shuffled_delta(local, records, epsilon),
+        "blanket": lambda: blanket_delta(parts, records, epsilon, enough=delta, choice=choice),
     }
     return bound in found and found[bound]() <= delta
 
 
-def _parts(blocks: Sequence[Block], mechanism: Mechanism | None = None) -> tuple[Part, ...]:
-    if mechanism is not None and mechanism.numerical:
+def _law(mechanism: Mechanism) -> tuple[Sequence[Part], Choice, float]:
+    """Return the parts of a mechanism, those of which a record shows one, and the ε of a record, rounded up."""
+    if mechanism.numerical:
         names = ", ".join(column.variable for column in mechanism.numerical)
         raise PrivacyError(sentence("numerical variables have no ε", where="shuffled", got=names))
-    parts = parts_of(blocks)
-    if parts is None:
+    parts, choice = parts_of(mechanism.blocks), choice_of(mechanism)
+    if parts is None or choice is None:
         raise PrivacyError(sentence("a released value excludes some true values, so there is no finite ε"))
-    return parts
-
-
-def _local(parts: Sequence[Part]) -> float:
-    """Return the ε of one record, rounded up."""
-    return log_upper(math.prod((part.ratio for part in parts), start=Fraction(1)))
+    return parts, choice, log_upper(ratio_of(parts, choice))
 
 
 def _least(feasible: Callable[[float], bool], high: float, tolerance: float, low: float = 0.0) -> float:

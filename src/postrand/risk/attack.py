@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,13 +10,12 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel, table
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
+from postrand.risk.links import View
 from postrand.risk.others import Others, others
 
 Knowledge = Literal["exact", "nearest", "matrix"]
-TARGETS = 64
-"""Target types that are linked side by side: their weights of all parts of cells stay in the processor's cache."""
 MOST_CORRECTED = 500
 """Target types over which the attacker's correction is averaged, drawn at random where there are more."""
 
@@ -161,7 +158,7 @@ def link(
     chosen = np.arange(truth.records) if targets is None else np.asarray(targets)
     people, held = people or table(truth.take(chosen)), table(released)
     tables, rows, columns = _weights(people.codes, held.codes, truth.shape, law, knowledge)
-    view = _View(tables, rows, columns, held.counts)
+    view = View(tables, rows, columns, held.counts)
     x, z = people.record_cell, held.record_cell[chosen]
     if knowledge == "matrix":
         model = others(columns, held.counts, [t.shape[1] for t in tables])
@@ -183,69 +180,7 @@ def link(
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0)[x], correction)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Links:
-    """The best links of target types: their cell, weight, tied records, and the sum of weights over all records."""
-
-    at: IntArray
-    best: FloatArray
-    tied: FloatArray
-    total: FloatArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
-    """What the attacker sees: matrices, the types of the targets, and the released cells, by groups of keys."""
-
-    tables: list[FloatArray]
-    rows: IntArray
-    columns: IntArray
-    counts: IntArray
-
-    def links(self, scale: FloatArray) -> _Links:
-        """Return the best links of every type of target; some types at a time, so that their weights stay in cache."""
-        from postrand.risk.kernels import best_links
-
-        middle = _middle([t.shape[1] for t in self.tables])
-        halves = [_halved(self.columns[:, part]) for part in (slice(None, middle), slice(middle, None))]
-        tables = [self.tables[:middle], self.tables[middle:]]
-        found = []
-        for start in range(0, max(self.rows.shape[0], 1), TARGETS):
-            rows = self.rows[start : start + TARGETS]
-            parts = [rows[:, :middle], rows[:, middle:]]
-            weights = [_weight(t, r, cells) for t, r, (cells, _) in zip(tables, parts, halves, strict=True)]
-            found.append(best_links(*weights, halves[0][1], halves[1][1], self.counts, scale))
-        return _Links(*map(np.concatenate, zip(*found, strict=True)))
-
-
-def _middle(sizes: Sequence[int]) -> int:
-    """Return after how many groups of keys the cells are cut in two parts of about as many combinations."""
-    below = np.cumsum(np.log(np.maximum(sizes, 1)))
-    return int(np.abs(below - below[-1] / 2).argmin()) + 1
-
-
-def _halved(columns: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows of some groups' columns, (P, B), and the row of each cell, (m,)."""
-    if not columns.shape[1]:
-        return np.zeros((1, 0), dtype=np.int64), np.zeros(columns.shape[0], dtype=np.int64)
-    sizes = columns.max(axis=0, initial=0) + 1
-    if math.prod(map(int, sizes)) >= 1 << 62:
-        rows, place = np.unique(columns, axis=0, return_inverse=True)
-        return rows, place.reshape(-1)
-    number = ravel(list(columns.T), [int(s) for s in sizes])
-    distinct, place = np.unique(number, return_inverse=True)
-    return np.stack(np.unravel_index(distinct, sizes), axis=1), place
-
-
-def _weight(tables: Sequence[FloatArray], rows: IntArray, cells: IntArray) -> FloatArray:
-    """Return the product of ``table_b[x_b, z_b]`` over groups for each of the cells and targets, shape (P, X)."""
-    found = np.ones((cells.shape[0], rows.shape[0]))
-    for b, matrix in enumerate(tables):
-        found *= matrix[rows[:, b]].T[cells[:, b]]
-    return found
-
-
-def _correction(model: Others, view: _View, wanted: IntArray) -> float:
+def _correction(model: Others, view: View, wanted: IntArray) -> float:
     """Return what links to a file drawn from the attacker's own law are worth, over what would be claimed of them.
 
     ``wanted`` holds the number of targets of each type. The law is known there, and so is each link's true posterior.
@@ -258,12 +193,12 @@ def _correction(model: Others, view: _View, wanted: IntArray) -> float:
     sizes = tuple(t.shape[1] for t in view.tables)
     cells, counts = model.draw(int(view.counts.sum()), rng)
     again = others(cells, counts, sizes, seed=1).density(cells)
-    there = _View(view.tables, view.rows[some], cells, counts)
+    there = View(view.tables, view.rows[some], cells, counts)
     links = there.links(1 / again)
     truth = model.density(cells)
     found = links.at >= 0
     at = links.at[found]
-    worth = links.best[found] * again[at] / truth[at] / there.links(1 / truth).total[found]
+    worth = links.best[found] * again[at] / truth[at] / there.totals(1 / truth)[found]
     expected = float(wanted[found] @ (links.best[found] / links.total[found]))
     return float(wanted[found] @ worth) / expected if expected > 0 else 1.0
 

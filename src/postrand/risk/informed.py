@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,12 @@ class Spread:
     def of(cls, risk: FloatArray) -> Spread:
         """Return the spread of risks, shape (m,), m >= 1."""
         return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()))
+
+    @classmethod
+    def together(cls, spreads: Sequence[Spread]) -> Spread:
+        """Return the spread of the risks of all, each spread being of as many."""
+        mean, above = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("mean", "above"))
+        return cls(mean, above, max(s.largest for s in spreads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +150,22 @@ def _after(
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
     people = table(truth.take(both))
-    attacks = [link(truth, drawn, law, targets=both, people=people) for drawn in releases(law, truth, seeds)]
-    claims, right = ([getattr(a, name) for a in attacks] for name in ("claimed", "correct"))
     first, last = slice(None, random.size), slice(random.size, None)
-
-    def matches(persons: int, part: slice) -> Matches:
-        rates = np.array([(r[part].mean(), c[part].mean()) for r, c in zip(right, claims, strict=True)]).mean(axis=0)
-        rate, claimed = rates.tolist()
-        return Matches(persons, rate, claimed, many * right[0][part].size)
-
-    known = [c[first] for c in claims]
+    rates: list[FloatArray] = []
+    spreads: list[Spread] = []
+    known: list[FloatArray] = []
+    for drawn in releases(law, truth, seeds):
+        found = link(truth, drawn, law, targets=both, people=people)
+        right, claimed = found.correct, found.claimed
+        rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
+        spreads.append(Spread.of(claimed[first]))
+        if household is not None:  # else nothing of a release is kept for each record
+            known.append(claimed[first])
+    (rate, claim), *rest = np.mean(rates, axis=0).tolist()
     return Informed(
-        matches(n, first),
-        matches(alone.size, last) if alone.size else None,
-        Spread.of(np.concatenate(known)),
+        Matches(n, rate, claim, many * random.size),
+        Matches(alone.size, *rest[0], many * (both.size - random.size)) if rest else None,
+        Spread.together(spreads),
         *_households(known, None if household is None else household[random]),
         many,
     )

@@ -6,9 +6,6 @@ import numpy as np
 
 from postrand.support.jit import compiled
 
-RUN = 512
-"""Released cells of which the largest weight is noted."""
-
 
 @compiled
 def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]
@@ -51,76 +48,6 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
             for b in range(a):
                 total += 2.0 * covariance[first, index[i, b]]
         out[i] = total
-
-
-@compiled
-def best_links(first, second, heads, tails, counts, scale):  # type: ignore[no-untyped-def]
-    """Return, for each target, the released cell of largest weight, that weight, its ties, and the sum over records.
-
-    The weight of target x and released cell z is ``first[heads[z], x] * second[tails[z], x] * scale[z]``, with all
-    targets of ``first`` (P, X) and ``second`` (S, X) side by side: one cell is tried for all of them at once, in the
-    processor's wide registers. ``tied`` counts the records of all cells within 1e-9 of the largest; ``at`` is the first
-    of them. They are looked for where a run of cells reaches so much.
-    """
-    cells, targets = counts.size, first.shape[1]
-    at = np.full(targets, -1, dtype=np.int64)
-    best, tied, total = np.zeros(targets), np.zeros(targets), np.zeros(targets)
-    runs = (cells + RUN - 1) // RUN
-    largest = np.zeros((runs, targets))
-    for run in range(runs):
-        most = largest[run]
-        for z in range(run * RUN, min((run + 1) * RUN, cells)):
-            head, tail, factor, records = first[heads[z]], second[tails[z]], scale[z], counts[z] * 1.0
-            for x in range(targets):
-                weight = head[x] * tail[x] * factor
-                total[x] += weight * records
-                most[x] = weight if weight > most[x] else most[x]
-        for x in range(targets):
-            best[x] = most[x] if most[x] > best[x] else best[x]
-    for run in range(runs):
-        for x in range(targets):
-            least = best[x] * (1 - 1e-9)
-            if best[x] == 0.0 or largest[run, x] < least:
-                continue
-            for z in range(run * RUN, min((run + 1) * RUN, cells)):
-                if first[heads[z], x] * second[tails[z], x] * scale[z] >= least:
-                    tied[x] += counts[z]
-                    at[x] = z if at[x] < 0 else at[x]
-    return at, best, tied, total
-
-
-@compiled
-def mixture_density(rows, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
-    """Return ``Σ_c share_c Π_b law_b[c, row_b]`` of each row."""
-    cells, groups = rows.shape
-    found = np.zeros(cells)
-    for i in range(cells):
-        for c in range(shares.size):
-            value = shares[c]
-            for b in range(groups):
-                value *= laws[offsets[b] + c * widths[b] + rows[i, b]]
-            found[i] += value
-    return found
-
-
-@compiled
-def mixture_step(rows, weights, shares, laws, offsets, widths):  # type: ignore[no-untyped-def]
-    """Return the expected records of each class, and of each class and category, laid out as ``laws`` are."""
-    cells, groups = rows.shape
-    members, sums, value = np.zeros(shares.size), np.zeros(laws.size), np.empty(shares.size)
-    for i in range(cells):
-        total = 0.0
-        for c in range(shares.size):
-            value[c] = shares[c]
-            for b in range(groups):
-                value[c] *= laws[offsets[b] + c * widths[b] + rows[i, b]]
-            total += value[c]
-        for c in range(shares.size):
-            part = weights[i] * value[c] / total if total > 0.0 else 0.0
-            members[c] += part
-            for b in range(groups):
-                sums[offsets[b] + c * widths[b] + rows[i, b]] += part
-    return members, sums
 
 
 @compiled

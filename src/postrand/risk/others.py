@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.links import distinct, middle
 
 CLASSES = 8
 PRIOR = 10.0
@@ -26,11 +28,7 @@ class Others:
 
     def density(self, rows: IntArray) -> FloatArray:
         """Return ``q`` of released cells, shape (m, B) → (m,)."""
-        from postrand.risk.kernels import mixture_density
-
-        flat, offsets, widths = _flat(self.laws)
-        found: FloatArray = mixture_density(rows.astype(np.int32), self.shares, flat, offsets, widths)
-        return found
+        return _Cells.of(rows, [law.shape[1] for law in self.laws]).joint(self.shares, self.laws).sum(axis=1)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
@@ -73,31 +71,54 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     >>> law.density(np.array([[0], [1]])).round(6).tolist()
     [0.75, 0.25]
     """
-    from postrand.risk.kernels import mixture_step
-
     rng = np.random.default_rng(seed)
     margins = [np.bincount(rows[:, b], weights=counts, minlength=s) / counts.sum() for b, s in enumerate(sizes)]
     if rows.shape[0] > MOST_CELLS:
         some = rng.choice(rows.shape[0], MOST_CELLS, replace=False)
         rows, counts = rows[some], counts[some]
-    rows, weights = rows.astype(np.int32), counts.astype(np.float64)
     laws = [m * rng.gamma(5.0, 0.2, (classes, m.size)) for m in margins]
     laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
-    shares = np.full(classes, 1 / classes)
+    shares, starts = np.full(classes, 1 / classes), np.cumsum([0, *sizes])
     steps = STEPS if len(sizes) > 1 and classes > 1 else 0
+    if steps:
+        held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, len(sizes)))
+        of_category = csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+    cells, ones = _Cells.of(rows, sizes), np.ones(classes)
     for _ in range(steps):
-        flat, offsets, widths = _flat(laws)
-        members, sums = mixture_step(rows, weights, shares, flat, offsets, widths)
-        shares = (members + 1) / (members + 1).sum()
-        pieces = np.split(sums, offsets[1:])
-        laws = [p.reshape(classes, -1) + PRIOR * m for p, m in zip(pieces, margins, strict=True)]
+        member = cells.joint(shares, laws)
+        total = member @ ones
+        member *= np.divide(counts, total, out=np.zeros(total.size), where=total > 0)[:, None]
+        shares = (member.sum(axis=0) + 1) / (member.sum() + classes)
+        sums = of_category @ member
+        laws = [sums[a:b].T + PRIOR * m for a, b, m in zip(starts, starts[1:], margins, strict=False)]
         laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
     if not steps:
         laws = [np.tile(m, (classes, 1)) for m in margins]
     return Others(shares, tuple(laws))
 
 
-def _flat(laws: Sequence[FloatArray]) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return all laws in one array, where each starts, and the number of categories of each."""
-    offsets = np.cumsum([0, *(law.size for law in laws[:-1])])
-    return np.concatenate([law.ravel() for law in laws]), offsets, np.array([law.shape[1] for law in laws])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Released cells as pairs of a head and a tail: what a class gives is a product of two numbers, not of B."""
+
+    halves: tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]
+    cut: int
+
+    @classmethod
+    def of(cls, rows: IntArray, sizes: Sequence[int]) -> _Cells:
+        """Cut the groups of cells (m, B) where there are about as many heads as tails."""
+        cut = middle(sizes)
+        return cls((distinct(rows[:, :cut]), distinct(rows[:, cut:])), cut)
+
+    def joint(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
+        """Return ``s_c Π_b θ_cb(z_b)``, shape (m, C)."""
+        (heads, head), (tails, tail) = self.halves
+        first, second = np.tile(shares, (len(heads), 1)), np.ones((len(tails), shares.size))
+        for b, law in enumerate(laws):
+            if b < self.cut:
+                first *= law.T[heads[:, b]]
+            else:
+                second *= law.T[tails[:, b - self.cut]]
+        found: FloatArray = first[head]
+        found *= second[tail]
+        return found

@@ -53,7 +53,10 @@ class Sampled:
         return float((np.bincount(codes, minlength=size) == 1).sum() / max(codes.size, 1))
 
     def codes(self, name: str) -> tuple[NDArray[np.int64], int]:
-        """Return the place of each sampled record's value among those that occur, missing among them; and how many."""
+        """Return the place of each sampled record's value among those that occur, and how many do.
+
+        Missing comes first if it occurs, and then the values as they come.
+        """
         column = self.table.column(name).combine_chunks()
         column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
         held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -150,7 +153,7 @@ def _smallest(
     """Keep the records of the ``most`` smallest ranks in file order; households, which share a rank, whole."""
     if not parts:
         return parts, ranks
-    table, rank = pa.concat_tables([_decoded(part) for part in parts]), np.concatenate(ranks)
+    table, rank = _together(parts), np.concatenate(ranks)
     if rank.size <= most:
         return [table], [rank]
     limit = np.partition(rank, most)[most]
@@ -159,11 +162,14 @@ def _smallest(
     return [table.take(coding.from_numpy(kept)).combine_chunks()], [rank[kept]]
 
 
-def _decoded(table: pa.Table) -> pa.Table:
-    for place, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
-    return table
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    """Put tables behind each other; text stays in dictionaries, with indices that count the values of all parts."""
+    wide = [field.with_type(_wide(field.type)) for field in parts[0].schema]
+    return pa.concat_tables([part.cast(pa.schema(wide)) for part in parts]).unify_dictionaries()
+
+
+def _wide(of: pa.DataType) -> pa.DataType:
+    return pa.dictionary(pa.int32(), of.value_type) if pa.types.is_dictionary(of) else of
 
 
 def _ranks(batch: pa.RecordBatch, first: int, household: str | None) -> NDArray[np.uint64]:

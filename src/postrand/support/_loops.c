@@ -30,7 +30,7 @@
 
 enum {
     AHEAD = 128,        /* draws between asking for a table entry and using it: hides what memory takes */
-    LARGE_TABLE = 10,   /* bits of a row from which tables are beyond the second cache, and asking ahead pays */
+    LARGE_TABLE = 10,   /* bits of a row from which most entries come from beyond the second cache */
 };
 
 /* ---- The loops, once for each type of codes -------------------------------------------------------------------- */

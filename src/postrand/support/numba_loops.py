@@ -38,9 +38,11 @@ def draw_constant(words, lane, codes, start, entries, bits, released):  # type: 
     for i in range(codes.size):
         word, code = words[i, lane], np.int64(codes[i])
         bucket = np.int64(word >> down)
-        entry = entries[2 * bucket + (code <= bucket)]
+        entry = entries[np.uint64(2 * bucket + (code <= bucket))]
         first, last = np.int64(entry & mask), np.int64((entry >> up) & mask)
-        drawn = bucket if ((word << up) | low) < entry else min(max(code, first), last)
+        alias = first if code < first else code  # selections of what is there, so that none becomes a branch
+        alias = last if alias > last else alias
+        drawn = bucket if ((word << up) | low) < entry else alias
         released[i] = drawn if code >= 0 else -1
 
 

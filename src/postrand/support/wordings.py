@@ -163,7 +163,6 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.missing": "the release shows which records have a missing value: {variables:list}",
         "file.seed": "the key was made from a seed for tests",
         "file.reused_key": "another release was made with the same key, and says more about the same records",
-        "file.split": "the bounds do not cover split releases yet",
         "file.strata": "the matrix depends on other variables of the record: {blocks:blocks}",
         "file.selected": "the file's own counts decided which values are perturbed: {blocks:blocks}",
         "file.no_epsilon": "a released value excludes some true values, so there is no finite ε: {blocks:blocks}",

@@ -21,6 +21,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.privacy import DifferentialPrivacy, models_of, shuffled_delta, spent
 from postrand.privacy.blanket import Part, blanket_delta
+from postrand.privacy.indistinct import one_of_each
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import facts_of
@@ -87,7 +88,7 @@ def solved(
 
     def excess(mechanism: Mechanism) -> float:
         """Return ``ln(δ of the file / δ allowed)``."""
-        left = asked * (1 - _ROOM) - math.fsum(block.prior_epsilon for block in mechanism.blocks)
+        left = asked * (1 - _ROOM) - math.fsum(block.prior_epsilon for block in one_of_each(mechanism))
         found = shuffled_delta(mechanism, records, left) if left > 0 else 1.0
         return math.log(max(found, 1e-300) / (goal.delta * (1 - 1e-5)))
 

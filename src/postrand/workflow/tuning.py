@@ -8,13 +8,13 @@ from typing import Any
 
 from postrand import risk
 from postrand.designers.budget import LARGEST_SHARE, is_share
-from postrand.engines.database import open_records
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
 from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 
 SMALLEST = 0.02
@@ -48,8 +48,8 @@ def tune_plan(
     """Search for the largest total ε of a plan whose release certainly meets ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
-    ``weight`` its variable with the role ``weight`` is used. ``choices`` go to :func:`postrand.risk.tune`. A prior or a
-    selection of records that needs the file reads it at every level.
+    ``weight`` its variable with the role ``weight`` is used. ``choices`` go to :func:`postrand.risk.tune`. What priors
+    and selections of records need of the file is counted once for all levels.
 
     Raises
     ------
@@ -78,13 +78,13 @@ def tune_plan(
     choices |= {"sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
-        source = open_records(plan.source, book)
-        return risk.tune(source, keys, limit, mechanism=lambda level: _mechanism(plan, level), **choices)
+        known = Known.tables(plan)
+        return risk.tune(known.source, keys, limit, mechanism=lambda level: _mechanism(plan, level, known), **choices)
 
 
-def _mechanism(plan: Plan, level: float) -> Mechanism:
+def _mechanism(plan: Plan, level: float, known: Known) -> Mechanism:
     at = dataclasses.replace(scaled(plan, level), numerical=())
-    return mechanism_of(at, design_blocks(at))
+    return mechanism_of(at, design_blocks(at, known))
 
 
 def _total(plan: Plan) -> float:
