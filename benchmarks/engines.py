@@ -3,7 +3,9 @@
 953,076 records x 10 variables, every variable perturbed: files locally and on Spark, and from one table into another of
 DuckDB and of PostgreSQL. The commands take turns. Memory is that of the command and of all that it starts (Java and its
 workers), looked at every 50 ms; a server that runs already is not in it.
-Run ``python benchmarks/engines.py [ROUNDS [ENGINE]]``; results go to benchmarks/results/engines.{md,json}. The server is our own, as in the tests.
+
+Run ``python benchmarks/engines.py [ROUNDS [ENGINE]]``:
+results go to benchmarks/results/engines.{md,json}. The server is our own, as in the tests.
 """
 
 import contextlib

@@ -145,8 +145,8 @@ def test_failures_are_told_apart(uri):
         (uri.replace("curator", "nobody"), "does not accept this user"),
         (f"{uri}?sslmode=require", "SSL failed"),
         (uri.replace("/postgres", "/nothing"), "the database does not exist"),
-        (uri.replace(uri.rpartition(":")[2], "1/postgres"), "the server does not answer.*check host and port"),
-        (uri.replace("127.0.0.1", "nowhere.invalid"), "the host is not reachable.*check host and network"),
+        (uri.replace(uri.rpartition(":")[2], "1/postgres"), r"the server does not answer.*check host and port"),
+        (uri.replace("127.0.0.1", "nowhere.invalid"), r"the host is not reachable.*check host and network"),
     ):
         with pytest.raises(DataError, match=said):
             PostgresSource(address, "SELECT 1")

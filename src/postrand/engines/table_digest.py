@@ -87,7 +87,8 @@ def _hashes(rows: pa.Array) -> NDArray[np.uint64]:
     distinct = rows.dictionary_encode()
     digests = b"".join([hashlib.sha256(row).digest() for row in distinct.dictionary.to_pylist()])
     words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    return words[coding.to_numpy(distinct.indices)]
+    each: NDArray[np.uint64] = words[coding.to_numpy(distinct.indices)]
+    return each
 
 
 def _rows(columns: Sequence[pa.Array]) -> pa.Array:
