@@ -18,6 +18,13 @@ from postrand.privacy.blanket import Part, blanket_delta, choice_of, part_of, pa
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 
 
+def finite_part(matrix):
+    """Return the part of a matrix that has one."""
+    found = part_of(matrix)
+    assert found is not None
+    return found
+
+
 def histograms(rows):
     """Return the law of the counts of released values, one row of probabilities for each record, exactly."""
     laws = {(0,) * rows.shape[1]: 1.0}
@@ -98,7 +105,7 @@ def test_a_choice_of_parts_is_never_below_exact_enumeration(beside):
     shown = [np.kron(first.array, np.ones((2, 1))), np.kron(np.ones((2, 1)), second.array)]
     array = np.hstack([float(share) * law for share, law in zip(shares, shown, strict=True)])
     array = np.kron(array, product(*beside))
-    parts, choice = [part_of(m) for m in beside], list(zip(shares, map(part_of, (first, second)), strict=True))
+    parts, choice = [finite_part(m) for m in beside], list(zip(shares, map(finite_part, (first, second)), strict=True))
     local = math.log(ratio_of(parts, choice))
     for records in (1, 2, 3) if len(array) < 8 else (1, 2):
         for share in (0.0, 0.1, 0.5, 0.9):
@@ -109,7 +116,7 @@ def test_a_choice_of_parts_is_never_below_exact_enumeration(beside):
 
 
 def test_a_choice_of_one_part_is_that_part_and_equal_parts_are_one():
-    part, other = part_of(randomised_response(3, 1.0)), part_of(randomised_response(4, 0.5))
+    part, other = finite_part(randomised_response(3, 1.0)), finite_part(randomised_response(4, 0.5))
     alone = blanket_delta([other, part], 500, 0.3)
     assert blanket_delta([other], 500, 0.3, choice=[(Fraction(1), part)]) == pytest.approx(alone, rel=1e-3)
     shown = [Block((name,), randomised_response(3, 1.0)) for name in "ab"]
@@ -138,7 +145,7 @@ def blanket_by_enumeration(parts, records, epsilon):
 @pytest.mark.parametrize("size", [2, 3, 7])
 @pytest.mark.parametrize("local", [0.5, 2.0, 4.0])
 def test_the_transform_adds_little_to_the_expectation_itself(size, local, monkeypatch):
-    parts = (part_of(randomised_response(size, local)),)
+    parts = (finite_part(randomised_response(size, local)),)
     for records in (1, 3, 6):
         for share in (0.02, 0.3, 0.8):
             exact = blanket_by_enumeration(parts, records, share * local)
@@ -155,7 +162,7 @@ def test_the_transform_adds_little_to_the_expectation_itself(size, local, monkey
 )
 def test_small_deltas_keep_their_digits(size, local, records, epsilon):
     """Against the multinomial sum over every number of the three kinds of terms, where δ is 1e-4 to 1e-14."""
-    part = part_of(randomised_response(size, local))
+    part = finite_part(randomised_response(size, local))
     upper, q, grown = float((1 - part.mass) / (part.ratio - 1)), float(part.ratio), math.exp(epsilon)
     plain = float(part.mass) - 2 * upper
     total = 0.0
@@ -183,7 +190,7 @@ def test_the_bound_is_close_to_the_truth_for_two_answers(local, epsilon):
         for p, q in ((one, other), (other, one)):
             worst = max(worst, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()))
             nearer = max(nearer, float(np.maximum(p - math.exp(0.8 * epsilon) * q, 0.0).sum()))
-    bound = blanket_delta([part_of(randomised_response(2, local))], records, epsilon)
+    bound = blanket_delta([finite_part(randomised_response(2, local))], records, epsilon)
     assert 1e-9 < worst <= bound
     assert bound < nearer  # within 20% of ε
     assert bound < 0.5 * shuffled_delta(local, records, epsilon)
@@ -191,7 +198,7 @@ def test_the_bound_is_close_to_the_truth_for_two_answers(local, epsilon):
 
 def test_wrong_parts_are_caught_by_the_enumeration():
     """A blanket too heavy, a ratio too small, one record too many: each falls below the truth somewhere."""
-    array, right = randomised_response(3, 1.5).array, part_of(randomised_response(3, 1.5))
+    array, right = randomised_response(3, 1.5).array, finite_part(randomised_response(3, 1.5))
     places = [(n, e) for n in (2, 3, 4) for e in (0.05, 0.3, 0.8)]
     exact = {place: truth(array, *place) for place in places}
     heavier, flatter = Part(right.ratio, right.mass * Fraction(6, 5)), Part(right.ratio * Fraction(4, 5), right.mass)
@@ -207,11 +214,11 @@ def test_wrong_parts_are_caught_by_the_enumeration():
 
 def test_the_parts_are_exact_and_noise_alone_has_none():
     matrix = randomised_response(5, 2.0)
-    part = part_of(matrix)
+    part = finite_part(matrix)
     assert part.ratio == matrix.ratio
     assert part.mass == Fraction(int(matrix.weights.min(axis=0).sum()), UNIT)
     wide = randomised_response(70, 2.0)
-    assert part_of(wide).mass == Fraction(int(wide.weights.min(axis=0).sum()), UNIT)
+    assert finite_part(wide).mass == Fraction(int(wide.weights.min(axis=0).sum()), UNIT)
     assert part_of(TransitionMatrix.identity(2)) is None
     noise = TransitionMatrix.from_array(np.full((4, 4), 0.25))
     assert parts_of([Block(("a",), noise)]) == ()
@@ -220,14 +227,14 @@ def test_the_parts_are_exact_and_noise_alone_has_none():
 
 def test_a_product_of_blocks_is_hidden_far_better_than_its_total_says():
     """Ten blocks of ε = 0.8 in a census: an eighth of what the total alone proves."""
-    parts = [part_of(randomised_response(2 + b, 0.8)) for b in range(10)]
+    parts = [finite_part(randomised_response(2 + b, 0.8)) for b in range(10)]
     general = shuffled_epsilon(8.0, 953_076, 1e-9)
     assert blanket_delta(parts, 953_076, general / 8) < 1e-9
     assert 0.61 < general < 0.63
 
 
 def test_merging_blocks_only_raises_the_bound(monkeypatch):
-    parts = [part_of(randomised_response(2 + b, 0.5)) for b in range(6)]
+    parts = [finite_part(randomised_response(2 + b, 0.5)) for b in range(6)]
     whole = [blanket_delta(parts, 5_000, e) for e in (0.02, 0.1, 0.3)]
     monkeypatch.setattr(blanket, "_MOST_ATOMS", 100)
     merged = [blanket_delta(parts, 5_000, e) for e in (0.02, 0.1, 0.3)]
@@ -237,20 +244,20 @@ def test_merging_blocks_only_raises_the_bound(monkeypatch):
 
 @pytest.mark.parametrize("parts", [[(2, 2.0)], [(3, 0.5)] * 4, [(8, 6.0), (2, 0.5)]])
 def test_falls_with_records_and_epsilon_and_grows_with_the_law(parts):
-    made = [part_of(randomised_response(*part)) for part in parts]
+    made = [finite_part(randomised_response(*part)) for part in parts]
     total = sum(epsilon for _, epsilon in parts)
     deltas = [blanket_delta(made, n, 0.2 * total) for n in (1, 10, 100, 1_000, 10_000)]
     assert all(more <= fewer * (1 + 5e-3) for fewer, more in itertools.pairwise(deltas))
     levels = [blanket_delta(made, 1_000, share * total) for share in (0.0, 0.1, 0.2, 0.5, 0.9, 1.0)]
     assert all(further <= near for near, further in itertools.pairwise(levels))
-    louder = [part_of(randomised_response(size, 1.3 * epsilon)) for size, epsilon in parts]
+    louder = [finite_part(randomised_response(size, 1.3 * epsilon)) for size, epsilon in parts]
     assert blanket_delta(louder, 1_000, 0.1 * total) > blanket_delta(made, 1_000, 0.1 * total)
 
 
 def test_the_attack_on_simulated_files_stays_below_the_bound():
     """The best test of x against x' on 200,000 shuffled files each: its gain, 4 standard errors less, is allowed."""
     matrix, records, draws = randomised_response(3, 2.0), 40, 200_000
-    parts, random = (part_of(matrix),), np.random.default_rng(20261122)
+    parts, random = (finite_part(matrix),), np.random.default_rng(20261122)
     found = []
     for x in (0, 1):
         rest = random.multinomial(records - 1, matrix.array[2], draws)
@@ -265,7 +272,7 @@ def test_the_attack_on_simulated_files_stays_below_the_bound():
 
 
 def test_a_record_s_level_beyond_floats_proves_nothing_and_fails_nothing():
-    parts = [part_of(randomised_response(3, 35.0))] * 25
+    parts = [finite_part(randomised_response(3, 35.0))] * 25
     assert blanket_delta(parts, 1_000, 10.0) == 1.0
     assert blanket_delta(parts, 1_000, 800.0) == 1.0
     assert blanket_delta(parts, 1_000, 875.1) == 0.0
@@ -275,7 +282,7 @@ def test_a_record_s_level_beyond_floats_proves_nothing_and_fails_nothing():
 def test_many_records_take_seconds():
     import time
 
-    parts = [part_of(randomised_response(2 + b, 0.8)) for b in range(10)]
+    parts = [finite_part(randomised_response(2 + b, 0.8)) for b in range(10)]
     begin = time.process_time()
     assert 0 < blanket_delta(parts, 10**8, 0.005) < 1e-8
     assert time.process_time() - begin < 5

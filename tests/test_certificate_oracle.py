@@ -10,12 +10,12 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from postrand import formats
 from postrand.certification.certificate import certify
 from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
 
 UNIT = 2**53
@@ -210,9 +210,9 @@ def test_no_certificate_claims_more_than_its_integers_give(tmp_path):
         total, kept, rules, records = write_plan(rng, folder)
         try:
             plan = load_plan(folder / "plan.toml")
-            engine, source = LocalEngine(threads=1), formats.read(plan.source, plan.codebook)
-            mechanism = mechanism_of(plan, design_blocks(plan, engine, source), source)
-            found = certify(mechanism, claims_of(plan, mechanism, engine, source)).to_dict()
+            known = Known.of(plan, LocalEngine(threads=1))
+            mechanism = mechanism_of(plan, design_blocks(plan, known), known)
+            found = certify(mechanism, claims_of(plan, mechanism, known)).to_dict()
         except PostrandError:
             continue
         certified += 1

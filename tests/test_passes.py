@@ -22,6 +22,7 @@ from postrand.testing.engines import BOOK, KEY, MECHANISMS, Memory, records_for,
 from postrand.workflow import demo, pipeline
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.draft import initialise
+from postrand.workflow.facts import facts_of
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import tune_plan
@@ -107,7 +108,7 @@ def test_what_is_digested_before_the_matrices_exist_is_the_content_of_the_mechan
     known = Known.of(plan, key=key)
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     assert known.answers[known.digest] == LocalEngine().content(known.source, mechanism, key)
-    assert released_codebook(plan.codebook, pipeline.facts_of(plan)).names == plan.codebook.names
+    assert released_codebook(plan.codebook, facts_of(plan)).names == plan.codebook.names
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)

@@ -14,6 +14,7 @@ from postrand.designers.split import candidates as candidates_module
 from postrand.designers.split.candidates import candidates_of
 from postrand.designers.split.margins import shares
 from postrand.designers.split.optimal import optimal, value_of
+from postrand.designers.split.pricing import Priced
 from postrand.designers.split.splitting import rounded
 from postrand.designers.split.subsets import Columns
 from postrand.errors import DesignError, PrivacyError
@@ -314,6 +315,7 @@ def test_a_search_proves_the_best_price(monkeypatch):
         prices = random.exponential(size=35) ** 3
         best = float((every.subsets.at(5.0).rows @ prices).max())
         pool = made.pool(5.0)
+        assert isinstance(pool, Priced)
         bound, met = pool.proven(prices, best / 2, best / 2)
         assert best <= bound
         assert float((pool._columns(sorted(met)).rows @ prices).max()) == pytest.approx(best, rel=1e-9)
@@ -345,6 +347,7 @@ def test_rounded_probabilities():
 def test_response_is_two_integers():
     found = pr.split_design(book_of(2, 3, 4), epsilon=3.0)
     for subset in found.subsets:
+        assert subset.response is not None
         stay, off = subset.response
         assert stay + (subset.cells - 1) * off == UNIT
         assert (subset.matrix.weights == np.where(np.eye(subset.cells, dtype=bool), stay, off)).all()
@@ -355,7 +358,7 @@ def test_response_is_two_integers():
 
 def test_missing_tables_of_the_prior_are_completed():
     book = book_of(2, 3, 2)
-    margins = TablePrior({("a",): [1, 3], ("b",): [1, 1, 2]})
+    margins = TablePrior({("a",): np.array([1.0, 3]), ("b",): np.array([1.0, 1, 2])})
     assert shares(margins, book, ("a", "b")) == pytest.approx(np.outer([0.25, 0.75], [0.25, 0.25, 0.5]))
     assert shares(margins, book, ("a", "c")) == pytest.approx(np.outer([0.25, 0.75], [0.5, 0.5]))
     prior, joint = random_prior(book)
@@ -411,7 +414,7 @@ def test_refusals():
 
 def test_texts_show_no_prior():
     book = book_of(2, 3, 4)
-    prior = TablePrior({("a",): [123456, 654321]})
+    prior = TablePrior({("a",): np.array([123456.0, 654321])})
     found = pr.split_design(book, epsilon=2.0, prior=prior)
     assert "123456" not in repr(prior) + repr(found)
     assert found.text().startswith(f"{len(found.subsets)} subsets at ε = 2")

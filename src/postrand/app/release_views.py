@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from htmltools import TagList, tags
+from htmltools import HTML, TagList, tags
 
 from postrand.app import documents
 from postrand.app.charts import cut
@@ -43,6 +43,7 @@ def protect_view(
     missing = documents.problems(decisions)
     if watch is not None:
         step = watch.latest
+        known: dict[str, str | float | bool | HTML | None]
         known = {} if step.share is None else {"value": f"{step.share:.3f}", "max": "1"}
         return TagList(
             tags.p(f"{step.stage.capitalize()} …", role="status"),

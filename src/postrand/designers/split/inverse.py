@@ -177,7 +177,7 @@ class Frontier:
     points: tuple[FrontierPoint, ...]
     records: int | None = None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         names = FrontierPoint.__slots__
         return {"records": self.records, "points": [{name: getattr(p, name) for name in names} for p in self.points]}
