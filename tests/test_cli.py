@@ -341,9 +341,9 @@ def test_labels_of_a_release_cannot_steer_the_terminal(tmp_path):
 def test_warnings_say_what_they_say_and_not_from_which_line(started, monkeypatch):
     from postrand.workflow.design_blocks import design_blocks
 
-    def warned(plan, kept=design_blocks):
+    def warned(plan, known):
         warnings.warn("this matrix cannot be inverted", UserWarning, stacklevel=1)
-        return kept(plan)
+        return design_blocks(plan, known)
 
     monkeypatch.setattr("postrand.workflow.design_blocks.design_blocks", warned)
     result = call("design", "--plan", started / "plan.toml")

@@ -439,8 +439,9 @@ def test_a_reserved_name_asks_for_a_newer_version(name: str, feature: str, tmp_p
 def test_a_mechanism_alone_refuses_what_it_does_not_know() -> None:
     law = json.loads((KEPT / "3" / "survey" / "mechanism.json").read_text())
     assert Mechanism.from_dict({**law, "split": {}}) == Mechanism.from_dict(law)
-    with pytest.raises(SpecificationError, match=r"unknown field 'split' of a mechanism.*newer postrand"):
-        Mechanism.from_dict({**law, "split": {"subsets": []}})
+    assert Mechanism.from_dict({**law, "units": []}) == Mechanism.from_dict(law)
+    with pytest.raises(SpecificationError, match=r"unknown field 'units' of a mechanism.*newer postrand"):
+        Mechanism.from_dict({**law, "units": ["person"]})
     law["blocks"][0]["unit"] = "household"
     with pytest.raises(SpecificationError, match="unknown field 'unit' of a mechanism"):
         Mechanism.from_dict(law)
