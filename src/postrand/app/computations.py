@@ -20,6 +20,7 @@ from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
 from postrand.app.decisions import Decisions, Opened
 from postrand.codebook import Codebook
+from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
@@ -268,13 +269,11 @@ class Margin:
     warnings: tuple[str, ...] = ()
 
 
-def margin(decisions: Decisions, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
-    """Return the table of the columns: true, released and corrected."""
-    names = tuple(decisions.names[j] for j in dict.fromkeys(columns))
-    true = counts(decisions, [decisions.names.index(n) for n in names])
+def margin(decisions: Decisions, made: release.Release, true: Array, columns: Sequence[int]) -> Margin:
+    """Return the table of the columns, each named once: true (as :func:`counts` gives it), released and corrected."""
+    names, frame = tuple(decisions.names[j] for j in columns), made.frame()
     book: Codebook = made.codebook
-    source = formats.read(made.data_path, book)
-    released = LocalEngine().count(source, book, list(names)).dense().astype(np.float64)
+    released = LocalEngine().count(TableSource(frame), book, list(names)).dense().astype(np.float64)
     labels = tuple(tuple(book[n].code_labels) for n in names)
     try:
         found = estimate.table(frame, list(names), made.mechanism).counts()
@@ -285,10 +284,9 @@ def margin(decisions: Decisions, made: release.Release, frame: Any, columns: Seq
 
 
 def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
-    """Return the risk before and after, each measured in its own file."""
+    """Return the risk before and after, each measured in its own records."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
     before, _ = dossier.assess(formats.read(decisions.opened.path, book), book, None, decisions.fraction)
-    released = formats.read(made.data_path, made.codebook)
-    after, _ = dossier.assess(released, made.codebook, made.mechanism, decisions.fraction)
+    after, _ = dossier.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after
