@@ -24,7 +24,7 @@ from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.plan import infer, load_plan
+from postrand.plan import Plan, infer, load_plan
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.findings import Findings
@@ -32,6 +32,7 @@ from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
 from postrand.workflow import demo, dossier
+from postrand.workflow.known import Known
 from postrand.workflow.pipeline import run
 from postrand.workflow.unperturbed import findings as measured
 
@@ -238,7 +239,21 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         return run(written, folder / "release", dossier=folder / "dossier", **options)
 
 
-def findings(decisions: Decisions, folder: Path) -> Findings | None:
+@dataclass(slots=True)
+class Latest:
+    """What is known of the file that was measured last; a level that moves changes none of it."""
+
+    held: tuple[Opened, Known] | None = None
+
+    def known(self, opened: Opened, plan: Plan) -> Known:
+        """Return what the plan wants of its file, and read the file only for what is new."""
+        before = self.held[1] if self.held is not None and self.held[0] is opened else None
+        found = Known.of(plan, before=before)
+        self.held = opened, found
+        return found
+
+
+def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -> Findings | None:
     """Return the findings about unperturbed variables before the release; None while choices are missing."""
     if documents.problems(decisions):
         return None
@@ -246,7 +261,9 @@ def findings(decisions: Decisions, folder: Path) -> Findings | None:
         place = Path(made)
         (place / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
         (place / "plan.toml").write_text(documents.plan_toml(decisions, place), encoding="utf-8")
-        return measured(load_plan(place / "plan.toml"))
+        plan = load_plan(place / "plan.toml")
+        assert decisions.opened is not None  # else choices are missing
+        return measured(plan, known=(latest or Latest()).known(decisions.opened, plan))
 
 
 def packed(folder: Path) -> Path:

@@ -270,7 +270,9 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         asked = tuple(getattr(decisions, name) for name in (*_DECISIONS, "as_is"))
         found, waiting = None, False
         if watch is None:  # a run measures the same itself
-            found, waiting = here.ask("clear", asked, lambda: computations.findings(decisions, here.folder))
+            found, waiting = here.ask(
+                "clear", asked, lambda: computations.findings(decisions, here.folder, here.latest)
+            )
         found = found.text if isinstance(found, Problem) else found
         return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
 

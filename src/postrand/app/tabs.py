@@ -49,6 +49,7 @@ class Tab:
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
         self.counted: dict[Any, Any] = {}
+        self.latest = computations.Latest()
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
