@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from postrand import release
-from postrand.errors import ReleaseError
+from postrand import formats, release
+from postrand.engines.summary import check_bytes, summarise
+from postrand.errors import DataError, ReleaseError
 from postrand.estimate.tally import tally
 from postrand.release import bundle, kept
 from tests.release_case import make
@@ -132,3 +134,39 @@ def test_a_release_with_records_in_memory_is_equal_copied_and_pickled(tmp_path: 
         readings.clear()
         assert again.frame().equals(found.frame())
         assert readings == ONCE
+
+
+@pytest.mark.parametrize("name", ["data.parquet", "data.csv"])
+def test_a_released_file_is_read_once_for_its_counts_and_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    found: list[str] = []
+    for entry in (formats.parquet.ParquetSource, formats.csv.CsvSource):
+        inner = entry.batches
+
+        def noted(self: Any, *arguments: Any, inner: Any = inner, **options: Any) -> Any:
+            found.append(self.path.name)
+            return inner(self, *arguments, **options)
+
+        monkeypatch.setattr(entry, "batches", noted)
+    made = make(tmp_path / "release", data_name=name)
+    assert found == [name]
+    differing: list[DataError] = []
+    before, exact = (summarise(made.data_path, made.mechanism, wanted) for wanted in (None, differing))
+    assert not differing
+    assert before.records == exact.records
+    assert all(np.array_equal(a, b) for a, b in zip(before.blocks, exact.blocks, strict=True))
+    assert before.pair == exact.pair
+    assert np.array_equal(before.pair_counts, exact.pair_counts)
+
+
+def test_bytes_beside_the_records_are_found_in_the_pass_that_counts(tmp_path: Path) -> None:
+    made = make(tmp_path / "release", data_name="data.parquet")
+    pq.write_table(pq.read_table(made.data_path), made.data_path, compression="gzip")
+    differing: list[DataError] = []
+    summary = summarise(made.data_path, made.mechanism, differing)
+    assert summary.records == summarise(made.data_path, made.mechanism).records
+    assert len(differing) == 1
+    with pytest.raises(DataError, match="byte for byte") as alone:
+        check_bytes(made.data_path, made.mechanism)
+    assert alone.value.problems == differing[0].problems

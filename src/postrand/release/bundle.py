@@ -21,8 +21,8 @@ from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
-from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
-from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.engines.summary import Summary, check_margins, require_same, summarise
+from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
@@ -208,13 +208,14 @@ def write(
     targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
         data_writer(staging / data_name)
-        summary = summarise(staging / data_name, mechanism)
+        differing: list[DataError] = []
+        summary = summarise(staging / data_name, mechanism, differing)
         check_margins(summary, mechanism)
         if delta is not None:
             certificate = certificate.of_file(mechanism, summary.records, delta)
             if file_epsilon is not None and certificate.file is not None:
                 require(certificate.file, file_epsilon)
-        check_bytes(staging / data_name, mechanism)
+        require_same(differing)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
         stage(Stage.REPORTS)
