@@ -237,12 +237,14 @@ def test_the_file_is_protected_as_on_the_command_line(decisions: Decisions, tmp_
     assert [stage for stage in stages if stage in order] == order
     assert (tmp_path / "dossier" / "dossier.html").exists()
     assert computations.packed(tmp_path).stat().st_size > 1000
-    single = computations.margin(decisions, made, made.frame(), (1,))
+    single, double = (
+        computations.margin(decisions, made, computations.counts(decisions, c), c) for c in ((1,), (0, 1))
+    )
     assert single.true.tolist() == [list(table()["area"].to_pylist()).count(c) for c in ("e", "n", "s", "w")]
     assert single.released.sum() == 900
     assert single.corrected is not None
     assert single.corrected.sum() == pytest.approx(900)
-    page = str(charts.margins(single)) + str(charts.margins(computations.margin(decisions, made, made.frame(), (0, 1))))
+    page = str(charts.margins(single)) + str(charts.margins(double))
     assert page.count("<tr>") == 1 + 4 + 1 + 8
     before, after = computations.risks(decisions, made)
     assert before is not None
@@ -327,7 +329,7 @@ def test_markup_in_names_and_labels_is_text(tmp_path: Path) -> None:
     assert "<img" not in page
     assert "&lt;img" in page
     made = computations.protect(decisions, tmp_path, Watch())
-    double = computations.margin(decisions, made, made.frame(), (0, 1))
+    double = computations.margin(decisions, made, computations.counts(decisions, (0, 1)), (0, 1))
     assert "<img" not in str(views.compare_view(double, double, computations.risks(decisions, made), False))
 
 

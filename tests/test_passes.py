@@ -1,5 +1,7 @@
 """How often a run reads the confidential records: on every engine, with everything that a plan can ask for."""
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -7,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
+from postrand.app import computations
+from postrand.app.decisions import act, open_decisions
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
 from postrand.engines.content import ContentReader
@@ -162,3 +166,34 @@ def test_a_search_for_a_level_counts_once(survey_folder, readings):
     found = tune_plan(load_plan(survey_folder / "plan.toml"), "tau1 <= 2000", sampling_fraction=0.1)
     assert found.level > 0
     assert len(readings) == 2
+
+
+def test_a_level_that_moves_reads_the_file_no_more(survey_folder, readings, tmp_path):
+    roles = dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
+    opened = computations.open_file(survey_folder / "gss.parquet")
+    decisions = dataclasses.replace(open_decisions(opened, roles), prior="file")
+    latest, found = computations.Latest(), []
+    readings.clear()
+    for level in ("0.5", "1", "2"):
+        decisions = act(decisions, "option", "privacy.differential.epsilon", level)
+        found.append(computations.findings(decisions, tmp_path, latest))
+    assert decisions.values["privacy.differential.epsilon"] == "2"
+    assert readings == ["ParquetSource.batches"]
+    assert found[-1] == computations.findings(decisions, tmp_path)
+    computations.findings(act(decisions, "role", "0", "other"), tmp_path, latest)
+    assert len(readings) == 3  # another codebook: nothing that was known holds
+    again = dataclasses.replace(decisions, opened=dataclasses.replace(opened))
+    computations.findings(again, tmp_path, latest)
+    assert len(readings) == 4  # the file was opened again: it can be another one
+
+
+def test_only_what_is_new_is_asked_of_a_file_that_is_known(survey_folder, readings):
+    plan = load_plan(survey_folder / "plan.toml")
+    known = Known.tables(plan)
+    more = Known.of(plan, before=known)
+    assert len(readings) == 2
+    assert all(more.answers.held[want] is known.answers.held[want] for want in known.answers.held)
+    assert more.sample is not None
+    again = Known.of(plan, before=more)
+    assert len(readings) == 2
+    assert dict(again.answers.held) == dict(more.answers.held)

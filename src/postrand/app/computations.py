@@ -20,10 +20,11 @@ from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
 from postrand.app.decisions import Decisions, Opened
 from postrand.codebook import Codebook
+from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.plan import infer, load_plan
+from postrand.plan import Plan, infer, load_plan
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.findings import Findings
@@ -31,6 +32,7 @@ from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
 from postrand.workflow import demo, dossier
+from postrand.workflow.known import Known
 from postrand.workflow.pipeline import run
 from postrand.workflow.unperturbed import findings as measured
 
@@ -237,7 +239,21 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         return run(written, folder / "release", dossier=folder / "dossier", **options)
 
 
-def findings(decisions: Decisions, folder: Path) -> Findings | None:
+@dataclass(slots=True)
+class Latest:
+    """What is known of the file that was measured last; a level that moves changes none of it."""
+
+    held: tuple[Opened, Known] | None = None
+
+    def known(self, opened: Opened, plan: Plan) -> Known:
+        """Return what the plan wants of its file, and read the file only for what is new."""
+        before = self.held[1] if self.held is not None and self.held[0] is opened else None
+        found = Known.of(plan, before=before)
+        self.held = opened, found
+        return found
+
+
+def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -> Findings | None:
     """Return the findings about unperturbed variables before the release; None while choices are missing."""
     if documents.problems(decisions):
         return None
@@ -245,7 +261,9 @@ def findings(decisions: Decisions, folder: Path) -> Findings | None:
         place = Path(made)
         (place / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
         (place / "plan.toml").write_text(documents.plan_toml(decisions, place), encoding="utf-8")
-        return measured(load_plan(place / "plan.toml"))
+        plan = load_plan(place / "plan.toml")
+        assert decisions.opened is not None  # else choices are missing
+        return measured(plan, known=(latest or Latest()).known(decisions.opened, plan))
 
 
 def packed(folder: Path) -> Path:
@@ -268,13 +286,11 @@ class Margin:
     warnings: tuple[str, ...] = ()
 
 
-def margin(decisions: Decisions, made: release.Release, frame: Any, columns: Sequence[int]) -> Margin:
-    """Return the table of the columns: true, released and corrected."""
-    names = tuple(decisions.names[j] for j in dict.fromkeys(columns))
-    true = counts(decisions, [decisions.names.index(n) for n in names])
+def margin(decisions: Decisions, made: release.Release, true: Array, columns: Sequence[int]) -> Margin:
+    """Return the table of the columns, each named once: true (as :func:`counts` gives it), released and corrected."""
+    names, frame = tuple(decisions.names[j] for j in columns), made.frame()
     book: Codebook = made.codebook
-    source = formats.read(made.data_path, book)
-    released = LocalEngine().count(source, book, list(names)).dense().astype(np.float64)
+    released = LocalEngine().count(TableSource(frame), book, list(names)).dense().astype(np.float64)
     labels = tuple(tuple(book[n].code_labels) for n in names)
     try:
         found = estimate.table(frame, list(names), made.mechanism).counts()
@@ -285,10 +301,9 @@ def margin(decisions: Decisions, made: release.Release, frame: Any, columns: Seq
 
 
 def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
-    """Return the risk before and after, each measured in its own file."""
+    """Return the risk before and after, each measured in its own records."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
     before, _ = dossier.assess(formats.read(decisions.opened.path, book), book, None, decisions.fraction)
-    released = formats.read(made.data_path, made.codebook)
-    after, _ = dossier.assess(released, made.codebook, made.mechanism, decisions.fraction)
+    after, _ = dossier.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after

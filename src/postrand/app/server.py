@@ -17,6 +17,7 @@ from postrand.app.decisions import Decisions, act
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.errors import PostrandError
+from postrand.release import Release
 
 
 def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
@@ -243,6 +244,10 @@ def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:
     return tab.keep((decisions.opened, columns), lambda: computations.counts(decisions, columns))
 
 
+def _margin(tab: Tab, decisions: Decisions, release: Release, columns: tuple[int, ...]) -> computations.Margin:
+    return computations.margin(decisions, release, _counts(tab, decisions, columns), columns)
+
+
 def _point(tab: Tab, decisions: Decisions, column: int) -> computations.Point:
     key = (decisions.opened, column, *_family(decisions), decisions.prior, tuple(sorted(decisions.values.items())))
     found: computations.Point = tab.keep(key, lambda: computations.point(decisions, _counts(tab, decisions, (column,))))
@@ -265,7 +270,9 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         asked = tuple(getattr(decisions, name) for name in (*_DECISIONS, "as_is"))
         found, waiting = None, False
         if watch is None:  # a run measures the same itself
-            found, waiting = here.ask("clear", asked, lambda: computations.findings(decisions, here.folder))
+            found, waiting = here.ask(
+                "clear", asked, lambda: computations.findings(decisions, here.folder, here.latest)
+            )
         found = found.text if isinstance(found, Problem) else found
         return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
 
@@ -293,14 +300,10 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         frame, reading = here.ask("frame", id(release), release.frame)
         if reading or isinstance(frame, Problem):
             return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
-        single, one = here.ask(
-            "single", (id(release), shown[0]), lambda: computations.margin(decisions, release, frame, shown[:1])
-        )
+        single, one = here.ask("single", (id(release), shown[0]), lambda: _margin(here, decisions, release, shown[:1]))
         double, two = None, False
         if shown[0] != shown[1]:
-            double, two = here.ask(
-                "double", (id(release), shown), lambda: computations.margin(decisions, release, frame, shown)
-            )
+            double, two = here.ask("double", (id(release), shown), lambda: _margin(here, decisions, release, shown))
         risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: computations.risks(chosen, release))
         found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
         return views.compare_view(

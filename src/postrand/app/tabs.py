@@ -49,6 +49,7 @@ class Tab:
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
         self.counted: dict[Any, Any] = {}
+        self.latest = computations.Latest()
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
@@ -56,11 +57,12 @@ class Tab:
 
     def keep(self, key: Any, function: Callable[[], Any]) -> Any:
         """Return a value that is quick to compute, or the stored one."""
-        if key not in self.counted:
+        found = self.counted.get(key)
+        if found is None:
             if len(self.counted) >= MAX_KEPT:
                 self.counted.clear()
-            self.counted[key] = function()
-        return self.counted[key]
+            found = self.counted[key] = function()  # returned from here: another thread may clear meanwhile
+        return found
 
     def ask(self, kind: str, key: Any, function: Callable[[], Any]) -> tuple[Any, bool]:
         """Return the result for ``key``, or None while it is computed in the background, and whether it is computed."""

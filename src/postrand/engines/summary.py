@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,11 @@ class Summary:
     block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
 
 
-def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
+def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
     """Read the data once, a file or an opened source; check every value against codebook and matrices, and count.
+
+    With a list ``differing``, files are compared in the same pass as by :func:`check_bytes`, and what it would raise is
+    added to the list: values and law are judged first.
 
     Raises
     ------
@@ -60,8 +64,13 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
     source = formats.read(data, codebook) if isinstance(data, Path) else data
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
     counter = _Counter(codebook, mechanism)
-    for batch in passing(source.batches(), Stage.VERIFYING, source.num_rows):
-        counter.add(batch)
+    with ExitStack() as closed:  # an error leaves no comparison open
+        if differing is None:
+            batches = source.batches()
+        else:
+            batches = closed.enter_context(closing(_compared(source, codebook, differing)))
+        for batch in passing(batches, Stage.VERIFYING, source.num_rows):
+            counter.add(batch)
     found = counter.summary()
     raise_all(DataError, _law_problems(found.blocks, mechanism))
     check_released(source, mechanism.numerical)
@@ -96,10 +105,34 @@ def check_bytes(path: Path, mechanism: Mechanism) -> None:
         If a file is another one, or a record does not fit the codebook.
     """
     codebook = mechanism.require_codebook()
-    for part in _files(formats.read(path, codebook)):
-        with formats.open_comparison(part.path, released_schema(part, codebook.names, codebook)) as writer:
-            for batch in part.batches(codebook.names):
-                writer.write(released_values(batch, codebook))
+    differing: list[DataError] = []
+    for _ in _compared(formats.read(path, codebook), codebook, differing):
+        require_same(differing)
+    require_same(differing)
+
+
+def require_same(differing: list[DataError]) -> None:
+    """Raise the first of the errors that a comparison of bytes met, if any."""
+    if differing:
+        raise differing[0]
+
+
+def _compared(
+    source: formats.Source, codebook: Codebook, differing: list[DataError]
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the records file by file, and note each file whose bytes are not those of its records at its end."""
+    for part in _files(source):
+        complete = False
+        try:
+            with formats.open_comparison(part.path, released_schema(part, codebook.names, codebook)) as writer:
+                for batch in part.batches(codebook.names):
+                    yield batch  # before it is written, so that the reader judges its values first
+                    writer.write(released_values(batch, codebook))
+                complete = True
+        except DataError as error:
+            if not complete:
+                raise
+            differing.append(error)
 
 
 def _files(source: Any) -> tuple[Any, ...]:

@@ -21,14 +21,15 @@ from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
-from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
-from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
+from postrand.engines.summary import Summary, check_margins, require_same, summarise
+from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import PrivacyModel
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
+from postrand.release.kept import KeptFrame
 from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import wordings
 from postrand.support.progress import Stage, passing, stage
@@ -69,6 +70,7 @@ class Release:
     certificate: dict[str, Any]
     manifest: dict[str, Any]
     findings: Any = field(default=None, compare=False, repr=False)
+    _kept: KeptFrame = field(default_factory=KeptFrame, init=False, compare=False, repr=False)
 
     def __repr__(self) -> str:
         perturbed = len(self.mechanism.variables) + len(self.mechanism.numerical)
@@ -95,6 +97,11 @@ class Release:
 
         Text variables with categories are dictionary columns that hold every category in codebook order.
 
+        The files are read, and their digests checked, at the first call. The same table is returned by later calls,
+        of other threads too, so that many estimates from one release cost one reading. If a file has another size or
+        other times by then, all is read and checked again. The release keeps a table of at most 256 MB; hold a larger
+        one yourself. A table of a database is read at every call.
+
         Raises
         ------
         ReleaseError
@@ -102,6 +109,11 @@ class Release:
         DataError
             If the data does not fit the codebook.
         """
+        if self.data_path.name == TABLE:  # the file that names it tells nothing of the records
+            return self._read()
+        return self._kept.get(self.data_path, self._read)
+
+    def _read(self) -> pa.Table:
         check_digests(self.path, self.manifest)
         return records_of(self.data_path, self.codebook)
 
@@ -196,13 +208,14 @@ def write(
     targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
         data_writer(staging / data_name)
-        summary = summarise(staging / data_name, mechanism)
+        differing: list[DataError] = []
+        summary = summarise(staging / data_name, mechanism, differing)
         check_margins(summary, mechanism)
         if delta is not None:
             certificate = certificate.of_file(mechanism, summary.records, delta)
             if file_epsilon is not None and certificate.file is not None:
                 require(certificate.file, file_epsilon)
-        check_bytes(staging / data_name, mechanism)
+        require_same(differing)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
         stage(Stage.REPORTS)

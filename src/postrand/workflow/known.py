@@ -58,8 +58,12 @@ class Known:
         *,
         key: ReleaseKey | None = None,
         dossier: bool = False,
+        before: Known | None = None,
     ) -> Known:
         """Read the file once. With a release key, for a run: also its content and what it needs to write.
+
+        What is known from ``before``, of the same file by the same codebook, is not asked again: a loop over levels
+        reads nothing after its first step. The caller answers for the file being the same.
 
         Raises
         ------
@@ -75,7 +79,10 @@ class Known:
         households = None if house is None else HouseholdNumbers(house)
         formulas = None if key is None else _formulas(plan, engine, source, key)
         asked: list[Want | None] = [digest, sample, columns, households, formulas, *_tables(plan, shaped, dossier)]
-        answers = engine.count_all(source, plan.codebook, [want for want in asked if want is not None])
+        wants = dict.fromkeys(want for want in asked if want is not None)
+        held = {} if before is None or before.plan.codebook != plan.codebook else before.answers.held
+        fresh = engine.count_all(source, plan.codebook, [want for want in wants if want not in held])
+        answers = Answers({want: fresh.held[want] if want in fresh else held[want] for want in wants})
         return cls(plan, engine, source, answers, digest, sample, columns, households, formulas)
 
     @classmethod
