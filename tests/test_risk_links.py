@@ -74,3 +74,18 @@ def test_cells_are_drawn_as_records_are(size):
         np.add.at(counts, np.ravel_multi_index(rows.T, (3, 2, 4)), drawn)
     expected = model.density(cells) * counts.sum()
     assert ((counts - expected) ** 2 / expected).sum() < 70.54
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+@pytest.mark.parametrize("merged", [0, 40, 1 << 16])
+def test_the_weights_of_pairs_are_products_of_their_entries(monkeypatch, sizes, merged):
+    monkeypatch.setattr(links, "MERGED", merged)
+    monkeypatch.setattr(links, "PAIRS", 7)
+    seen, _ = view(sizes, 2, tied=False)
+    rng = np.random.default_rng(5)
+    targets, cells = rng.integers(0, len(seen.rows), 200), rng.integers(0, len(seen.columns), 200)
+    wanted = [
+        np.prod([t[a, b] for t, a, b in zip(seen.tables, seen.rows[x], seen.columns[z], strict=True)])
+        for x, z in zip(targets, cells, strict=True)
+    ]
+    np.testing.assert_allclose(seen.weights(targets, cells), wanted, rtol=1e-13)

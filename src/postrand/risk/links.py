@@ -18,6 +18,10 @@ TARGETS = 64
 CELLS = 2048
 """Released cells that are weighed at a time, about."""
 TIED = 1 - 1e-9
+PAIRS = 1 << 15
+"""Pairs of a target and a cell that are weighed at a time, about what the processor's cache holds."""
+MERGED = 1 << 16
+"""Tables of neighbouring groups are multiplied out up to this size: one look-up instead of several."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +78,34 @@ class View:
         halves = _Halves.of(self.columns, self.tables)
         pairs = halves.matrix((scale * self.counts)[halves.order])
         return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
+
+    def weights(self, targets: IntArray, cells: IntArray) -> FloatArray:
+        """Return the weight of pairs, target ``targets[i]`` (position in ``rows``) and cell ``cells[i]``; no scale.
+
+        >>> law = np.array([[0.75, 0.25], [0.25, 0.75]])
+        >>> view = View([law, law], np.array([[0, 0], [0, 1]]), np.array([[0, 0], [1, 1]]), np.array([2, 1]))
+        >>> view.weights(np.array([0, 1, 1]), np.array([0, 0, 1])).tolist()
+        [0.5625, 0.1875, 0.1875]
+        """
+        found = np.ones(targets.size)
+        for table, rows, columns in self._merged():
+            flat, rows = table.ravel(), rows * table.shape[1]
+            for start in range(0, found.size, PAIRS):
+                piece = slice(start, start + PAIRS)
+                found[piece] *= flat.take(rows.take(targets[piece]) + columns.take(cells[piece]))
+        return found
+
+    def _merged(self) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
+        """Yield tables with their rows and columns, neighbours multiplied out while that is a small table."""
+        table, rows, columns = self.tables[0], self.rows[:, 0].astype(np.intp), self.columns[:, 0].astype(np.intp)
+        for b, further in enumerate(self.tables[1:], 1):
+            if table.size * further.size > MERGED:
+                yield table, rows, columns
+                table, rows, columns = np.ones((1, 1)), np.zeros_like(rows), np.zeros_like(columns)
+            table = np.kron(table, further)
+            rows = rows * further.shape[0] + self.rows[:, b]
+            columns = columns * further.shape[1] + self.columns[:, b]
+        yield table, rows, columns
 
     def _factors(self, halves: _Halves) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield the factors of heads (P, X) and of tails (S, X) for some types of target after the others."""
