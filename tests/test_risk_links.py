@@ -78,14 +78,18 @@ def test_cells_are_drawn_as_records_are(size):
 
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize("merged", [0, 40, 1 << 16])
-def test_the_weights_of_pairs_are_products_of_their_entries(monkeypatch, sizes, merged):
+def test_a_pair_reaches_the_product_of_its_entries(monkeypatch, sizes, merged):
     monkeypatch.setattr(links, "MERGED", merged)
     monkeypatch.setattr(links, "PAIRS", 7)
     seen, _ = view(sizes, 2, tied=False)
     rng = np.random.default_rng(5)
     targets, cells = rng.integers(0, len(seen.rows), 200), rng.integers(0, len(seen.columns), 200)
-    wanted = [
-        np.prod([t[a, b] for t, a, b in zip(seen.tables, seen.rows[x], seen.columns[z], strict=True)])
-        for x, z in zip(targets, cells, strict=True)
-    ]
-    np.testing.assert_allclose(seen.weights(targets, cells), wanted, rtol=1e-13)
+    scale, near = rng.random(len(seen.columns)), rng.choice([1 - 1e-12, 1 + 1e-12], 200)
+    for x, z, factor in zip(targets, cells, near, strict=True):
+        weight = np.prod([t[a, b] for t, a, b in zip(seen.tables, seen.rows[x], seen.columns[z], strict=True)])
+        least = np.full(len(seen.rows), weight * scale[z] * factor)
+        assert seen.reach(np.array([x]), np.array([z]), scale, least)[0] == (factor < 1)
+    least = rng.random(len(seen.rows)) / 4
+    single = [seen.reach(np.array([x]), np.array([z]), scale, least)[0] for x, z in zip(targets, cells, strict=True)]
+    assert seen.reach(targets, cells, scale, least).tolist() == single
+    assert 0 < sum(single) < 200

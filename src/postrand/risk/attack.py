@@ -171,9 +171,7 @@ def link(
     # The nearest record's attacker has no probabilities: each of the nearest is as good as another.
     total = links.best * links.tied if knowledge == "nearest" else links.total
     claimed = np.divide(links.best, total, out=np.zeros_like(total), where=total > 0)
-    own = view.weights(x, z)
-    own *= (1 / density).take(z)
-    hit = own >= np.where(links.best > 0, links.best * TIED, np.inf).take(x)
+    hit = view.reach(x, z, 1 / density, np.where(links.best > 0, links.best * TIED, np.inf))
     correct = (1 / np.maximum(links.tied, 1)).take(x)
     correct *= hit
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)

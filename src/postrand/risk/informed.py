@@ -135,14 +135,19 @@ def informed(
         risk = 1 / cells.counts[cells.record_cell]
         anyone, unique = Matches(n, float(risk.mean()), float(risk.mean())), Matches(alone.size, 1.0, 1.0)
         return Informed(anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household), 0)
-    return _after(truth, law, household, alone, np.random.default_rng(seed))
+    return _after(truth, law, household, alone, cells.counts.size, np.random.default_rng(seed))
 
 
 def _after(
-    truth: KeyCodes, law: KeyLaw, household: IntArray | None, alone: IntArray, rng: np.random.Generator
+    truth: KeyCodes,
+    law: KeyLaw,
+    household: IntArray | None,
+    alone: IntArray,
+    occupied: int,
+    rng: np.random.Generator,
 ) -> Informed:
     n = truth.records
-    pairs = table(truth).counts.size * min(n, law_cells(law))
+    pairs = occupied * min(n, law_cells(law))
     many = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
     most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
     random = _sample(n, most, household, rng)
@@ -158,8 +163,9 @@ def _after(
         right, claimed = found.correct, found.claimed
         rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
         spreads.append(Spread.of(claimed[first]))
-        if household is not None:  # else nothing of a release is kept for each record
+        if household is not None:
             known.append(claimed[first])
+        del found, right, claimed, drawn  # else they stay while the next release is drawn
     (rate, claim), *rest = np.mean(rates, axis=0).tolist()
     return Informed(
         Matches(n, rate, claim, many * random.size),
@@ -173,8 +179,8 @@ def _after(
 def _central(targets: int, mean: float, strength: float | None) -> tuple[int, int]:
     """Return the 2.5% and 97.5% quantiles of ``Binomial(targets, mean)``, or with that mean drawn from a beta law.
 
-    The beta law is ``Beta(strength mean, strength (1 − mean))``. Probabilities are products of the ratios of neighbours,
-    within ``TAILS`` standard deviations of the mean: no table of all numbers, and no library of distributions.
+    The beta law is ``Beta(strength mean, strength (1 − mean))``. Probabilities are products of the ratios of
+    neighbours, within ``TAILS`` standard deviations of the mean: no table of all numbers.
     """
     if mean in (0.0, 1.0):
         return int(targets * mean), int(targets * mean)

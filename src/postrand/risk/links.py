@@ -79,20 +79,24 @@ class View:
         pairs = halves.matrix((scale * self.counts)[halves.order])
         return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
 
-    def weights(self, targets: IntArray, cells: IntArray) -> FloatArray:
-        """Return the weight of pairs, target ``targets[i]`` (position in ``rows``) and cell ``cells[i]``; no scale.
+    def reach(self, targets: IntArray, cells: IntArray, scale: FloatArray, least: FloatArray) -> NDArray[np.bool_]:
+        """Tell of pairs whether their weight is at least ``least`` (X,) of the target.
+
+        Pair i is the target ``targets[i]``, a position in ``rows``, and the cell ``cells[i]``.
 
         >>> law = np.array([[0.75, 0.25], [0.25, 0.75]])
         >>> view = View([law, law], np.array([[0, 0], [0, 1]]), np.array([[0, 0], [1, 1]]), np.array([2, 1]))
-        >>> view.weights(np.array([0, 1, 1]), np.array([0, 0, 1])).tolist()
-        [0.5625, 0.1875, 0.1875]
+        >>> view.reach(np.array([0, 1, 1]), np.array([0, 0, 1]), np.ones(2), np.array([0.5, 0.19])).tolist()
+        [True, False, False]
         """
-        found = np.ones(targets.size)
-        for table, rows, columns in self._merged():
-            flat, rows = table.ravel(), rows * table.shape[1]
-            for start in range(0, found.size, PAIRS):
-                piece = slice(start, start + PAIRS)
-                found[piece] *= flat.take(rows.take(targets[piece]) + columns.take(cells[piece]))
+        found = np.empty(targets.size, dtype=bool)
+        merged = [(table.ravel(), rows * table.shape[1], columns) for table, rows, columns in self._merged()]
+        for start in range(0, found.size, PAIRS):
+            x, z = targets[start : start + PAIRS], cells[start : start + PAIRS]
+            weight = scale.take(z)
+            for table, rows, columns in merged:
+                weight *= table.take(rows.take(x) + columns.take(z))
+            found[start : start + PAIRS] = weight >= least.take(x)
         return found
 
     def _merged(self) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
