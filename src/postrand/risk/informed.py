@@ -189,10 +189,10 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     k = np.arange(max(int(targets * mean - reach), 0), min(math.ceil(targets * mean + reach), targets) + 1.0)
     here = k[:-1]
     if strength is None:
-        rising, falling = mean, 1 - mean
+        odds = np.full(here.size, mean / (1 - mean))
     else:
-        rising, falling = strength * mean + here, strength * (1 - mean) + targets - here - 1
-    steps = np.log((targets - here) * rising / ((here + 1) * falling))
+        odds = (strength * mean + here) / (strength * (1 - mean) + targets - here - 1)
+    steps = np.log((targets - here) / (here + 1) * odds)
     logs = np.concatenate([[0.0], np.cumsum(steps)])
     below = np.cumsum(np.exp(logs - logs.max()))
     low, high = k[np.searchsorted(below, below[-1] * np.array([0.025, 0.975]))]

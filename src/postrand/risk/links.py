@@ -106,7 +106,7 @@ class View:
             if table.size * further.size > MERGED:
                 yield table, rows, columns
                 table, rows, columns = np.ones((1, 1)), np.zeros_like(rows), np.zeros_like(columns)
-            table = np.kron(table, further)
+            table = np.kron(table, further).astype(np.float64, copy=False)
             rows = rows * further.shape[0] + self.rows[:, b]
             columns = columns * further.shape[1] + self.columns[:, b]
         yield table, rows, columns
