@@ -130,6 +130,22 @@ def test_prediction_intervals():
     assert (low, high) != exact.interval(100)
 
 
+@pytest.mark.parametrize("targets", [1, 7, 1000, 953_076])
+@pytest.mark.parametrize(("rate", "links"), [(0.0, 400), (0.0003, 400), (0.2, 41), (0.97, 4_765_380), (1.0, 50)])
+def test_prediction_intervals_are_the_quantiles_of_their_laws(targets, rate, links):
+    """The quantiles that scipy finds by its own routes."""
+    exact = Matches(targets, rate, rate).interval(targets)
+    assert exact == tuple(stats.binom.ppf([0.025, 0.975], targets, rate))
+    right = rate * links
+    law = stats.betabinom(targets, right + 0.5, links - right + 0.5)
+    found = Matches(targets, rate, rate, links).interval(targets)
+    if targets > 1000:  # its sums lose digits there: the quantile may be one beside it
+        cdf = law.cdf([found[0] - 2, found[0] + 1, found[1] - 2, found[1] + 1])
+        assert ((cdf <= [0.025, 1, 0.975, 1]) & (cdf >= [0, 0.025, 0, 0.975])).all()
+    else:
+        assert found == tuple(law.ppf([0.025, 0.975]))
+
+
 @pytest.mark.statistical
 def test_the_register_attacker_after_perturbation_by_brute_force():
     """Draw populations given the file, release it, link by equal keys to a register: alpha 1e-6 for the sums.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from postrand.risk import links
+from postrand.risk import others as fits
 from postrand.risk.links import View
 from postrand.risk.others import Others
 
@@ -74,3 +75,48 @@ def test_cells_are_drawn_as_records_are(size):
         np.add.at(counts, np.ravel_multi_index(rows.T, (3, 2, 4)), drawn)
     expected = model.density(cells) * counts.sum()
     assert ((counts - expected) ** 2 / expected).sum() < 70.54
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+@pytest.mark.parametrize("merged", [0, 40, 1 << 16])
+def test_a_pair_reaches_the_product_of_its_entries(monkeypatch, sizes, merged):
+    monkeypatch.setattr(links, "MERGED", merged)
+    monkeypatch.setattr(links, "PAIRS", 7)
+    seen, _ = view(sizes, 2, tied=False)
+    rng = np.random.default_rng(5)
+    targets, cells = rng.integers(0, len(seen.rows), 200), rng.integers(0, len(seen.columns), 200)
+    scale, near = rng.random(len(seen.columns)), rng.choice([1 - 1e-12, 1 + 1e-12], 200)
+    for x, z, factor in zip(targets, cells, near, strict=True):
+        weight = np.prod([t[a, b] for t, a, b in zip(seen.tables, seen.rows[x], seen.columns[z], strict=True)])
+        least = np.full(len(seen.rows), weight * scale[z] * factor)
+        assert seen.reach(np.array([x]), np.array([z]), scale, least)[0] == (factor < 1)
+    least = rng.random(len(seen.rows)) / 4
+    single = [seen.reach(np.array([x]), np.array([z]), scale, least)[0] for x, z in zip(targets, cells, strict=True)]
+    assert seen.reach(targets, cells, scale, least).tolist() == single
+    assert 0 < sum(single) < 200
+
+
+@pytest.mark.parametrize("full", [0, 1000], ids=["sparse", "dense"])
+def test_the_fit_is_that_of_every_cell_by_itself(monkeypatch, full):
+    """EM with one membership for each cell and class, whatever the pairs of heads and tails are held as."""
+    sizes = (3, 2, 4)
+    monkeypatch.setattr(fits, "_FULL", full)
+    rng = np.random.default_rng(8)
+    rows = np.indices(sizes).reshape(3, -1).T[rng.permutation(24)[:17]]
+    counts = rng.integers(1, 200, len(rows))
+    found = fits.others(rows, counts, sizes, classes=3, seed=4)
+    margins = [np.bincount(rows[:, b], counts, s) / counts.sum() for b, s in enumerate(sizes)]
+    start = np.random.default_rng(4)
+    laws = [m * start.gamma(5.0, 0.2, (3, m.size)) for m in margins]
+    laws, shares = [law / law.sum(axis=1, keepdims=True) for law in laws], np.full(3, 1 / 3)
+    for _ in range(fits.STEPS):
+        member = shares * np.prod([law.T[rows[:, b]] for b, law in enumerate(laws)], axis=0)
+        member *= (counts / member.sum(axis=1))[:, None]
+        shares = (member.sum(axis=0) + 1) / (member.sum() + 3)
+        for b, margin in enumerate(margins):
+            sums = np.stack([member[rows[:, b] == k].sum(axis=0) for k in range(sizes[b])], axis=1)
+            laws[b] = sums + fits.PRIOR * margin
+            laws[b] = laws[b] / laws[b].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.shares, shares, rtol=1e-9)
+    for law, wanted in zip(found.laws, laws, strict=True):
+        np.testing.assert_allclose(law, wanted, rtol=1e-9)

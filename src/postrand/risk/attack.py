@@ -12,7 +12,7 @@ from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
-from postrand.risk.links import View
+from postrand.risk.links import TIED, View
 from postrand.risk.others import Others, others
 
 Knowledge = Literal["exact", "nearest", "matrix"]
@@ -168,16 +168,13 @@ def link(
     else:
         density, correction = np.ones(held.counts.size), 1.0
         links = view.links(density)
-    own = np.ones(chosen.size)
-    for b, matrix in enumerate(tables):
-        own *= matrix[rows[x, b], columns[z, b]]
-    own /= density[z]
-    hit = (own >= links.best[x] * (1 - 1e-9)) & (own > 0)
-    correct = np.where(hit, 1 / np.maximum(links.tied[x], 1), 0.0)
     # The nearest record's attacker has no probabilities: each of the nearest is as good as another.
     total = links.best * links.tied if knowledge == "nearest" else links.total
     claimed = np.divide(links.best, total, out=np.zeros_like(total), where=total > 0)
-    return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0)[x], correction)
+    hit = view.reach(x, z, 1 / density, np.where(links.best > 0, links.best * TIED, np.inf))
+    correct = (1 / np.maximum(links.tied, 1)).take(x)
+    correct *= hit
+    return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)
 
 
 def _correction(model: Others, view: View, wanted: IntArray) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
@@ -18,6 +18,8 @@ THRESHOLD = 0.2
 WORK = 100_000_000
 """Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
 MOST_RELEASES, FEWEST_TARGETS = 10, 400
+TAILS = 40
+"""Beyond so many standard deviations a beta-binomial law with both parameters >= 1/2 has less than 1e-10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,8 @@ class Matches:
         which makes the number vary less than it says.
         """
         if self.links is None:
-            low, high = scipy.stats.binom.ppf([0.025, 0.975], targets, min(self.rate, 1.0))
-        else:
-            right = self.rate * self.links
-            low, high = scipy.stats.betabinom.ppf([0.025, 0.975], targets, right + 0.5, self.links - right + 0.5)
-        return int(low), int(high)
+            return _central(targets, min(self.rate, 1.0), None)
+        return _central(targets, (self.rate * self.links + 0.5) / (self.links + 1), self.links + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +135,19 @@ def informed(
         risk = 1 / cells.counts[cells.record_cell]
         anyone, unique = Matches(n, float(risk.mean()), float(risk.mean())), Matches(alone.size, 1.0, 1.0)
         return Informed(anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household), 0)
-    return _after(truth, law, household, alone, np.random.default_rng(seed))
+    return _after(truth, law, household, alone, cells.counts.size, np.random.default_rng(seed))
 
 
 def _after(
-    truth: KeyCodes, law: KeyLaw, household: IntArray | None, alone: IntArray, rng: np.random.Generator
+    truth: KeyCodes,
+    law: KeyLaw,
+    household: IntArray | None,
+    alone: IntArray,
+    occupied: int,
+    rng: np.random.Generator,
 ) -> Informed:
     n = truth.records
-    pairs = table(truth).counts.size * min(n, law_cells(law))
+    pairs = occupied * min(n, law_cells(law))
     many = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
     most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
     random = _sample(n, most, household, rng)
@@ -159,8 +163,9 @@ def _after(
         right, claimed = found.correct, found.claimed
         rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
         spreads.append(Spread.of(claimed[first]))
-        if household is not None:  # else nothing of a release is kept for each record
+        if household is not None:
             known.append(claimed[first])
+        del found, right, claimed, drawn  # else they stay while the next release is drawn
     (rate, claim), *rest = np.mean(rates, axis=0).tolist()
     return Informed(
         Matches(n, rate, claim, many * random.size),
@@ -169,6 +174,29 @@ def _after(
         *_households(known, None if household is None else household[random]),
         many,
     )
+
+
+def _central(targets: int, mean: float, strength: float | None) -> tuple[int, int]:
+    """Return the 2.5% and 97.5% quantiles of ``Binomial(targets, mean)``, or with that mean drawn from a beta law.
+
+    The beta law is ``Beta(strength mean, strength (1 − mean))``. Probabilities are products of the ratios of
+    neighbours, within ``TAILS`` standard deviations of the mean: no table of all numbers.
+    """
+    if mean in (0.0, 1.0):
+        return int(targets * mean), int(targets * mean)
+    apart = 1.0 if strength is None else (strength + targets) / (strength + 1)
+    reach = TAILS * (math.sqrt(targets * mean * (1 - mean) * apart) + 1)
+    k = np.arange(max(int(targets * mean - reach), 0), min(math.ceil(targets * mean + reach), targets) + 1.0)
+    here = k[:-1]
+    if strength is None:
+        odds = np.full(here.size, mean / (1 - mean))
+    else:
+        odds = (strength * mean + here) / (strength * (1 - mean) + targets - here - 1)
+    steps = np.log((targets - here) / (here + 1) * odds)
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    below = np.cumsum(np.exp(logs - logs.max()))
+    low, high = k[np.searchsorted(below, below[-1] * np.array([0.025, 0.975]))]
+    return int(low), int(high)
 
 
 def law_cells(law: KeyLaw) -> int:

@@ -12,7 +12,7 @@ from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.sampling import perturb_codes, sampler
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel, table
 from postrand.support.randomness import ReleaseKey, derive
 
 
@@ -169,10 +169,14 @@ def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
 
 def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyCodes]:
     """Yield a released version of the keys for each seed; see :func:`release`."""
-    rows = law.groups(np.stack(keys.codes, axis=1))
+    cells = table(keys)
+    rows = law.groups(cells.codes)
     moving = [b for b, m in enumerate(law.matrices) if not np.array_equal(m, np.eye(m.shape[0]))]
     laws = [sampler(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
-    positions, numbers = [rows[:, b].copy() for b in moving], np.arange(keys.records, dtype=np.uint64)
+    smallest = [np.min_scalar_type(-law.matrices[b].shape[0]) for b in moving]  # whole releases are held in memory
+    positions = [rows[:, b].astype(dtype).take(cells.record_cell) for b, dtype in zip(moving, smallest, strict=True)]
+    numbers = np.arange(keys.records, dtype=np.uint64)
+    del cells
     for seed in seeds:
         stream = derive(ReleaseKey.from_seed(seed), "risk")
         drawn = perturb_codes(laws, stream.draw, numbers, positions)
@@ -182,5 +186,5 @@ def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyC
             number[law.order[b]] = law.cells[b]
             values = np.unravel_index(number, [keys.shape[j] for j in law.positions[b]])
             for j, value in zip(law.positions[b], values, strict=True):
-                codes[j] = value.astype(keys.codes[j].dtype)[released]
+                codes[j] = value.astype(keys.codes[j].dtype).take(released)
         yield KeyCodes(keys.names, keys.shape, tuple(codes))

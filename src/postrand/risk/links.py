@@ -18,6 +18,10 @@ TARGETS = 64
 CELLS = 2048
 """Released cells that are weighed at a time, about."""
 TIED = 1 - 1e-9
+PAIRS = 1 << 15
+"""Pairs of a target and a cell that are weighed at a time, about what the processor's cache holds."""
+MERGED = 1 << 16
+"""Tables of neighbouring groups are multiplied out up to this size: one look-up instead of several."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +78,38 @@ class View:
         halves = _Halves.of(self.columns, self.tables)
         pairs = halves.matrix((scale * self.counts)[halves.order])
         return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
+
+    def reach(self, targets: IntArray, cells: IntArray, scale: FloatArray, least: FloatArray) -> NDArray[np.bool_]:
+        """Tell of pairs whether their weight is at least ``least`` (X,) of the target.
+
+        Pair i is the target ``targets[i]``, a position in ``rows``, and the cell ``cells[i]``.
+
+        >>> law = np.array([[0.75, 0.25], [0.25, 0.75]])
+        >>> view = View([law, law], np.array([[0, 0], [0, 1]]), np.array([[0, 0], [1, 1]]), np.array([2, 1]))
+        >>> view.reach(np.array([0, 1, 1]), np.array([0, 0, 1]), np.ones(2), np.array([0.5, 0.19])).tolist()
+        [True, False, False]
+        """
+        found = np.empty(targets.size, dtype=bool)
+        merged = [(table.ravel(), rows * table.shape[1], columns) for table, rows, columns in self._merged()]
+        for start in range(0, found.size, PAIRS):
+            x, z = targets[start : start + PAIRS], cells[start : start + PAIRS]
+            weight = scale.take(z)
+            for table, rows, columns in merged:
+                weight *= table.take(rows.take(x) + columns.take(z))
+            found[start : start + PAIRS] = weight >= least.take(x)
+        return found
+
+    def _merged(self) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
+        """Yield tables with their rows and columns, neighbours multiplied out while that is a small table."""
+        table, rows, columns = self.tables[0], self.rows[:, 0].astype(np.intp), self.columns[:, 0].astype(np.intp)
+        for b, further in enumerate(self.tables[1:], 1):
+            if table.size * further.size > MERGED:
+                yield table, rows, columns
+                table, rows, columns = np.ones((1, 1)), np.zeros_like(rows), np.zeros_like(columns)
+            table = np.kron(table, further).astype(np.float64, copy=False)
+            rows = rows * further.shape[0] + self.rows[:, b]
+            columns = columns * further.shape[1] + self.columns[:, b]
+        yield table, rows, columns
 
     def _factors(self, halves: _Halves) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield the factors of heads (P, X) and of tails (S, X) for some types of target after the others."""

@@ -17,6 +17,7 @@ CLASSES = 8
 PRIOR = 10.0
 STEPS = 80
 _PIECE = 1 << 14
+_FULL = 8  # pairs of a head and a tail for each cell, up to which a dense matrix is faster
 MOST_CELLS = 10_000
 """Fit to so many of the released cells at most, drawn at random: the law has few parameters."""
 
@@ -81,19 +82,19 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     laws = [m * rng.gamma(5.0, 0.2, (classes, m.size)) for m in margins]
     laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
     shares, starts = np.full(classes, 1 / classes), np.cumsum([0, *sizes])
-    steps = STEPS if len(sizes) > 1 and classes > 1 else 0
-    if steps:
-        of_category = _of_category(rows, starts)
-    cells, ones = _Cells.of(rows, sizes), np.ones(classes)
-    for _ in range(steps):
-        member = cells.joint(shares, laws)
-        total = member @ ones
-        member *= np.divide(counts, total, out=np.zeros(total.size), where=total > 0)[:, None]
-        shares = (member.sum(axis=0) + 1) / (member.sum() + classes)
-        sums = of_category @ member
-        laws = [sums[a:b].T + PRIOR * m for a, b, m in zip(starts, starts[1:], margins, strict=False)]
-        laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
-    if not steps:
+    if len(sizes) > 1 and classes > 1:
+        cells = _Cells.of(rows, sizes)
+        pairs = _Pairs.of(cells, counts)
+        heads, tails = (
+            _of_category(half, part) for half, part in zip(cells.distinct, cells.parts(starts), strict=True)
+        )
+        for _ in range(STEPS):
+            of_heads, of_tails = pairs.members(*cells.factors(shares, laws))
+            shares = (of_heads.sum(axis=0) + 1) / (of_heads.sum() + classes)
+            sums = np.concatenate([heads @ of_heads, tails @ of_tails])
+            laws = [sums[a:b].T + PRIOR * m for a, b, m in zip(starts, starts[1:], margins, strict=False)]
+            laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
+    else:
         laws = [np.tile(m, (classes, 1)) for m in margins]
     return Others(shares, tuple(laws))
 
@@ -102,6 +103,42 @@ def _of_category(rows: IntArray, starts: IntArray) -> Any:
     """Return the sparse matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on."""
     held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
     return scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """The records of released cells as a matrix of heads and tails: dense where most pairs occur, else sparse."""
+
+    counts: Any
+    heads: IntArray | None
+
+    @classmethod
+    def of(cls, cells: _Cells, counts: IntArray) -> _Pairs:
+        """Return the matrix (P, S) of the records of each cell."""
+        (heads, head), (tails, tail) = cells.halves
+        held = scipy.sparse.csr_array((counts.astype(float), (head, tail)), shape=(len(heads), len(tails)))
+        if len(heads) * len(tails) <= _FULL * counts.size:
+            return cls(held.toarray(), None)
+        return cls(held, np.repeat(np.arange(len(heads)), np.diff(held.indptr)))
+
+    def members(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how many records of each head and of each tail are expected in a class, (P, C) and (S, C).
+
+        ``n_z f_hc g_tc / Σ_c f_hc g_tc`` of a cell z = (h, t) is summed over its tails, or heads: two products of
+        matrices.
+        """
+        if self.heads is None:
+            share = _shares(self.counts, first @ second.T)
+        else:
+            total = np.einsum("zc,zc->z", first[self.heads], second[self.counts.indices])
+            held = (_shares(self.counts.data, total), self.counts.indices, self.counts.indptr)
+            share = scipy.sparse.csr_array(held, shape=self.counts.shape)
+        return first * (share @ second), second * (share.T @ first)
+
+
+def _shares(counts: FloatArray, total: FloatArray) -> FloatArray:
+    found: FloatArray = np.divide(counts, total, out=np.zeros(total.shape), where=total > 0)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,25 +154,26 @@ class _Cells:
         cut = middle(sizes)
         return cls((distinct(rows[:, :cut]), distinct(rows[:, cut:])), cut)
 
-    def joint(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
-        """Return ``s_c Π_b θ_cb(z_b)``, shape (m, C)."""
-        (_, head), (_, tail) = self.halves
-        first, second = self._factors(shares, laws)
-        found: FloatArray = first[head]
-        found *= second[tail]
-        return found
+    @property
+    def distinct(self) -> tuple[IntArray, IntArray]:
+        """The heads (P, cut) and the tails (S, B - cut)."""
+        return self.halves[0][0], self.halves[1][0]
+
+    def parts(self, starts: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the first numbers of the categories of each head's groups, and of each tail's, and where they end."""
+        return starts[: self.cut + 1], starts[self.cut :] - starts[self.cut]
 
     def density(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
         """Return the sum over classes, shape (m,), some cells after the others: of all of them it takes much memory."""
         (_, head), (_, tail) = self.halves
-        first, second = self._factors(shares, laws)
+        first, second = self.factors(shares, laws)
         found = np.empty(head.size)
         for start in range(0, head.size, _PIECE):
             piece = slice(start, start + _PIECE)
             found[piece] = (first[head[piece]] * second[tail[piece]]).sum(axis=1)
         return found
 
-    def _factors(self, shares: FloatArray, laws: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def factors(self, shares: FloatArray, laws: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return what each class gives a head (P, C), its share within, and a tail (S, C)."""
         (heads, _), (tails, _) = self.halves
         first, second = np.tile(shares, (len(heads), 1)), np.ones((len(tails), shares.size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,18 +33,28 @@ class Range:
     logarithmic: bool = True
 
 
-def discover(path: Iterable[str], package: str, is_member: Callable[[type], bool]) -> tuple[Any, ...]:
+def discover(
+    path: Iterable[str], package: str, is_member: Callable[[type], bool], without: Sequence[str] = ()
+) -> tuple[Any, ...]:
     """Return the classes that modules of a package define and ``is_member`` accepts, by rank and then by name.
 
     So a new member is one new file, and no list names it. Modules of compiled kernels hold no members and take a second
-    to import: they are left out by their names.
+    to import: they are left out by their names. So are the modules ``without``, which are about something else.
     """
     found: set[type] = set()
-    for module in pkgutil.walk_packages(path, f"{package}."):
-        if module.name.rpartition(".")[2].rpartition("_")[2] not in _KERNELS:
-            values = vars(importlib.import_module(module.name)).values()
-            found |= {v for v in values if isinstance(v, type) and v.__module__ == module.name and is_member(v)}
+    for name in _modules(path, f"{package}.", {f"{package}.{name}" for name in without}):
+        values = vars(importlib.import_module(name)).values()
+        found |= {v for v in values if isinstance(v, type) and v.__module__ == name and is_member(v)}
     return tuple(sorted(found, key=lambda member: (member.traits.rank, member.name)))
+
+
+def _modules(path: Iterable[str], prefix: str, without: Set[str]) -> Iterator[str]:
+    for module in pkgutil.iter_modules(path, prefix):
+        if module.name in without or module.name.rpartition(".")[2].rpartition("_")[2] in _KERNELS:
+            continue
+        yield module.name
+        if module.ispkg:
+            yield from _modules(importlib.import_module(module.name).__path__, f"{module.name}.", without)
 
 
 def named(family: Iterable[Any], name: str) -> Any:

@@ -15,9 +15,10 @@ import tomlkit
 from postrand import formats, metadata, risk
 from postrand.codebook import Codebook
 from postrand.codebook.variable import ROLES
-from postrand.designers import MutualInformation, UniformOffDiagonal
+from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
+from postrand.objectives import MutualInformation
 from postrand.plan import infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.release.atomic import PRIVATE, appearing, target_problems

@@ -16,6 +16,7 @@ which is convex in θ, so the ends of the interval decide: a bound. Branching ha
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,8 +60,15 @@ class Pattern:
 def best_pattern(p: Floats, epsilon: float, max_nodes: int = 20_000) -> Pattern:
     """Return the off-diagonal entries ``o_k`` (S,) of largest information, S >= 3, with a proven upper bound.
 
-    The bound exceeds the value by at most 1e-12 relative, unless ``max_nodes`` ran out.
+    The bound exceeds the value by at most 1e-12 relative, unless ``max_nodes`` ran out. The last answers are kept:
+    blocks of one size without figures of the file, and warnings that name an alternative, ask the same again.
     """
+    return _best_pattern(np.asarray(p, dtype=np.float64).tobytes(), epsilon, max_nodes)
+
+
+@functools.lru_cache(maxsize=64)
+def _best_pattern(prior: bytes, epsilon: float, max_nodes: int) -> Pattern:
+    p = np.frombuffer(prior)
     taus = size_taus(p.size, epsilon)
     noise = _NOISE * max(float(_row_information(values, p.size).max()) for values in taus)
     best, best_tau = -1.0, np.zeros(p.size)
@@ -78,7 +86,9 @@ def best_pattern(p: Floats, epsilon: float, max_nodes: int = 20_000) -> Pattern:
             _, _, node, doubt = heapq.heappop(queue)
             fresh += _children(p, node, doubt)
     bound = max(-queue[0][0] if queue else best, best)
-    return Pattern((1 + best_tau) / p.size, best, max(bound, best * (1 + _TOLERANCE)) + noise, count)
+    off = (1 + best_tau) / p.size
+    off.flags.writeable = False  # others get the same array
+    return Pattern(off, best, max(bound, best * (1 + _TOLERANCE)) + noise, count)
 
 
 def size_taus(size: int, epsilon: float) -> list[Floats]:
