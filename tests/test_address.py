@@ -46,6 +46,7 @@ def test_a_database_is_named_without_its_password(password, form):
 
 
 @given(PASSWORDS, st.sampled_from(FORMS))
+@example("0001 2", FORMS[6])
 def test_a_password_in_the_place_of_a_file_is_not_echoed(password, form):
     address = form.format(password)
     assume("\0" not in address)

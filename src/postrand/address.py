@@ -7,7 +7,7 @@ import re
 NO_FILE = "a database is not a file"
 HIDDEN = "the given address (not shown, because it can contain a password)"
 _SUSPECT = re.compile(
-    r"[a-z][a-z0-9+.\-]+:/|pass(word|wd|phrase)?\s*=|(pwd|secret|token|key_id)\s*=|[^\s/]:\S*@\S", re.I
+    r"[a-z][a-z0-9+.\-]+:/|pass(word|wd|phrase)?\s*=|(pwd|secret|token|key_id)\s*=|[^\s/]:.*@\S", re.I | re.S
 )
 _PLAIN = "[A-Za-z0-9_.-]+"
 # Exactly one "@", and nothing ambiguous before it: otherwise a message could show a part of the password.

@@ -11,7 +11,6 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from postrand.errors import UsageError, sentence
@@ -185,7 +184,9 @@ def estimators() -> dict[str, Estimator]:
     >>> list(estimators())[:3]
     ['fit', 'independence', 'mean']
     """
-    here = pkgutil.iter_modules([str(Path(__file__).parent)])
-    modules = [importlib.import_module(f"{__package__}.{module.name}") for module in here]
+    here = importlib.import_module(__name__.rpartition(".")[0])
+    modules = [
+        importlib.import_module(f"{here.__name__}.{module.name}") for module in pkgutil.iter_modules(here.__path__)
+    ]
     found = [one for module in modules for one in getattr(module, "ESTIMATORS", ())]
     return {one.name: one for one in sorted(found, key=lambda one: one.name)}
