@@ -115,10 +115,9 @@ class Count:
 
     def part(self, piece: Piece) -> TablePart:
         """Count some records."""
-        held = countable(piece.book, self.variables)
-        codes = [piece.codes(v.name) for v in held]
+        codes = [piece.codes(name) for name in self.variables]
         weights = None if self.weight is None else _weights(piece.column(self.weight), self.weight)
-        return table_part(codes, tuple(v.size for v in held), weights)
+        return table_part(codes, tuple(piece.book[name].size for name in self.variables), weights)
 
     def tally(self, source: Source, codebook: Codebook) -> TableTally:
         """Return what adds up the counts."""

@@ -8,7 +8,7 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng):  # type: ignore[no-untyped-def]
+def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Run one chain; return traces (sweeps, 7): τ1, τ2, α, occupied classes, augmented records, E τ1 and E τ2.
 
     The last two are expectations given the parameters, the first two drawn from them.
@@ -47,7 +47,7 @@ def chain(cells, counts, edges, classes, sweeps, rules, unsampled, uniques, rng)
 
 
 @compiled
-def _draw_classes(weights, members, alpha, rng):  # type: ignore[no-untyped-def]
+def _draw_classes(weights, members, alpha, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the stick-breaking weights given the members of each class."""
     rest, after = 1.0, members.sum()
     for h in range(weights.size - 1):
@@ -60,7 +60,7 @@ def _draw_classes(weights, members, alpha, rng):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _draw_profiles(psi, cumulative, tallies, edges, rng):  # type: ignore[no-untyped-def]
+def _draw_profiles(psi, cumulative, tallies, edges, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw each class's category probabilities from Dirichlet(1 + tallies)."""
     for h in range(psi.shape[1]):
         for j in range(edges.size - 1):
@@ -76,7 +76,7 @@ def _draw_profiles(psi, cumulative, tallies, edges, rng):  # type: ignore[no-unt
 
 
 @compiled
-def _assign(cells, counts, edges, weights, psi, members, tallies, rng):  # type: ignore[no-untyped-def]
+def _assign(cells, counts, edges, weights, psi, members, tallies, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the class of every record; records of one cell share their probabilities."""
     chance = np.empty(weights.size)
     for c in range(cells.shape[0]):
@@ -95,7 +95,7 @@ def _assign(cells, counts, edges, weights, psi, members, tallies, rng):  # type:
 
 
 @compiled
-def _augment(total, edges, weights, cumulative, rules, members, tallies, rng):  # type: ignore[no-untyped-def]
+def _augment(total, edges, weights, cumulative, rules, members, tallies, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw from the unrestricted mixture until ``total`` feasible records came; keep the others as data, return them.
 
     These are the records in forbidden cells that complete the data (Manrique-Vallier and Reiter 2014): their
@@ -123,7 +123,7 @@ def _augment(total, edges, weights, cumulative, rules, members, tallies, rng):  
 
 
 @compiled
-def _forbidden(values, rules):  # type: ignore[no-untyped-def]
+def _forbidden(values, rules):  # type: ignore[no-untyped-def]  # numba finds the types
     for r in range(rules.shape[0]):
         matches = True
         for j in range(values.size):
@@ -136,7 +136,7 @@ def _forbidden(values, rules):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # type: ignore[no-untyped-def]
+def _uniques(cells, edges, weights, psi, uniques, unsampled, feasible, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw ``F − 1 ~ Binomial(N − n, p_j)`` of each sample unique; return its ``τ1``, ``τ2``, and their means.
 
     ``P(F = 1) = (1−p)^m`` and ``E(1/F) = (1 − (1−p)^(m+1)) / ((m+1) p)``, m = N − n.

@@ -8,7 +8,7 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]
+def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped-def]  # numba finds the types
     """Multiply each cell by the ratio of its margin cell, and sum the result into the next margin, in one pass."""
     out[:] = 0.0
     for i in range(mu.size):
@@ -18,7 +18,7 @@ def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped
 
 
 @compiled
-def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
+def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]  # numba finds the types
     """Sum the counts of the cells that agree with each cell, a code of -1 agreeing with every code."""
     cells, keys = codes.shape
     matches = counts.copy()
@@ -37,7 +37,7 @@ def wildcard_matches(codes, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
+def leverage(covariance, index, out):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write ``z_j' A z_j`` of each cell, ``z_j`` having a one in each column that its row of ``index`` names."""
     cells, margins = index.shape
     for i in range(cells):
@@ -51,7 +51,7 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def match_draws(own, others, expected, single, scale, rng):  # type: ignore[no-untyped-def]
+def match_draws(own, others, expected, single, scale, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the matches of a released file, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
 
     Record i kept its keys with probability ``own[i]`` and then shares them with Poisson(``others[i]``) units; if so it

@@ -11,7 +11,7 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
+def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the released codes of the n codes from ``start``; ``words`` is (n, lanes), ``entries`` as in AliasTables.
 
     What is stored of an entry is its low bits, as many as the code type has: the caller clears those above the alias.
@@ -30,7 +30,7 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
 
 
 @compiled
-def draw_constant(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]
+def draw_constant(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the released codes of the n codes from ``start``; ``entries`` as in ConstantTables."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
     up, down = np.uint64(bits), np.uint64(64 - bits)
@@ -47,7 +47,7 @@ def draw_constant(words, lane, codes, start, entries, bits, released):  # type: 
 
 
 @compiled
-def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]
+def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
     others = off.size - 2
@@ -63,7 +63,7 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
 
 
 @compiled
-def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
+def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]  # numba finds the types
     """Make each of the n numbers ``number x base + code + 1``, for the codes from ``start``."""
     codes = codes[start : start + number.size]
     base = np.uint64(base)
@@ -72,7 +72,7 @@ def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
+def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill rows 1..S of ``entries``, (S + 1, 2^bits), by Walker's method in ascending order, in integers.
 
     Every category below one bucket takes its alias from the first category that still has more than one bucket; a donor
@@ -105,14 +105,14 @@ def fill_tables(weights, bits, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _next_donor(rest, unit, start):  # type: ignore[no-untyped-def]
+def _next_donor(rest, unit, start):  # type: ignore[no-untyped-def]  # numba finds the types
     while start < rest.size and rest[start] <= unit:
         start += 1
     return start
 
 
 @compiled
-def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]
+def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]  # numba finds the types
     """Shuffle each run of ``places`` (n,) by Fisher and Yates, with one 64-bit word for each place.
 
     The index is the high half of word times run length: the numbers of words for two indices differ by at most one.

@@ -8,7 +8,7 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def peel(rest, column_of, permutations, shares):  # type: ignore[no-untyped-def]
+def peel(rest, column_of, permutations, shares):  # type: ignore[no-untyped-def]  # numba finds the types
     """Take permutations off ``rest`` (S, S) until it is zero, and return how many; ``column_of`` is a first one.
 
     Each takes the least entry it meets, so that entry becomes zero, and every row that lost its column finds another
@@ -44,7 +44,7 @@ def peel(rest, column_of, permutations, shares):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _augment(rest, start, column_of, row_of, came_from, queue):  # type: ignore[no-untyped-def]
+def _augment(rest, start, column_of, row_of, came_from, queue):  # type: ignore[no-untyped-def]  # numba finds the types
     """Match row ``start`` by a shortest augmenting path; a bistochastic ``rest`` always has one."""
     size = rest.shape[0]
     came_from[:] = -1

@@ -10,7 +10,7 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def tabulate(p, cost, slopes, most, exact, least):  # type: ignore[no-untyped-def]
+def tabulate(p, cost, slopes, most, exact, least):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill ``[j, i, r]`` with the largest ``Σ (slope_j p - cost)`` over r (``exact``), or more, of the items from i.
 
     Both tables are (J, n+1, most+1) and hold -inf where the items do not suffice.
@@ -39,20 +39,20 @@ def tabulate(p, cost, slopes, most, exact, least):  # type: ignore[no-untyped-de
 
 
 @compiled
-def gain_at(mass, at, gain):  # type: ignore[no-untyped-def]
+def gain_at(mass, at, gain):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``g(at) - rate (at - mass)``; ``gain`` holds (ε e^ε / unit, e^ε - 1, unit, rate, ...)."""
     m = 1 + gain[1] * at
     return gain[0] * at - m * math.log(m) / gain[2] - gain[3] * (at - mass)
 
 
 @compiled
-def stretched(mass, gain):  # type: ignore[no-untyped-def]
+def stretched(mass, gain):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the gain at ``mass`` with the best part of the divisible mass; ``gain[4:]`` holds (peak, divisible)."""
     return gain_at(mass, min(max(gain[4], mass), mass + gain[5]), gain)
 
 
 @compiled
-def search(  # type: ignore[no-untyped-def]
+def search(  # type: ignore[no-untyped-def]  # numba finds the types
     p, cost, peaks, twin, cum_p, cum_cost, count, more, table, slopes, offsets, gain, levels, budget, best, sets
 ):
     """Visit all sets of ``count`` items (or ``more``) whose value may exceed the level, depth first.

@@ -13,7 +13,7 @@ _COLLECTED = 100
 
 
 @compiled
-def gain_of(mask, cells, far, masks, prices, sums):  # type: ignore[no-untyped-def]
+def gain_of(mask, cells, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``Σ c_q I_q`` of the questions within a subset of so many cells; ``far = e^-ε``."""
     keep = (1 - far) / (1 + (cells - 1) * far)
     rest, gain = 1 - keep, 0.0
@@ -26,7 +26,7 @@ def gain_of(mask, cells, far, masks, prices, sums):  # type: ignore[no-untyped-d
 
 
 @compiled
-def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no-untyped-def]
+def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the subset that no adding, leaving out or exchange of one variable improves, and its gain."""
     one = np.uint64(1)
     n = sizes.size
@@ -60,7 +60,7 @@ def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no
 
 
 @compiled
-def fill(order, worth, weights, room):  # type: ignore[no-untyped-def]
+def fill(order, worth, weights, room):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the best of a knapsack in which the last item may be cut; ``order``: by worth a unit, falling."""
     total = 0.0
     for j in order:
@@ -75,7 +75,7 @@ def fill(order, worth, weights, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]
+def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return, for positions p and variables j >= p, the most that j's pairs with others from p on are worth."""
     n = logs.size
     found = np.zeros((n + 1, n))
@@ -90,7 +90,7 @@ def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]
+def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return whether the search of a level is complete, the best gain met, and subsets met that are above the floor.
 
     Complete: no subset of the level gains more than the threshold and the best gain met.
