@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ from postrand.errors import DataError, DesignError, PostrandError, ReleaseError,
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.margins import Draw, impossible
 from postrand.plan import Plan, load_plan
+from postrand.plan.split_plan import FIELDS
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
 from postrand.workflow.design_blocks import design_blocks
@@ -35,6 +37,7 @@ from postrand.workflow.design_split import design_split
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import tune_plan
+from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 
 UNIT = 2**53
@@ -641,3 +644,28 @@ def test_the_folder_of_the_same_key_has_the_same_bytes(made: Path, tmp_path: Pat
     again = pipeline.run(load_plan(made / "plan.toml"), tmp_path / "again", release_key=bytes(range(32)))
     for path in (made / "release").iterdir():
         assert path.read_bytes() == (again.path / path.name).read_bytes()
+
+
+def test_the_plan_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "split.md").read_text(encoding="utf-8")
+    found = re.search(r"```toml\n# plan.toml\n(.*?)```", guide, re.DOTALL)
+    assert found is not None
+    names, rng = ("owner", "works", "urban", "married", "happy"), np.random.default_rng(4)
+    columns = {name: np.array(["no", "yes"])[rng.integers(0, 2, 4000)] for name in names}
+    pq.write_table(pa.table(columns), tmp_path / "survey.parquet")
+    variables = [{"name": name, "role": "key", "categories": ["no", "yes"]} for name in names]
+    pr.Codebook.from_dict({"variables": variables}).save(tmp_path / "codebook.toml")
+    (tmp_path / "plan.toml").write_text(found.group(1), encoding="utf-8")
+    made = pipeline.run(load_plan(tmp_path / "plan.toml"), tmp_path / "release", release_key=bytes(32))
+    assert release.verify(made.path).ok
+    assert made.certificate["account"]["total"] <= 5.0
+    assert set(re.findall(r"^\| `([a-z_]+)`", guide.partition("## In a plan")[2], re.MULTILINE)) >= {*FIELDS} - {
+        "objective", "prior_epsilon",
+    }  # fmt: skip
+
+
+def test_the_guide_says_which_shares_of_subsets_are_refused() -> None:
+    law = np.array([0.5, 0.5])
+    for share, refused in ((0.533, False), (0.535, True)):
+        counts = np.array([round(10_000 * share), 10_000 - round(10_000 * share)])
+        assert bool(impossible([Draw("x", law, counts), *[Draw("y", law, np.array([1, 1]))] * 2])) == refused
