@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomlkit
 from click.testing import CliRunner
 from scipy import stats
 
@@ -28,8 +30,8 @@ from postrand.engines.summary import Summary, check_margins, summarise
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.margins import Draw, impossible
-from postrand.plan import Plan, load_plan
-from postrand.plan.split_plan import FIELDS
+from postrand.plan import Plan, load_plan, writing
+from postrand.plan.split_plan import FIELDS, split_from
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
 from postrand.workflow.design_blocks import design_blocks
@@ -180,6 +182,28 @@ def test_a_plan_is_read_as_it_is_written(planned: Callable[..., Plan]) -> None:
         assert (len(split.workload.tables), split.workload.worst) == (tables, name == "worst")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "max_cells = 16",
+        'workload = "worst"\nprior = "dp"\nprior_epsilon = 0.25',
+        'workload = [{table = ["area", "sex"], weight = 2}, ["age"], ["ill", "sex"]]\ncore = ["sex"]\nprior = "file"',
+        'structure = ["circulant", { model = "general" }]\nobjective = "variance"\nworkload = "triples"',
+        'prior = [{table = ["sex", "ill"], counts = [[0.1, 0.2], [0.3, 0.4]]}, {table = ["area"], counts = [1, 2, 1]}]',
+    ],
+)
+def test_what_is_written_is_read_as_the_same(planned: Callable[..., Plan], options: str) -> None:
+    split = planned(("max_cells = 16", options)).split
+    assert split is not None
+    text = tomlkit.dumps({"split": writing.split_of(split.to_dict())})
+    again, problems = split_from(tomllib.loads(text)["split"], {}, load_book(), "plan")
+    assert problems == []
+    assert again is not None
+    assert again.to_dict() == split.to_dict()
+    if isinstance(split.prior, str):
+        assert again == split
+
+
 def test_blocks_may_be_absent_and_the_split_then_has_the_whole_epsilon(planned: Callable[..., Plan]) -> None:
     plan = planned(
         ('[[blocks]]\nvariables = ["town"]\n', ""), ("epsilon = 2.0\n", ""), ('["weight"]', '["weight", "town"]')
@@ -273,8 +297,6 @@ def test_the_design_is_that_of_the_library_with_the_file_s_tables(planned: Calla
 
 
 def load_book() -> pr.Codebook:
-    import tomllib
-
     return pr.Codebook.from_dict(tomllib.loads(BOOK))
 
 
