@@ -674,7 +674,7 @@ PAIRS = Split.of(
 )
 
 
-def tested(follows: Callable[[dict[str, np.ndarray]], np.ndarray], rows: int, seed: int, level: float) -> list[str]:
+def refusals(follows: Callable[[dict[str, np.ndarray]], np.ndarray], rows: int, seed: int, level: float) -> list[str]:
     """Return what is refused of a release where record r shows subset t with the probability ``follows(...)[r, t]``."""
     rng = np.random.default_rng(seed)
     true = {"a": rng.choice(2, rows, p=(0.8, 0.2)), "b": rng.choice(3, rows)}
@@ -694,18 +694,18 @@ def tested(follows: Callable[[dict[str, np.ndarray]], np.ndarray], rows: int, se
 
 def test_right_releases_are_hardly_ever_refused() -> None:
     law = np.array([0.4, 0.35, 0.25])
-    refused = sum(bool(tested(lambda _: law, 300, seed, 0.3)) for seed in range(150))
+    refused = sum(bool(refusals(lambda _: law, 300, seed, 0.3)) for seed in range(150))
     assert refused <= stats.binom.ppf(1 - 1e-6, 150, 0.3)
-    assert not any(tested(lambda _: law, 50_000, seed, 1e-3) for seed in range(5))
+    assert not any(refusals(lambda _: law, 50_000, seed, 1e-3) for seed in range(5))
 
 
 def test_subsets_that_follow_something_else_are_refused() -> None:
     """By a variable beside the split, and by one that two subsets show; the shares over all records are right."""
     law, move = np.array([0.4, 0.35, 0.25]), np.array([0.15, -0.15, 0.0])
-    by_z = tested(lambda true: law + np.where(true["z"] == 1, 1, -1)[:, None] * move, 20_000, 1, 1e-9)
+    by_z = refusals(lambda true: law + np.where(true["z"] == 1, 1, -1)[:, None] * move, 20_000, 1, 1e-9)
     assert by_z == ["'subsets of the split' by 'z'"] * 2
     move = np.array([0.05, 0.0, -0.05])
-    by_a = tested(lambda true: law + np.where(true["a"] == 1, 4, -1)[:, None] * move, 200_000, 1, 1e-9)
+    by_a = refusals(lambda true: law + np.where(true["a"] == 1, 4, -1)[:, None] * move, 200_000, 1, 1e-9)
     assert by_a == ["'a' in all subsets of the split"]
 
 
