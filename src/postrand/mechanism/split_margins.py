@@ -62,7 +62,7 @@ def _joined(
             continue
         counts = [np.bincount(_codes(split.blocks[k], codebook, name), cells[k], size) for k in known]
         rest = sum(int(n.sum()) for n in cells) - int(sum(n.sum() for n in counts))
-        law = [probabilities[k] * laws[k] for k in known]  # type: ignore[operator]  # those that are None were left out
+        law = [probabilities[k] * laws[k] for k in known]
         away = np.full((size, 1), max(0.0, 1.0 - float(probabilities[known].sum())))
         # A category that no cell has is that of no record.
         present = np.all([matrix.sum(axis=1) > 0 for matrix in law], axis=0)
