@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.mechanism.block import Block
 from postrand.mechanism.margins import Floats, Table
-from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.split import Split
 
 MAX_TABLE = 1 << 20
@@ -38,19 +37,17 @@ def split_tables(
     ``records`` (T,) show each subset; ``cells[t]`` (K_t,) is what they show; ``among[name]`` (S, T) are the records
     that show each subset, for each value of a variable that is not in the split.
     """
-    probabilities = np.array([subset.weight for subset in split.subsets], dtype=np.float64) / UNIT
-    drawn = probabilities[None, :]
+    drawn = np.array([[subset.probability for subset in split.subsets]])
     tables = [Table("'subsets of the split'", (drawn,), records)]
     for name, counts in among.items():
         tables += [Table(f"'subsets of the split' by {name!r}", (drawn,), row) for row in counts if row.any()]
     tables += [Table(f"{b.name!r} of the split", (b.matrix,), n) for b, n in zip(split.blocks, cells, strict=True)]
-    return [*tables, *_joined(split, codebook, probabilities, cells)]
+    return [*tables, *_joined(split, codebook, int(records.sum()), cells)]
 
 
-def _joined(
-    split: Split, codebook: Codebook, probabilities: Floats, cells: Sequence[NDArray[np.int64]]
-) -> Iterator[Table]:
+def _joined(split: Split, codebook: Codebook, records: int, cells: Sequence[NDArray[np.int64]]) -> Iterator[Table]:
     """Yield a table for each variable that several subsets show, where it is small enough."""
+    probabilities = np.array([subset.probability for subset in split.subsets])
     for name in split.variables:
         size = codebook[name].size
         shows = [k for k, block in enumerate(split.blocks) if name in block.perturbed]
@@ -61,7 +58,7 @@ def _joined(
         if len(known) < 2:
             continue
         counts = [np.bincount(_codes(split.blocks[k], codebook, name), cells[k], size) for k in known]
-        rest = sum(int(n.sum()) for n in cells) - int(sum(n.sum() for n in counts))
+        rest = records - int(sum(n.sum() for n in counts))
         law = [probabilities[k] * laws[k] for k in known]
         away = np.full((size, 1), max(0.0, 1.0 - float(probabilities[known].sum())))
         # A category that no cell has is that of no record.
