@@ -116,7 +116,7 @@ def survey(rows: int = 3000) -> pa.Table:
             "ill": pick([False, False, False, False, True], pa.bool_()),
             "area": pick([*"aaaaaaaaabc"], pa.string()),
             "town": pick(["x", "y"], pa.string()),
-            "weight": pa.array(rng.integers(1, 9, rows) / 2),
+            "weight": pa.array(rng.permutation(rows) / 8),
         }
     )
     bad = np.array([a == 10 and i for a, i in zip(table["age"].to_pylist(), table["ill"].to_pylist(), strict=True)])
