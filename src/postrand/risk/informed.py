@@ -11,7 +11,8 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import releases
+from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
@@ -96,9 +97,7 @@ class Informed:
     releases: int
 
 
-def informed(
-    truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray | None = None, seed: int = 0
-) -> Informed:
+def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | None = None, seed: int = 0) -> Informed:
     """Return what an informed attacker finds in a file with these true keys, released by ``law`` or as it is.
 
     The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
@@ -140,7 +139,7 @@ def informed(
 
 def _after(
     truth: KeyCodes,
-    law: KeyLaw,
+    law: Law,
     household: IntArray | None,
     alone: IntArray,
     occupied: int,
@@ -158,7 +157,7 @@ def _after(
     rates: list[FloatArray] = []
     spreads: list[Spread] = []
     known: list[FloatArray] = []
-    for drawn in releases(law, truth, seeds):
+    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds):
         found = link(truth, drawn, law, targets=both, people=people)
         right, claimed = found.correct, found.claimed
         rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
@@ -199,8 +198,10 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     return int(low), int(high)
 
 
-def law_cells(law: KeyLaw) -> int:
+def law_cells(law: Law) -> int:
     """Return the number of cells that the matrices can release: no release has more occupied cells."""
+    if isinstance(law, SplitLaw):
+        return int(min(law.cells, 2.0**62))
     return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
 
 
