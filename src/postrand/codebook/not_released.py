@@ -8,7 +8,7 @@ is one more category, the last, so the released variable is categorical text wha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,20 @@ def released_variable(variable: Variable) -> Variable:
         ordered=False,
         missing_codes=tuple(map(str, variable.missing_codes)),
     )
+
+
+def shown_codebook(codebook: Codebook, names: Collection[str]) -> Codebook:
+    """Return the codebook of released data, in which these variables are as they are released; it has no rules.
+
+    Rules are about true categories; a combination of released ones is judged by its codes.
+
+    >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
+    >>> shown_codebook(book, ["sex"])["sex"].categories, shown_codebook(book, []) is book
+    (('F', 'M', '(not released)'), True)
+    """
+    if not names:
+        return codebook
+    return Codebook(tuple(released_variable(v) if v.name in names else v for v in codebook.variables))
 
 
 def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:

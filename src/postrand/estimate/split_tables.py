@@ -26,6 +26,7 @@ from postrand.estimate.result import Estimate, Part
 from postrand.estimate.unbiased import MAX_COVARIANCE
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.split_shown import subsets_shown
 
 METHOD = "unbiased, never clipped, of the records that show every variable of the table"
 MAX_CONTRIBUTIONS = 1 << 26
@@ -79,7 +80,7 @@ def split_table(
     names = [*split.variables, *dict.fromkeys(n for c in known for n in split.blocks[c.place].given)]
     table = frames.to_arrow(frame, names)
     codes = {n: _encoded(table.column(n), book, n, split) for n in names}
-    shown = subsets_shown(codes, split, book)
+    shown = subsets_shown(codes, split, {name: book[name].size for name in split.variables})
     counts = [_counts(split.blocks[c.place], codes, shown == c.place, book) for c in known]
     law = _law(split, known, counts, table.num_rows, tuple(book[name].size for name in variables))
     covering = sum(int((shown == c.place).sum()) for c in known)
@@ -95,22 +96,6 @@ def split_table(
         perturbed=tuple(variables),
         span=1.0,
     )
-
-
-def subsets_shown(codes: Mapping[str, NDArray[Any]], split: Split, book: Codebook) -> NDArray[np.intp]:
-    """Return the place of the subset that each record shows, shape (n,); raises DataError where it is none."""
-    pattern = np.zeros(len(codes[split.variables[0]]), dtype=np.uint64)
-    for bit, name in enumerate(split.variables):
-        shows = codes[name] != not_released.code_of(book[name])
-        pattern |= shows.astype(np.uint64) << np.uint64(bit)
-    masks = [sum(1 << split.variables.index(n) for n in subset.variables) for subset in split.subsets]
-    order = np.argsort(np.array(masks, dtype=np.uint64))
-    ascending = np.array(masks, dtype=np.uint64)[order]
-    at = np.searchsorted(ascending, pattern).clip(max=len(masks) - 1)
-    if (ascending[at] != pattern).any():
-        what = "a record shows a set of variables that is no subset of the split"
-        raise DataError(sentence(what, fix="use the released records with all variables of the split"))
-    return np.asarray(order[at])
 
 
 def contributions(

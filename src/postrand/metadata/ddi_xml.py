@@ -111,9 +111,9 @@ def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism) -> None
         if label:
             _put(category, "labl", label)
     if variable.name in mechanism.variables:
-        block = mechanism[variable.name]
-        joint = f", jointly with {', '.join(n for n in block.variables if n != variable.name)}"
-        said = "Perturbed by post-randomisation" + (joint if len(block.variables) > 1 else "")
+        together = () if variable.name in mechanism.partly else mechanism[variable.name].variables
+        joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
+        said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
         _put(ET.SubElement(var, "derivation"), "drvdesc", f"{said}; see mechanism.json.")
     for column in mechanism.numerical:
         if column.variable == variable.name:

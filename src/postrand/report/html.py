@@ -112,7 +112,7 @@ def _page(
             uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
             digest=certificate.mechanism_digest,
-            python=_python(found.variables, data_name),
+            python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),
             packages=_packages(mechanism, data_name),
             priors=PRIORS,
@@ -245,13 +245,21 @@ def _spread(diagonal: NDArray[np.float64]) -> list[tuple[str, float]]:
     return list(zip(names, np.quantile(diagonal, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
 
 
-def _python(variables: Sequence[VariableView], data_name: str) -> str:
-    example = json.dumps(variables[0].name, ensure_ascii=False)
+def _python(mechanism: Mechanism, variables: Sequence[VariableView]) -> str:
     lines = [
         "import postrand as pr",
         "",
         'release = pr.read_release("path/to/release")',
         "frame = release.frame()  # an Arrow table; frame.to_pandas() for pandas",
+    ]
+    if mechanism.split is not None:
+        largest = max(mechanism.split.blocks, key=lambda block: len(block.perturbed))
+        names = ", ".join(json.dumps(name, ensure_ascii=False) for name in largest.perturbed[:2])
+        lines.append(f"print(pr.estimate.split_table(frame, [{names}], release.mechanism))")
+    if not variables:
+        return "\n".join(lines)
+    example = json.dumps(variables[0].name, ensure_ascii=False)
+    lines += [
         f"shares = pr.estimate.proportions(frame, {example}, release.mechanism)",
         "print(shares.value, shares.standard_error)",
     ]
@@ -307,6 +315,8 @@ def _quoted(name: str) -> str:
 
 def _r_large(mechanism: Mechanism) -> Iterable[str]:
     """Yield R code that corrects the first block of one variable, or reads the first matrix if there is none."""
+    if not mechanism.blocks:  # there is no R code for a split
+        return
     number, block = next(
         ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
         (1, mechanism.blocks[0]),
