@@ -11,13 +11,15 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import releases
+from postrand.risk.law import KeyLaw, releases
 from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
 WORK = 100_000_000
 """Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
+ALONE = 256
+"""What a target costs in a part of a split that needs no comparisons, in comparisons."""
 MOST_RELEASES, FEWEST_TARGETS = 10, 400
 TAILS = 40
 """Beyond so many standard deviations a beta-binomial law with both parameters >= 1/2 has less than 1e-10."""
@@ -146,9 +148,9 @@ def _after(
     rng: np.random.Generator,
 ) -> Informed:
     n = truth.records
-    pairs = occupied * min(n, law_cells(law))
-    many = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
-    most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
+    each = comparisons(law, n)
+    many = int(np.clip(WORK // (occupied * each), 1, MOST_RELEASES))
+    most = n if occupied * each <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
     random = _sample(n, most, household, rng)
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
@@ -198,11 +200,16 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     return int(low), int(high)
 
 
-def law_cells(law: Law) -> int:
-    """Return the number of cells that the matrices can release: no release has more occupied cells."""
-    if isinstance(law, SplitLaw):
-        return int(min(law.cells, 2.0**62))
-    return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
+def comparisons(law: Law, records: int) -> int:
+    """Return about how many released cells one target is compared with: no release has more occupied cells.
+
+    Randomised response on the keys of a subset needs next to none: the target's own cell, and the best of the others.
+    """
+    if isinstance(law, KeyLaw):
+        return min(records, int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62)))
+    cells = [math.prod(float(law.shape[j]) for j in part.positions) for part in law.parts]
+    weighed = zip(law.parts, cells, strict=True)
+    return sum(ALONE if part.alone else math.ceil(min(records * part.probability, size)) for part, size in weighed)
 
 
 def _sample(n: int, most: int, household: IntArray | None, rng: np.random.Generator) -> IntArray:

@@ -55,14 +55,15 @@ def link_split(
     people, held = people or table(truth.take(chosen)), table(released)
     x, z = people.record_cell, held.record_cell[chosen]
     sights = [_Sight.of_part(part, at, held, people.codes) for part, at, _ in law.tables(held)]
-    scales = [sight.scale() for sight in sights]
+    models = [sight.others() for sight in sights]
+    scales = [sight.scale(model) for sight, model in zip(sights, models, strict=True)]
     links = _joined(sights, scales)
     least = np.where(links.best > 0, links.best * TIED, np.inf)
     hit = np.zeros(x.size, dtype=bool)
     for sight, scale in zip(sights, scales, strict=True):
         mine = np.flatnonzero(np.isin(z, sight.at))
         hit[mine] = sight.reach(x[mine], np.searchsorted(sight.at, z[mine]), scale, least)
-    correction = _correction(sights, np.bincount(x, minlength=people.codes.shape[0]), truth.records)
+    correction = _correction(sights, models, np.bincount(x, minlength=people.codes.shape[0]), truth.records)
     claimed = np.divide(links.best, links.total, out=np.zeros_like(links.total), where=links.total > 0)
     correct = np.where(hit, (1 / np.maximum(links.tied, 1)).take(x), 0.0)
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)
@@ -99,9 +100,8 @@ class _Sight:
         """Fit the law of other records, key by key; None where nothing is shown, or nobody shows it."""
         return others(self.codes, self.counts, self.sizes, seed=seed) if self.sizes and self.at.size else None
 
-    def scale(self, seed: int = 0) -> FloatArray:
+    def scale(self, model: Others | None) -> FloatArray:
         """Return ``1 / q_T`` of each released cell, shape (Z,)."""
-        model = self.others(seed)
         return np.ones(self.at.size) if model is None else 1 / model.density(self.codes)
 
     def links(self, scale: FloatArray) -> Links:
@@ -110,7 +110,7 @@ class _Sight:
             none = np.zeros(self.of.size)
             return Links(np.zeros(self.of.size, dtype=np.int64), none, none, none)
         law = self.part.law
-        blend = None if law is None or law.matrices else law.blend
+        blend = law.blend if law is not None and self.part.alone else None
         found = self._weighed(scale) if blend is None else self._blended(blend, scale)
         return Links(*(values[self.of] for values in found))
 
@@ -182,7 +182,7 @@ def _joined(sights: Sequence[_Sight], scales: Sequence[FloatArray]) -> Links:
     return Links(bests.argmax(axis=0), best, np.asarray(tied), np.sum([links.total for links in found], axis=0))
 
 
-def _correction(sights: Sequence[_Sight], wanted: IntArray, records: int) -> float:
+def _correction(sights: Sequence[_Sight], models: Sequence[Others | None], wanted: IntArray, records: int) -> float:
     """Return what links to a file drawn from the attacker's own law are worth, over what would be claimed of them.
 
     As :func:`attack.link` says; ``wanted`` (X,) holds the number of targets of each type.
@@ -195,12 +195,12 @@ def _correction(sights: Sequence[_Sight], wanted: IntArray, records: int) -> flo
     shares = np.array([sight.part.probability for sight in sights])
     best, worth = np.zeros(some.size), np.zeros(some.size)
     claimed, total = np.zeros(some.size), np.zeros(some.size)
-    for sight, many in zip(sights, rng.multinomial(records, shares / shares.sum()).tolist(), strict=True):
-        model = sight.others()
+    drawn = rng.multinomial(records, shares / shares.sum()).tolist()
+    for sight, model, many in zip(sights, models, drawn, strict=True):
         if not many or (model is None and sight.sizes):
             continue
         there, truth = _drawn(sight, model, many, some, rng)
-        again = there.scale(seed=1)
+        again = there.scale(there.others(seed=1))
         links, right = there.links(again), there.links(truth).total
         better = links.best > best
         best = np.where(better, links.best, best)

@@ -37,6 +37,11 @@ class Part:
     positions: tuple[int, ...]
     law: KeyLaw | None
 
+    @property
+    def alone(self) -> bool:
+        """Whether the keys that are shown have no other law than one of randomised response, or none is shown."""
+        return self.law is None or not self.law.matrices
+
     def require_law(self) -> KeyLaw:
         """Return the law of the keys that are shown."""
         assert self.law is not None, "records of this part show no key"
@@ -102,11 +107,6 @@ class SplitLaw:
     def released_shape(self) -> tuple[int, ...]:
         """The numbers of codes of a released file."""
         return tuple(size + (j in self.partly) for j, size in enumerate(self.shape))
-
-    @property
-    def cells(self) -> float:
-        """The number of released cells that the law can produce."""
-        return sum(math.prod(float(self.shape[j]) for j in part.positions) for part in self.parts)
 
     def shown(self, codes: IntArray) -> IntArray:
         """Return the number of the part of each row of released codes, (m, J) → (m,).
