@@ -67,6 +67,8 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     for left in reversed(range(pool.rounds)):
         pi, prices, top = master(columns.rows, weights)
         value = value_of(columns.rows, pi, weights, worst)
+        if value - bound <= pool.target * value:
+            break
         gains = columns.rows @ prices
         within = (value - bound) / max(bound, _LEAST * value) if left % every == 0 and (proved or not left) else 0.0
         best, fresh = pool.price(prices, float(gains.max()), within)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from postrand.designers.split.precision import Question, keep_probability
 from postrand.designers.split.relaxation import relaxation
-from postrand.designers.split.subsets import ROUNDING, Columns, Subsets, joined, multiplied
+from postrand.designers.split.subsets import ROUNDING, Columns, joined, multiplied
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
@@ -219,10 +219,18 @@ class Priced:
     def _columns(self, masks: list[int]) -> Columns:
         members = np.array([[m >> k & 1 for k in range(len(self.sizes))] for m in masks], dtype=bool)
         members = members.reshape(len(masks), len(self.sizes))
-        cells = np.array([math.prod(s for s, held in zip(self.sizes, row, strict=True) if held) for row in members])
+        cells = np.prod(np.where(members, np.array(self.sizes, dtype=np.int64), 1), axis=1)
         if not masks:
-            return Columns(members, cells.astype(np.int64), scipy.sparse.csr_array((0, len(self.questions))))
-        return Subsets(members, cells.astype(np.int64), self.questions).at(self.epsilon)
+            return Columns(members, cells, scipy.sparse.csr_array((0, len(self.questions))))
+        inside = np.array([[k in q.members for k in range(len(self.sizes))] for q in self.questions], dtype=np.float32)
+        row, asked = np.nonzero(members.astype(np.float32) @ inside.T == inside.sum(axis=1))
+        together = Question((), *(sums[asked] for sums in self._sums().T))
+        worth = together.information(keep_probability(cells[row], self.epsilon))
+        shape = (len(masks), len(self.questions))
+        return Columns(members, cells, scipy.sparse.csr_array((worth, (row, asked)), shape))
+
+    def _sums(self) -> Floats:
+        return np.array([[q.p1, q.p2, q.u1, q.pu, q.u2] for q in self.questions], dtype=np.float64)
 
     def _asked(self, places: Sequence[int], prices: Floats) -> tuple[NDArray[np.intp], Masks, Floats, Floats]:
         """Return where the questions of each first variable begin, their masks, prices and sums.
@@ -232,9 +240,8 @@ class Priced:
         firsts = np.array([min(places[k] for k in q.members) for q in self.questions])
         order = np.argsort(firsts, kind="stable")
         masks = np.array([sum(1 << places[k] for k in q.members) for q in self.questions], dtype=np.uint64)
-        sums = np.array([[q.p1, q.p2, q.u1, q.pu, q.u2] for q in self.questions], dtype=np.float64)
         starts = np.searchsorted(firsts[order], np.arange(len(self.sizes) + 1))
-        return starts, masks[order], prices[order], sums[order]
+        return starts, masks[order], prices[order], self._sums()[order]
 
     def _mask(self, places: tuple[int, ...]) -> int:
         return sum(1 << k for k in places)
