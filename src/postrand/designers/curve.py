@@ -17,7 +17,7 @@ from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagon
 from postrand.designers.differential.vertices import best_vertex
 from postrand.designers.problem import DesignWarning, Prior, Solution, Status, as_prior
 from postrand.designers.solve import design
-from postrand.designers.suitability import Structure
+from postrand.designers.suitability import Structure, require
 from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, MutualInformation, Objective
 from postrand.objectives.information import entropy
@@ -151,10 +151,11 @@ class _Points(General):
 
     def solve(self, prior: NDArray[np.float64], privacy: PrivacyModel, objective: Objective) -> Solution:
         """Return the best vertex, columns of zeros after its own."""
-        found = best_vertex(prior, privacy.epsilon) if isinstance(privacy, DifferentialPrivacy) else None
+        epsilon = require(self, privacy, objective, prior.size).epsilon
+        found = best_vertex(prior, epsilon)
         if found is None:
             return General.solve(self, prior, privacy, objective)
-        channel = found.channel(privacy.epsilon)
+        channel = found.channel(epsilon)
         array = np.pad(channel, ((0, 0), (0, prior.size - channel.shape[1])))
         return Solution(array, min(found.bound, entropy(prior)) * (1 + 1e-13), {"rounds": found.rounds})
 

@@ -133,8 +133,9 @@ def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]  # numb
 def weigh_cells(tail, tails, weights, shares, starts, most, total):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the largest weight of each head's cells into ``most``, and the sum of shares into ``total``.
 
-    They are ``tail[t] weight`` and ``tail[t] share``. Cell i has the tail ``t = tails[i]``, a row of ``tail`` (S, X), all >= 0; the cells of head h are those from
-    ``starts[h]`` up to the next head's. ``most`` and ``total`` are (P, X), 0 where a head has no cells.
+    They are ``tail[t] weight`` and ``tail[t] share``. Cell i has the tail ``t = tails[i]``, a row of ``tail`` (S, X),
+    all >= 0; the cells of head h are those from ``starts[h]`` up to the next head's. ``most`` and ``total`` are (P, X),
+    0 where a head has no cells.
     """
     most[:], total[:] = 0.0, 0.0
     for head in range(starts.size):

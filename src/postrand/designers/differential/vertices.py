@@ -43,14 +43,17 @@ def best_vertex(p: Floats, epsilon: float) -> Staircase | None:
     worth = gain.plain(sums_of_sets(p))
     chosen = 1 << np.arange(p.size)  # randomised response
     for rounds in range(1, _PIVOTS + 1):
-        inverse = np.linalg.inv(1 + gain.extra * members(chosen, p.size).T)
+        try:
+            inverse = np.linalg.inv(1 + gain.extra * members(chosen, p.size).T)
+        except np.linalg.LinAlgError:
+            return None
         theta, y = inverse.sum(axis=1), worth[chosen] @ inverse
         reduced = worth - gain.extra * sums_of_sets(y) - y.sum()
         fresh = int(reduced.argmax())
         value, bound = float(worth[chosen] @ theta), float(y.sum() + max(reduced[fresh], 0.0))
         if abs(bound - value) <= _TOLERANCE * value and theta.min() >= -_TOLERANCE:
             reduced[chosen] = -1.0
-            used = theta > 0
+            used = theta > _TOLERANCE  # zeros of a vertex, rounded
             if reduced.max() > -_APART:
                 return None
             return Staircase(members(chosen[used], p.size), theta[used], value * unit, bound * unit, rounds)
