@@ -58,7 +58,8 @@ def test_twelve_categories_take_the_column_generation_s_place(size):
         found, solved = best_vertex(p, epsilon), best_staircase(p, epsilon, 1e-12)
         assert found is not None
         assert found.value == pytest.approx(solved.value, rel=3e-12)
-        assert np.array_equal(np.unique(found.sets, axis=0), np.unique(solved.sets, axis=0))
+        ours, theirs = (np.unique(s.sets[s.theta > 1e-9], axis=0) for s in (found, solved))  # zeros, rounded
+        assert np.array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(
