@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.engines.summary import Summary
-from postrand.errors import EstimationError
+from postrand.errors import EstimationError, UsageError
 from postrand.estimate import Estimate, from_tally
 from postrand.estimate.split_counts import from_split_counts
 from postrand.mechanism import Block, Mechanism, Split
@@ -226,7 +226,7 @@ def _pairs(
     epsilon, place = split.epsilon, {name: k for k, name in enumerate(names)}
     found = []
     for pair, estimate in estimates.items():
-        worth = None if estimate is None else estimate.effective_sample_size
+        worth = None if estimate is None else _worth(estimate)
         alone = None
         if estimate is not None and math.isfinite(epsilon):
             sizes = [book[name].size for name in pair]
@@ -235,12 +235,19 @@ def _pairs(
     return tuple(sorted(found, key=lambda one: -(one.effective or 0.0)))
 
 
+def _worth(estimate: Estimate) -> float | None:
+    try:
+        return estimate.effective_sample_size
+    except UsageError:  # a matrix that says next to nothing: rounding errors are larger than its shares
+        return None
+
+
 def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: float, records: int) -> float:
     """Return the worth of a table if each variable were released by itself, by randomised response with this ε.
 
-    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` the squared length of one record's unbiased contribution is ``Π_j (1 − 2 c_j
-    + S_j c_j²)/λ_j²``, ``c_j = (1 − λ_j)/S_j``, whatever is released: the worth of n records is ``n (1 − Σ p²)/(that − Σ
-    p²)``, with the table's ``shares`` p, cut at 0.
+    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` the squared length of one record's unbiased contribution is
+    ``Π_j (1 − 2 c_j + S_j c_j²)/λ_j²``, ``c_j = (1 − λ_j)/S_j``, whatever is released: the worth of n records is
+    ``n (1 − Σ p²)/(that − Σ p²)``, with the table's ``shares`` p, cut at 0.
     """
     squared = 1.0
     for size in sizes:
