@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.engines.summary import Summary
-from postrand.errors import EstimationError, UsageError
+from postrand.errors import EstimationError
 from postrand.estimate import Estimate, from_tally
 from postrand.estimate.split_counts import from_split_counts
 from postrand.mechanism import Block, Mechanism, Split
@@ -28,7 +28,7 @@ WORK = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class ShownVariable:
-    """Say how often a variable is shown: ``share`` of the law, ``records`` of the release; ``effective`` its table's worth.
+    """Say how often a variable is shown: ``share`` of the law, ``records`` of the release; ``effective`` is the worth.
 
     ``lowest`` and ``highest`` are the probabilities that its value is unchanged in a record that shows it.
     """
@@ -196,9 +196,11 @@ def _unchanged(block: Block, name: str, book: Codebook) -> tuple[float, float]:
 
 def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) -> Estimate | None:
     try:
-        return from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells))
+        found = from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells))
     except EstimationError:
         return None
+    lost = not np.isclose(found.value.sum(), 1.0)  # rounding errors are larger than what the matrices leave
+    return None if lost else found
 
 
 def _affordable(
@@ -226,20 +228,13 @@ def _pairs(
     epsilon, place = split.epsilon, {name: k for k, name in enumerate(names)}
     found = []
     for pair, estimate in estimates.items():
-        worth = None if estimate is None else _worth(estimate)
+        worth = None if estimate is None else estimate.effective_sample_size
         alone = None
         if estimate is not None and math.isfinite(epsilon):
             sizes = [book[name].size for name in pair]
             alone = separate_worth(estimate.value, sizes, epsilon / len(names), summary.records)
         found.append(PairWorth(pair, float(together[place[pair[0]], place[pair[1]]]), worth, alone))
     return tuple(sorted(found, key=lambda one: -(one.effective or 0.0)))
-
-
-def _worth(estimate: Estimate) -> float | None:
-    try:
-        return estimate.effective_sample_size
-    except UsageError:  # a matrix that says next to nothing: rounding errors are larger than its shares
-        return None
 
 
 def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: float, records: int) -> float:
