@@ -513,9 +513,9 @@ def test_what_has_no_estimator_on_a_split_says_what_to_use() -> None:
         estimate.maximum_likelihood(frame, ["sex"], law)
     with pytest.raises(EstimationError, match="have no likelihood"):
         estimate.regression("pay ~ sex", frame, law, "linear", method="likelihood")
-    with pytest.raises(EstimationError, match="one matrix that is applied again"):
+    with pytest.raises(SpecificationError, match="none that is applied again"):
         estimate.mcsimex("pay ~ sex", frame, law, "linear", np.random.default_rng(1))
-    with pytest.raises(UsageError, match="do not show the whole key"):
+    with pytest.raises(SpecificationError, match="do not show the whole key"):
         estimate.candidates(frame, ["sex"], {"sex": "F"}, law)
     tabulated = estimate.table(frame, ["sex"], law, strata="stratum")
     for statistic in (tabulated, estimate.mean(frame, "pay", law, by="sex")):

@@ -100,7 +100,7 @@ def read(
     strata: str | None = None,
 ) -> Data:
     """Select the columns that a formula needs and the records that miss none of them."""
-    response, names = _variables(formula)
+    response, names = variables_of(formula)
     if family not in FAMILIES:
         raise UsageError(sentence(f"unknown family {family!r}{nearest(family, FAMILIES)}", wanted=", ".join(FAMILIES)))
     asked = list(dict.fromkeys([response, *names, *(groups or ())]))
@@ -196,8 +196,8 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
     return problem, (*names, *family.extras)
 
 
-def _variables(formula: str) -> tuple[str, tuple[str, ...]]:
-    """Return the response and the covariates that a formula names."""
+def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
+    """Return the response and the covariates that a formula names; raises UsageError where it cannot be read."""
     from formulaic import Formula
     from formulaic.errors import FormulaicError
 
