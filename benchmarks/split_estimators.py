@@ -290,7 +290,12 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--family", action="append", help="only this family; nothing is written")
+    chosen = parser.parse_args()
+    quick = chosen.quick
+    if chosen.family:
+        print(table(study(4.0, 4_000, 400 if quick else INTERVALS, 1, chosen.family)))
+        return
     start, rows, sizes = time.perf_counter(), [], []
     for epsilon, n in ((4.0, 4_000),) if quick else ((4.0, 4_000), (8.0, 4_000), (4.0, 20_000)):
         rows += study(epsilon, n, 400 if quick else INTERVALS, 1)

@@ -264,7 +264,6 @@ IN_SPLIT = "is in the split"
         (lambda _: summarise(Memory(FRAME), BESIDE), LATER),
         (lambda _: KeyLaw.of(BESIDE, ["town"], [2]), LATER),
         (lambda _: risk.assess(FRAME, ["sex"], sampling_fraction=0.1, mechanism=BESIDE, codebook=BOOK), LATER),
-        (lambda _: estimate.r_files(BESIDE), LATER),
         (lambda _: estimate.regression("pay ~ town", FRAME, BESIDE, "linear", strata="sex"), IN_SPLIT),
         (lambda _: estimate.mcsimex("pay ~ sex", FRAME, BESIDE, "linear", np.random.default_rng(1)), IN_SPLIT),
         (lambda _: estimate.candidates(FRAME, ["sex"], {"sex": "F"}, BESIDE), IN_SPLIT),

@@ -2,13 +2,16 @@
 
 import itertools
 import math
+import subprocess
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
 from benchmarks.split_estimators import study
 from scipy import optimize
@@ -534,3 +537,30 @@ def test_a_stratum_without_a_record_that_shows_the_variables_is_refused() -> Non
     alone = again.set_column(again.schema.get_field_index("stratum"), "stratum", rare)
     with pytest.raises(EstimationError, match=r"no record of a stratum shows.*merge strata"):
         estimate.table(alone, ["ill"], law_of(), strata="stratum")
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("variables", [("sex",), ("age", "sex"), ("area", "age", "town"), ("ill", "age")])
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_base_r_reproduces_a_table_of_a_split(tmp_path: Path, variables: tuple[str, ...], weights: str | None) -> None:
+    for name, text in estimate.r_files(law_of()).items():
+        (tmp_path / name).write_text(text, "utf-8")
+    plain = released(2).cast(pa.schema([(f.name, text_of(f.type)) for f in released(2).schema]))
+    pacsv.write_csv(plain, tmp_path / "data.csv")
+    names, given = ", ".join(f'"{n}"' for n in variables), "NULL" if weights is None else f'"{weights}"'
+    script = f"""
+        source("postrand.R", encoding = "UTF-8")
+        data <- read.csv("data.csv", colClasses = "character", na.strings = "", encoding = "UTF-8")
+        out <- postrand_table(data, c({names}), postrand_read("."), weights = {given})
+        writeLines(sprintf("%.17g %.17g", out$estimate, out$standard_error), "out.txt")
+    """
+    done = subprocess.run(["Rscript", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    value, error = np.loadtxt(tmp_path / "out.txt").T
+    found = estimate.table(released(2), variables, law_of(), weights=weights)
+    np.testing.assert_allclose(value, found.value.ravel(), atol=1e-12)
+    np.testing.assert_allclose(error, found.standard_error.ravel(), atol=1e-12)
+
+
+def text_of(of: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_dictionary(of) else of

@@ -7,17 +7,23 @@ import io
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from postrand.codebook import Variable
+from postrand.codebook import Codebook, Variable
+from postrand.estimate.split_parts import response
 from postrand.formats import Format, formats
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix_storage import UNIT
 
 MAX_R_CATEGORIES = 1000
 """A release leaves categories and matrices out, which hold every probability as text, where a block has more."""
 
 
 def fits_r(mechanism: Mechanism) -> bool:
-    """Whether a release contains the matrices as text for R: no block has more than ``MAX_R_CATEGORIES`` categories."""
-    return all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
+    """Whether a release contains the matrices as text for R: no block has more than ``MAX_R_CATEGORIES`` categories.
+
+    Randomised response on all cells of a subset of a split is two numbers at any size.
+    """
+    blocks = [*mechanism.blocks, *(block for block in mechanism.every_block if _listed(block, mechanism))]
+    return all(block.matrix.size <= MAX_R_CATEGORIES for block in blocks)
 
 
 def r_script() -> dict[str, str]:
@@ -62,20 +68,44 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     """Return the texts of ``postrand.R``, ``r_categories.csv`` and ``r_matrix_1.csv``, ..., by file name.
 
     They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
-    reads back exactly), rows true and columns released.
+    reads back exactly), rows true and columns released. A split is in ``r_split.csv``, one row for each variable of
+    each subset with the chances to stay and to move to any one other cell; where these are not the same for all cells,
+    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``.
 
     Raises
     ------
     SpecificationError
-        If the mechanism has no codebook, or a split.
+        If the mechanism has no codebook.
     """
-    mechanism.require_no_split("the tables for R")
     book = mechanism.require_codebook()
     categories = _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables))
     files = r_script() | {"r_categories.csv": categories}
     for number, block in enumerate(mechanism.blocks, 1):
         files[f"r_matrix_{number}.csv"] = matrix_csv(block, tuple(book[name].size for name in block.variables))
-    return files
+    return files | _split_files(mechanism, book)
+
+
+def _split_files(mechanism: Mechanism, book: Codebook) -> dict[str, str]:
+    """Return ``r_split.csv`` and ``r_subset_k.csv``; none without a split."""
+    if mechanism.split is None:
+        return {}
+    files, rows = {}, []
+    for number, subset in enumerate(mechanism.split.subsets, 1):
+        block, law = subset.block, ("", "")
+        if _listed(block, mechanism):
+            shape = tuple(book[name].size for name in block.variables)
+            files[f"r_subset_{number}.csv"] = matrix_csv(block, shape)
+        else:
+            stays, moves = response(block.matrix) or (UNIT, 0)
+            law = (repr(stays / UNIT), repr(moves / UNIT))
+        rows += [[str(number), name, repr(subset.probability), *law] for name in subset.variables]
+    return {"r_split.csv": _csv(["subset", "variable", "probability", "stays", "moves"], rows)} | files
+
+
+def _listed(block: Block, mechanism: Mechanism) -> bool:
+    """Whether the subset of a block needs its matrix as text."""
+    within = mechanism.split is not None and any(block is one for one in mechanism.split.blocks)
+    return within and (block.cells is not None or response(block.matrix) is None)
 
 
 def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:

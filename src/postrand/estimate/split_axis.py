@@ -187,11 +187,12 @@ def _probabilities(split: Split, parts: Sequence[Part]) -> Array:
 
 def subsets_shown(codes: Codes, split: Split, book: Codebook) -> NDArray[np.intp]:
     """Return the place of the subset that each record shows, shape (n,); raises DataError where it is none."""
+    bit_of = {name: bit for bit, name in enumerate(split.variables)}
     pattern = np.zeros(len(codes[split.variables[0]]), dtype=np.uint64)
-    for bit, name in enumerate(split.variables):
+    for name, bit in bit_of.items():
         shows = codes[name] != not_released.code_of(book[name])
         pattern |= shows.astype(np.uint64) << np.uint64(bit)
-    masks = [sum(1 << split.variables.index(n) for n in subset.variables) for subset in split.subsets]
+    masks = [sum(1 << bit_of[n] for n in subset.variables) for subset in split.subsets]
     order = np.argsort(np.array(masks, dtype=np.uint64))
     ascending = np.array(masks, dtype=np.uint64)[order]
     at = np.searchsorted(ascending, pattern).clip(max=len(masks) - 1)

@@ -117,7 +117,7 @@ def _part(
     margins: Margins,
 ) -> Part:
     """Return the part of one subset; ``true`` (K,) are the cells asked of its cells, None where it has all."""
-    keep = _keep(block.matrix)
+    keep = response(block.matrix)
     if keep is not None and true is None:
         shape = tuple(book[n].size for n in variables)
         shares = _product(margins, variables, all_cells(shape))
@@ -133,7 +133,7 @@ def _part(
     return _general(block, place, true, prior, shares)
 
 
-def _keep(matrix: TransitionMatrix) -> tuple[int, int] | None:
+def response(matrix: TransitionMatrix) -> tuple[int, int] | None:
     """Return the diagonal and the other weight of randomised response; None for any other matrix."""
     form = matrix.form
     if isinstance(form, Constant):
