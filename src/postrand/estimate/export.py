@@ -18,12 +18,8 @@ MAX_R_CATEGORIES = 1000
 
 
 def fits_r(mechanism: Mechanism) -> bool:
-    """Whether a release contains the matrices as text for R: no block has more than ``MAX_R_CATEGORIES`` categories.
-
-    Randomised response on all cells of a subset of a split is two numbers at any size.
-    """
-    blocks = [*mechanism.blocks, *(block for block in mechanism.every_block if _listed(block, mechanism))]
-    return all(block.matrix.size <= MAX_R_CATEGORIES for block in blocks)
+    """Whether a release holds the matrices as text for R: no split, and at most ``MAX_R_CATEGORIES`` categories."""
+    return mechanism.split is None and all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
 
 
 def r_script() -> dict[str, str]:
@@ -70,7 +66,8 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
     reads back exactly), rows true and columns released. A split is in ``r_split.csv``, one row for each variable of
     each subset with the chances to stay and to move to any one other cell; where these are not the same for all cells,
-    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``.
+    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``. The script
+    reads such variables where the data have their categories as text: in CSV, Parquet and Arrow files.
 
     Raises
     ------
@@ -92,20 +89,14 @@ def _split_files(mechanism: Mechanism, book: Codebook) -> dict[str, str]:
     files, rows = {}, []
     for number, subset in enumerate(mechanism.split.subsets, 1):
         block, law = subset.block, ("", "")
-        if _listed(block, mechanism):
+        pair = None if block.cells is not None else response(block.matrix)
+        if pair is None:
             shape = tuple(book[name].size for name in block.variables)
             files[f"r_subset_{number}.csv"] = matrix_csv(block, shape)
         else:
-            stays, moves = response(block.matrix) or (UNIT, 0)
-            law = (repr(stays / UNIT), repr(moves / UNIT))
+            law = (repr(pair[0] / UNIT), repr(pair[1] / UNIT))
         rows += [[str(number), name, repr(subset.probability), *law] for name in subset.variables]
     return {"r_split.csv": _csv(["subset", "variable", "probability", "stays", "moves"], rows)} | files
-
-
-def _listed(block: Block, mechanism: Mechanism) -> bool:
-    """Whether the subset of a block needs its matrix as text."""
-    within = mechanism.split is not None and any(block is one for one in mechanism.split.blocks)
-    return within and (block.cells is not None or response(block.matrix) is None)
 
 
 def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:
