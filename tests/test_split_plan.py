@@ -29,9 +29,12 @@ from postrand.engines.frame import perturb
 from postrand.engines.summary import Summary, check_margins, summarise
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
-from postrand.mechanism.margins import Draw, impossible
+from postrand.mechanism.margins import Table, impossible
+from postrand.mechanism.matrix import randomised_response
+from postrand.mechanism.split_margins import split_tables
 from postrand.plan import Plan, load_plan, writing
 from postrand.plan.split_plan import FIELDS, split_from
+from postrand.privacy import level_of
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
 from postrand.workflow.design_blocks import design_blocks
@@ -313,7 +316,7 @@ def test_a_prior_can_be_noisy_or_published(planned: Callable[..., Plan]) -> None
     found = design_split(noisy)
     assert found is not None
     assert {(b.provenance, b.prior_epsilon) for b in found.split.blocks} == {("dp", 0.5)}
-    assert [claim.privacy.epsilon for claim in noisy.claims] == [3.5, 2.5]
+    assert [level_of(claim.privacy) for claim in noisy.claims] == [3.5, 2.5]
     published = design_split(planned(("max_cells = 16", 'prior = [{table = ["sex"], counts = [2, 4]}]')))
     assert published is not None
     assert {b.provenance for b in published.split.blocks} == {"public"}
@@ -356,6 +359,7 @@ def test_a_plan_for_the_file_s_level_is_solved_for_the_record_s(planned: Callabl
     assert made.mechanism.split is not None
     assert made.mechanism.split.epsilon == record > 2.0
     assert release.verify(made.path).verdict == "verified"
+    assert plan.split is not None
     larger = replace(plan, split=replace(plan.split, epsilon=2 * record))
     with pytest.raises(PostrandError, match=r"own epsilon are too large for the file's level"):
         pipeline.run(larger, folder / "other", release_key=bytes(32))
@@ -653,13 +657,70 @@ def test_a_right_draw_is_refused_no_more_often_than_stated(level: float, probabi
     for counts in itertools.product(range(n + 1), repeat=len(probabilities) - 1):
         if sum(counts) <= n:
             every = [*counts, n - sum(counts)]
-            if impossible([Draw("x", np.array(probabilities), np.array(every))], level):
+            if impossible([Table("x", (np.array([probabilities]),), np.array(every))], level):
                 wrong += stats.multinomial.pmf(every, n, probabilities)
     assert wrong <= level
 
 
+BESIDE = pr.Codebook(
+    tuple(
+        pr.Variable(name, role="key", categories=("0", "1", "2")[:size])
+        for name, size in zip("abcz", (2, 3, 2, 2), strict=True)
+    )
+)
+PAIRS = Split.of(
+    [0.4, 0.35, 0.25],
+    [Block(tuple(names), randomised_response(size, 1.5)) for names, size in (("ab", 6), ("bc", 6), ("ac", 4))],
+)
+
+
+def refusals(follows: Callable[[dict[str, np.ndarray]], np.ndarray], rows: int, seed: int, level: float) -> list[str]:
+    """Return what is refused of a release where record r shows subset t with the probability ``follows(...)[r, t]``."""
+    rng = np.random.default_rng(seed)
+    true = {"a": rng.choice(2, rows, p=(0.8, 0.2)), "b": rng.choice(3, rows)}
+    true |= {name: rng.choice(2, rows) for name in "cz"}
+    chances = np.broadcast_to(follows(true), (rows, 3))
+    shown = (rng.random(rows)[:, None] > np.cumsum(chances, axis=1)).sum(axis=1)
+    cells = []
+    for t, block in enumerate(PAIRS.blocks):
+        here = shown == t
+        x = np.ravel_multi_index([true[n][here] for n in block.variables], [BESIDE[n].size for n in block.variables])
+        ends = np.cumsum(block.matrix.array[x], axis=1)
+        y = (rng.random(len(x))[:, None] > ends).sum(axis=1)
+        cells.append(np.bincount(y, minlength=block.matrix.size))
+    among = {"z": np.array([np.bincount(shown[true["z"] == value], minlength=3) for value in range(2)])}
+    return impossible(split_tables(PAIRS, BESIDE, np.bincount(shown, minlength=3), cells, among), level)
+
+
+def test_right_releases_are_hardly_ever_refused() -> None:
+    law = np.array([0.4, 0.35, 0.25])
+    refused = sum(bool(refusals(lambda _: law, 300, seed, 0.3)) for seed in range(150))
+    assert refused <= stats.binom.ppf(1 - 1e-6, 150, 0.3)
+    assert not any(refusals(lambda _: law, 50_000, seed, 1e-3) for seed in range(5))
+
+
+def test_subsets_that_follow_something_else_are_refused() -> None:
+    """By a variable beside the split, and by one that two subsets show; the shares over all records are right."""
+    law, move = np.array([0.4, 0.35, 0.25]), np.array([0.15, -0.15, 0.0])
+    by_z = refusals(lambda true: law + np.where(true["z"] == 1, 1, -1)[:, None] * move, 20_000, 1, 1e-9)
+    assert by_z == ["'subsets of the split' by 'z'"] * 2
+    move = np.array([0.05, 0.0, -0.05])
+    by_a = refusals(lambda true: law + np.where(true["a"] == 1, 4, -1)[:, None] * move, 200_000, 1, 1e-9)
+    assert by_a == ["'a' in all subsets of the split"]
+
+
+def test_a_matrix_that_does_not_treat_values_alike_is_left_out() -> None:
+    """A table of one variable then depends on the other one too."""
+    array = np.full((4, 4), 0.1) + np.diag([0.6, 0.6, 0.6, 0.6])
+    array[0] = (0.4, 0.1, 0.3, 0.2)
+    blocks = [Block(("a", "c"), pr.TransitionMatrix.from_array(array)), *PAIRS.blocks[:2]]
+    split, cells = Split.of([0.5, 0.25, 0.25], blocks), [np.ones(block.matrix.size, int) for block in blocks]
+    tables = split_tables(split, BESIDE, np.array([4, 6, 6]), cells, {})
+    assert [table.name for table in tables if "all subsets" in table.name] == ["'b' in all subsets of the split"]
+
+
 def test_a_draw_of_probability_zero_is_refused() -> None:
-    assert impossible([Draw("x", np.array([1.0, 0.0]), np.array([99, 1]))]) == ["x"]
+    assert impossible([Table("x", (np.array([[1.0, 0.0]]),), np.array([99, 1]))]) == ["x"]
 
 
 def test_the_folder_of_the_same_key_has_the_same_bytes(made: Path, tmp_path: Path) -> None:
@@ -687,7 +748,7 @@ def test_the_plan_of_the_guide_runs(tmp_path: Path) -> None:
 
 
 def test_the_guide_says_which_shares_of_subsets_are_refused() -> None:
-    law = np.array([0.5, 0.5])
+    law = (np.array([[0.5, 0.5]]),)
     for share, refused in ((0.533, False), (0.535, True)):
         counts = np.array([round(10_000 * share), 10_000 - round(10_000 * share)])
-        assert bool(impossible([Draw("x", law, counts), *[Draw("y", law, np.array([1, 1]))] * 2])) == refused
+        assert bool(impossible([Table("x", law, counts), *[Table("y", law, np.array([1, 1]))] * 2])) == refused
