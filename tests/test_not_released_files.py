@@ -280,6 +280,10 @@ def test_a_codebook_that_has_the_category_is_refused(categories: Any, labels: An
     split = Split.of([0.5, 0.5], [Block((n,), randomised_response(2, 1.0)) for n in ("sex", "area")])
     with pytest.raises(SpecificationError, match=r"'\(not released\)', which says .* rename it"):
         Mechanism([], book, split=split)
+    beside = Codebook((Variable("area", "key", ("a", "b")), Variable("town", "other", ("a", "b")), book["sex"]))
+    split = Split.of([0.5, 0.5], [Block((n,), randomised_response(2, 1.0)) for n in ("area", "town")])
+    with pytest.raises(SpecificationError, match=r"variable 'sex': .* rename it"):
+        Mechanism([], beside, split=split)
 
 
 TEXTS = st.one_of(

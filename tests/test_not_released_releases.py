@@ -104,7 +104,7 @@ def test_another_letter_in_a_sas_file_is_a_forgery(made: dict[str, Path], tmp_pa
         at = start + data[start:].index(old + bytes(7))
         (copy / "data.xpt").write_bytes(data[:at] + new + data[at + 1 :])
         rehash(copy)
-        with pytest.raises(ReleaseError, match="data: |bytes: "):
+        with pytest.raises(ReleaseError, match=r"data: |bytes: "):
             release.verify(copy)
 
 

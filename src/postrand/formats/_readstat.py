@@ -220,10 +220,13 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
 
 
 def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:
-    """Return what the file holds for a variable that some records do not show; None of others, and of plain text."""
+    """Return what the file holds for a variable that some records do not show; None of others."""
     if variable.name not in scans or not is_partly(variable):
         return None
     held = program.partly.held(tuple(map(str, variable.categories)))
+    labels = meta.variable_value_labels.get(variable.name) or {}
+    if not (program.bytewise or held.blank == NOT_RELEASED or NOT_RELEASED in labels.values()):
+        return None
     return held if held.is_number != (meta.readstat_variable_types.get(variable.name) == "string") else None
 
 
