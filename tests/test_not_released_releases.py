@@ -80,7 +80,7 @@ def test_catalogues_are_told_what_stands_for_it(made: dict[str, Path], kind: str
         elif name == "age":
             assert values == ["10", "20", "30"]
         numbers = kind == "dta" or (kind in ("sav", "xpt") and name in ("age", "ill"))
-        assert variable.find("d:varFormat", NS).get("type") == ("numeric" if numbers else "character")  # type: ignore[union-attr] # each has one
+        assert variable.find("d:varFormat", NS).get("type") == ("numeric" if numbers else "character")
         assert json.loads(read_ddi(made[kind] / "ddi.xml")[name]["missing_codes"]) == [str(code)]
     notes = [note.text for note in root.iterfind("d:stdyDscr/d:method/d:notes", NS)]
     assert any("(not released) says that it does not show the variable" in str(text) for text in notes)
