@@ -26,6 +26,7 @@ from postrand.cli import main
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
+from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary, check_margins, summarise
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
@@ -115,7 +116,7 @@ def survey(rows: int = 3000) -> pa.Table:
             "ill": pick([False, False, False, False, True], pa.bool_()),
             "area": pick([*"aaaaaaaaabc"], pa.string()),
             "town": pick(["x", "y"], pa.string()),
-            "weight": pa.array(rng.integers(1, 9, rows) / 2),
+            "weight": pa.array(rng.permutation(rows) / 8),
         }
     )
     bad = np.array([a == 10 and i for a, i in zip(table["age"].to_pylist(), table["ill"].to_pylist(), strict=True)])
@@ -434,6 +435,44 @@ def test_engines_and_formats_release_the_same(
     other = pipeline.run(plan, folder / "release", release_key=bytes(32), engine=engine)
     assert release.verify(other.path).verdict == "verified"
     assert other.frame().to_pylist() == first.frame().to_pylist()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_cluster_releases_the_same(planned: Callable[..., Plan], folder: Path, made: Path) -> None:
+    plan = planned(("max_cells = 16", 'max_cells = 16\nprior = "file"'))
+    other = pipeline.run(plan, folder / "release", release_key=bytes(range(32)), engine=SparkEngine(parts=2))
+    assert release.verify(other.path).verdict == "verified"
+    wanted = release.read(made / "release").frame().to_pylist()
+    assert sorted(map(str, other.frame().to_pylist())) == sorted(map(str, wanted))
+
+
+def test_an_interrupted_run_continues(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, taken = load_plan(made / "plan.toml"), []
+
+    def stop(*_: object, **__: object) -> None:
+        taken.append(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("postrand.release.bundle.summarise", stop)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.run(plan, tmp_path / "release", release_key=bytes(range(32)), resume=tmp_path / "parts")
+    assert taken
+    again = pipeline.run(plan, tmp_path / "release", release_key=bytes(range(32)), resume=tmp_path / "parts")
+    assert again.frame().equals(release.read(made / "release").frame())
+
+
+def test_numerical_columns_stand_beside(planned: Callable[..., Plan], folder: Path) -> None:
+    ranked = '[[numerical]]\nvariables = ["weight"]\nmethod = {model = "rank-blocks", k = 10}\nform = "permute"\n'
+    plan = planned(
+        ('as_is = ["weight"]\n', ""),
+        ("[release]", f"{ranked}[release]"),
+        book=BOOK.replace('"weight"\ntype', '"other"\ntype'),
+    )
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    assert release.verify(made.path).verdict == "verified"
+    assert [column.variable for column in made.mechanism.numerical] == ["weight"]
 
 
 def test_an_auditor_draws_it_again(made: Path) -> None:
