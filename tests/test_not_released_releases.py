@@ -94,6 +94,25 @@ def test_catalogues_are_told_what_stands_for_it(made: dict[str, Path], kind: str
     assert "not a missing value" not in fields["town"].get("description", "")
 
 
+def test_folders_of_parts_in_every_format(tmp_path: Path) -> None:
+    """Three files in, three files out; what stands for not released is that of the parts' format."""
+    (tmp_path / "survey").mkdir()
+    for number in range(3):
+        pq.write_table(survey().slice(number * 900, 900), tmp_path / "survey" / f"{number}.parquet")
+    (tmp_path / "codebook.toml").write_text(BOOK)
+    wanted: list[Any] = []
+    for kind in ("parquet", "csv", "dta", "sav", "xpt"):
+        plan = PLAN.replace('"survey.parquet"', '"survey"')
+        (tmp_path / "plan.toml").write_text(f'{plan}format = "{kind}"\n')
+        found = pipeline.run(load_plan(tmp_path / "plan.toml"), tmp_path / kind, release_key=bytes(range(32)))
+        assert len(list((tmp_path / kind / "data").iterdir())) == 3
+        assert release.verify(tmp_path / kind).ok
+        wanted = wanted or found.frame().to_pylist()
+        assert found.frame().to_pylist() == wanted
+        book = json.loads((tmp_path / kind / "codebook.json").read_text())
+        assert {v["name"]: v["not_released"] for v in book["variables"] if "not_released" in v} == STATED[kind]
+
+
 def test_another_letter_in_a_sas_file_is_a_forgery(made: dict[str, Path], tmp_path: Path) -> None:
     """A missing answer that is said not to be released, or the other way round: no longer the file of its records."""
     for old, new in ((b"N", b"."), (b".", b"N"), (b"N", b"A")):

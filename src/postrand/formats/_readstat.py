@@ -49,7 +49,7 @@ class Program:
     user_missing: bool = True
     options: tuple[tuple[str, Any], ...] = ()
     partly: Rule = field(default_factory=Rule)
-    note: tuple[str, Any] = ("", "")
+    note: tuple[str, str] = ("", "")
     """The option with a text about the file, and what it says where some records do not show every variable."""
     label_end: str = ""
     """What the label of such a variable of numbers ends with."""
