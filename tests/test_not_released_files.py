@@ -345,3 +345,16 @@ def test_long_lists_of_categories(size: int, tmp_path: Any) -> None:
     seen, meta = pyreadstat.read_dta(str(tmp_path / "x.dta"), user_missing=True)
     assert seen["v"][3] == ("n" if size <= 65_535 else NOT_RELEASED)
     assert len(meta.variable_value_labels.get("v", {})) == (size + 1 if size <= 65_535 else 0)
+
+
+def test_long_labels_are_cut_where_a_program_holds_no_longer_ones(tmp_path: Any) -> None:
+    shown = released_variable(Variable("v", "key", (1, 2), type="int64", label="é" * 300))
+    table = pa.table([pa.array(["1", NOT_RELEASED])], schema=pa.schema([pa.field("v", pa.string())]))
+    schema, labels = pa.schema([released_field(shown)]), {}
+    for suffix, read in ((".dta", pyreadstat.read_dta), (".xpt", pyreadstat.read_xport)):
+        with formats.open_writer(tmp_path / f"x{suffix}", schema) as writer:
+            writer.write(table.to_batches()[0])
+        labels[suffix] = read(str(tmp_path / f"x{suffix}"))[1].column_names_to_labels["v"]
+        source = formats.read(tmp_path / f"x{suffix}", Codebook((shown,)))
+        assert source.schema.field("v").metadata[b"label"].decode() == "é" * 300
+    assert labels == {".dta": "é" * 80, ".xpt": "é" * 237 + " (.N: not released)"}

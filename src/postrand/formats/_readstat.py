@@ -53,6 +53,8 @@ class Program:
     """The option with a text about the file, and what it says where some records do not show every variable."""
     label_end: str = ""
     """What the label of such a variable of numbers ends with."""
+    label_length: int = 256
+    """The most signs of its label; the whole one is in the codebook."""
     bytewise: bool = False
     """Whether letters of missing numbers are written and read by this package: the library knows none."""
 
@@ -374,11 +376,12 @@ def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> 
     text = _is_text(field) if held is None else not held.is_number
     if option == "variable_value_labels" and text and not program.labels_text:
         return None
-    if held is None or option == "column_labels":
-        end = "" if held is None or not held.is_number else program.label_end
-        return f"{_SAID[option](field)}{end}".strip() if end else _SAID[option](field)
+    if held is None:
+        return _SAID[option](field)
     labels, missing = (_parsed(field, key, kind) for key, kind in (("value_labels", dict), ("missing_codes", list)))
+    end = program.label_end if held.is_number else ""
     return {
+        "column_labels": f"{_said(field, 'label')[: program.label_length - len(end)]}{end}".strip(),
         "variable_value_labels": held.labels(labels, program.partly.letters),
         "missing_ranges": held.declared(missing),
         "missing_user_values": held.letters,
