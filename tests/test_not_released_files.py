@@ -331,6 +331,56 @@ def test_any_codebook_comes_back_or_is_refused(own: list[str], data: st.DataObje
         assert not_released.encode(back["v"], variable).tolist() == codes.tolist()
 
 
+def is_declared(value: Any, declared: list[Any]) -> bool:
+    return any(d["lo"] <= value <= d["hi"] if isinstance(d, dict) else value == d for d in declared)
+
+
+def best_places(categories: list[int], missing: list[int]) -> bool:
+    """Whether some free number and all codes have places in SPSS, by trying each: three, or a range and one more."""
+    for blank in set(range(min(categories) - 2, max(categories) + 3)) - set(categories):
+        codes = sorted([*missing, blank])
+        if len(codes) <= 3:
+            return True
+        for alone in [None, *codes]:
+            rest = [code for code in codes if code != alone]
+            if [v for v in sorted([*categories, blank]) if rest[0] <= v <= rest[-1] and v != alone] == rest and (
+                alone is None or not rest[0] <= alone <= rest[-1]
+            ):
+                return True
+    return False
+
+
+@given(st.lists(st.integers(-12, 12), min_size=2, max_size=9, unique=True), st.data())
+def test_codes_for_no_answer_are_declared_beside_it_wherever_spss_has_room(own: list[int], data: st.DataObject) -> None:
+    missing = data.draw(st.lists(st.sampled_from(own), unique=True, max_size=6))
+    held = Rule().held((*map(str, own), NOT_RELEASED), [*map(str, missing)])
+    declared = held.declared([*map(str, missing)])
+    ranges = [d for d in declared if isinstance(d, dict)]
+    assert len(declared) + len(ranges) <= 3
+    assert len(ranges) <= 1
+    assert is_declared(held.blank, declared)
+    assert held.blank not in own
+    found = {value for value in own if is_declared(value, declared)}
+    assert found == (set(missing) if best_places(own, missing) else set())
+
+
+def test_three_codes_for_no_answer_stay_missing_in_spss(tmp_path: Any) -> None:
+    """As the General Social Survey has them: 0 not asked, 8 does not know, 9 no answer."""
+    shown = released_variable(Variable("v", "key", (0, 1, 2, 8, 9), type="int64", missing_codes=(0, 8, 9)))
+    texts = ["0", "1", "2", "8", "9", NOT_RELEASED]
+    with formats.open_writer(tmp_path / "x.sav", pa.schema([released_field(shown)])) as writer:
+        writer.write(pa.record_batch({"v": texts}))
+    plain, _ = pyreadstat.read_sav(str(tmp_path / "x.sav"))
+    assert [None if pd.isna(v) else v for v in plain["v"]] == [None, 1, 2, None, None, None]
+    seen, meta = pyreadstat.read_sav(str(tmp_path / "x.sav"), user_missing=True)
+    assert seen["v"].tolist() == [0, 1, 2, 8, 9, 10]
+    assert meta.missing_ranges["v"] == [{"lo": 8, "hi": 10}, {"lo": 0, "hi": 0}]
+    assert meta.variable_value_labels["v"] == {10: NOT_RELEASED}
+    assert formats.values_of("data.sav", shown) == (0, 1, 2, 8, 9, 10)
+    back = pa.Table.from_batches(list(formats.read(tmp_path / "x.sav", Codebook((shown,))).batches()))
+    assert back["v"].to_pylist() == texts
+
+
 @pytest.mark.parametrize("size", [127, 128, 40_000, 65_535, 65_536, 99_999])
 def test_long_lists_of_categories(size: int, tmp_path: Any) -> None:
     variable = Variable("v", "key", tuple(f"category {k}" for k in range(size)), missing="category")

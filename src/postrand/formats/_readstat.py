@@ -225,7 +225,7 @@ def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Pr
     """Return what the file holds for a variable that some records do not show; None of others."""
     if variable.name not in scans or not is_partly(variable):
         return None
-    held = program.partly.held(tuple(map(str, variable.categories)))
+    held = program.partly.held(tuple(map(str, variable.categories)), [*map(str, variable.missing_codes)])
     labels = meta.variable_value_labels.get(variable.name) or {}
     if not (program.bytewise or held.blank == NOT_RELEASED or NOT_RELEASED in labels.values()):
         return None
@@ -368,7 +368,8 @@ def _partly_series(column: pa.ChunkedArray, held: Held, program: Program) -> tup
 
 
 def _held_by(field: pa.Field, program: Program) -> Held:
-    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED))
+    missing = _parsed(field, "missing_codes", list)
+    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED), missing)
 
 
 def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> Any:

@@ -275,8 +275,8 @@ def derive(
 def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     """Return the codebook of true values; of the variables of a split, what the data hold where a record shows none."""
     book = mechanism.require_codebook()
-    shown = {v.name: v.categories for v in shown_codebook(book, mechanism.partly).variables}
-    held = {name: formats.values_of(data, [*map(str, shown[name])])[-1] for name in mechanism.partly}
+    shown = shown_codebook(book, mechanism.partly)
+    held = {name: formats.values_of(data, shown[name])[-1] for name in mechanism.partly}
     found = book.to_dict()
     entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
     return {**found, "variables": entries}
