@@ -160,7 +160,8 @@ def environment() -> Environment:
 def _worded(rows: Sequence[Mapping[str, object]]) -> set[str]:
     """Return the columns of words, which are aligned to the left: most of their texts begin with no digit or sign.
 
-    >>> sorted(_worded([{"Category": "north", "Share": "12%", "Records": 3}, {"Category": "1 to 4", "Share": "not tried"}]))
+    >>> rows = [{"Category": "north", "Share": "12%", "Records": 3}, {"Category": "to 4", "Share": "not tried"}]
+    >>> sorted(_worded([*rows, {"Category": "5 or more", "Share": "1%", "Records": 9}]))
     ['Category']
     """
     found = set()

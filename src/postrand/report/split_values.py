@@ -28,7 +28,7 @@ WORK = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class ShownVariable:
-    """Say how often a variable is shown: ``share`` of the law, ``records`` of the release; ``effective`` its table's worth.
+    """Say how often a variable is shown: ``share`` by the law, ``records`` in the release; ``effective``: its worth.
 
     ``lowest`` and ``highest`` are the probabilities that its value is unchanged in a record that shows it.
     """
@@ -238,9 +238,9 @@ def _pairs(
 def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: float, records: int) -> float:
     """Return the worth of a table if each variable were released by itself, by randomised response with this ε.
 
-    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` the squared length of one record's unbiased contribution is ``Π_j (1 − 2 c_j
-    + S_j c_j²)/λ_j²``, ``c_j = (1 − λ_j)/S_j``, whatever is released: the worth of n records is ``n (1 − Σ p²)/(that − Σ
-    p²)``, with the table's ``shares`` p, cut at 0.
+    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` and ``c_j = (1 − λ_j)/S_j``, the squared length of one record's unbiased
+    contribution is ``L = Π_j (1 − 2 c_j + S_j c_j²)/λ_j²``, whatever is released. So n records are worth
+    ``n (1 − Σ p²)/(L − Σ p²)``, with the table's ``shares`` p, cut at 0.
     """
     squared = 1.0
     for size in sizes:
