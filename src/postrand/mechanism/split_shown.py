@@ -42,4 +42,4 @@ def subsets_shown(codes: Mapping[str, NDArray[Any]], split: Split, sizes: Mappin
     if (ascending[at] != pattern).any():
         what = "a record shows a set of variables that is no subset of the split"
         raise DataError(sentence(what, fix="use the released records with all variables of the split"))
-    return order.astype(np.uint16)[at]
+    return np.asarray(order.astype(np.uint16)[at])

@@ -94,6 +94,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [block for block in planned if block is not None]
     split, wrong = split_from(data.get("split"), design, codebook, f"{where} [split]")
     check.problems += wrong
+    shown = () if split is None else split.variables
     if codebook is not None:
         check.problems += fit_problems(blocks, split, codebook, where)
     perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
@@ -101,13 +102,12 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
     check.problems += wrong
     if codebook is not None and release is not None and is_names(release.as_is):
-        treated = {n for part in (*blocks, *([split] if split else []), *numerical) for n in part.variables}
+        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *shown}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
-    shown = () if split is None else split.variables
     blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
     place = table or (folder / file).resolve()
     plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal, split)

@@ -72,6 +72,29 @@ class SplitPlan:
         known = {name for table in self.workload.tables for name in table}
         return (*self.workload.tables, *((name,) for name in self.variables if name not in known))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the section as plain data, which :func:`split_from` reads; options at their default are left out."""
+        own, prior = self.workload, self.prior
+        usual = next((n for n in ("pairs", "triples", "worst") if _is(own, n, self.variables)), None)
+        tables = [{"table": list(t), "weight": w} for t, w in zip(own.tables, own.weights, strict=True)]
+        published = isinstance(prior, TablePrior) and [
+            {"table": list(names), "counts": counts.tolist()} for names, counts in prior.tables.items()
+        ]
+        data = {
+            "variables": list(self.variables),
+            "epsilon": self.epsilon,
+            "workload": tables if usual is None else usual,
+            "core": list(self.core),
+            "given": list(self.given),
+            "structure": [options.to_dict(structure) for structure in self.structure],
+            "objective": None if self.objective is None else options.to_dict(self.objective),
+            "max_cells": self.max_cells,
+            "prior": published or prior,
+            "prior_epsilon": self.prior_epsilon,
+        }
+        usually = {"workload": "pairs", "max_cells": MAX_CELLS, "prior": "uniform", "prior_epsilon": 0.0}
+        return {n: value for n, value in data.items() if value not in (None, []) and value != usually.get(n)}
+
 
 def split_from(
     data: Any, defaults: Mapping[str, Any], codebook: Codebook | None, where: str
@@ -118,6 +141,11 @@ def split_from(
     rest = {n: given[n] for n in ("max_cells", "prior_epsilon") if n in given}
     asked = {"core": core, "given": _names(data, "given"), "structure": family, "objective": objective, "prior": prior}
     return SplitPlan(names, workload, epsilon, **asked, **rest), []
+
+
+def _is(workload: Workload, name: str, variables: Sequence[str]) -> bool:
+    """Return whether a workload is the one of this name."""
+    return len(variables) >= (3 if name == "triples" else 2) and workload == workload_of(name, variables)
 
 
 class _Reader:

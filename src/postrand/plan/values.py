@@ -115,7 +115,7 @@ class Plan:
     @property
     def reads_file(self) -> bool:
         """Whether the design of a block, or of the split, needs the records."""
-        return any(part.reads_file for part in (*self.blocks, *self._splits))
+        return any(block.reads_file for block in self.blocks) or any(split.reads_file for split in self._splits)
 
     @property
     def split_reads(self) -> tuple[str, ...]:

@@ -107,7 +107,8 @@ def _epsilon(plan: Plan, asked: SplitPlan) -> float:
         return asked.epsilon
     taken = [e for b in plan.blocks for model in models_of(b.privacy) if (e := spent(model)) is not None]
     assert not any(is_share(block.privacy) for block in plan.blocks)  # a plan refuses both
-    taken += [part.prior_epsilon for part in (*plan.blocks, asked) if part.prior == "dp"]
+    taken += [block.prior_epsilon for block in plan.blocks if block.prior == "dp"]
+    taken += [asked.spent] if asked.spent else []
     left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
         what = "the record's epsilon is used up: nothing is left for the split"
