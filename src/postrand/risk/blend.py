@@ -66,8 +66,8 @@ class Blend:
 
     def drawn(self, codes: IntArray, rng: np.random.Generator) -> IntArray:
         """Return released codes for true ones, shape (m, J)."""
-        ends = np.cumsum(self.redrawn)
-        chance = rng.random(codes.shape[0])
+        ends: FloatArray = np.cumsum(self.redrawn, dtype=np.float64)
+        chance = rng.random((codes.shape[0],))
         moving = np.flatnonzero(chance >= self.stays)
         anew = np.asarray((chance[moving] - self.stays) / (1 - self.stays), dtype=np.float64)
         at: IntArray = np.searchsorted(ends, anew * float(ends[-1]), side="right")
