@@ -27,7 +27,7 @@ from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
-from postrand.report.together import together
+from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
@@ -111,6 +111,7 @@ def _page(
             further=len(found.variables[VARIABLE_BUDGET:]),
             split=split,
             together=together(split.names, split.together) if split else "",
+            steps=[scale_of(split.together) * p for p in (0.0, *svg.SHADES)] if split else [],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
