@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from postrand import estimate, risk
+from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.errors import SpecificationError
@@ -259,22 +259,8 @@ IN_SPLIT = "is in the split"
     ("use", "message"),
     [
         (lambda _: KeyLaw.of(BESIDE, ["town"], [2]), LATER),
-        (lambda _: risk.assess(FRAME, ["sex"], sampling_fraction=0.1, mechanism=BESIDE, codebook=BOOK), LATER),
         (lambda _: estimate.r_files(BESIDE), LATER),
-        (lambda _: estimate.expected_precision(BESIDE, ["sex"], 100), IN_SPLIT),
-        (lambda _: estimate.table(FRAME, ["town", "sex"], BESIDE), IN_SPLIT),
-        (lambda _: estimate.proportions(FRAME, "age", BESIDE), IN_SPLIT),
-        (lambda _: estimate.maximum_likelihood(FRAME, ["sex"], BESIDE), IN_SPLIT),
-        (lambda _: estimate.independence_test(FRAME, "sex", "town", BESIDE), IN_SPLIT),
-        (lambda _: estimate.mean(FRAME, "age", BESIDE), IN_SPLIT),
-        (lambda _: estimate.mean(FRAME, "pay", BESIDE, by="sex"), IN_SPLIT),
-        (lambda _: estimate.total(FRAME, "ill", BESIDE, by="town"), IN_SPLIT),
-        (lambda _: estimate.quantile(FRAME, "pay", BESIDE, by="sex"), IN_SPLIT),
-        (lambda _: estimate.regression("pay ~ sex", FRAME, BESIDE, "linear"), IN_SPLIT),
-        (lambda _: estimate.regression("ill ~ town", FRAME, BESIDE, "logistic"), IN_SPLIT),
         (lambda _: estimate.regression("pay ~ town", FRAME, BESIDE, "linear", strata="sex"), IN_SPLIT),
-        (lambda _: estimate.mcsimex("pay ~ sex", FRAME, BESIDE, "linear", np.random.default_rng(1)), IN_SPLIT),
-        (lambda _: estimate.candidates(FRAME, ["sex"], {"sex": "F"}, BESIDE), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, weights="age"), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, strata="sex"), IN_SPLIT),
     ],

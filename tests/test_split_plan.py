@@ -419,7 +419,7 @@ def test_the_level_follows_from_the_integers_of_the_folder(made: Path) -> None:
 
 def test_tables_are_estimated_from_the_folder(made: Path) -> None:
     found, truth = release.read(made / "release"), count(survey(), load_book(), ("sex", "ill"))
-    made_table = estimate.split_table(found.frame(), ["sex", "ill"], found.mechanism)
+    made_table = estimate.table(found.frame(), ["sex", "ill"], found.mechanism)
     z = (made_table.value - truth / truth.sum()) / made_table.standard_error
     assert np.abs(z).max() < 4
 

@@ -20,6 +20,7 @@ from postrand.errors import DataError, EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Operator
 from postrand.estimate.split_parts import Part, parts_of
 from postrand.mechanism import Block, Split
+from postrand.mechanism.split_shown import subsets_shown
 
 Codes = Mapping[str, NDArray[np.integer]]
 
@@ -156,7 +157,7 @@ class SplitAxis(Axis):
         """
         codes = {n: not_released.encode(table.column(n), self.book[n]) for n in self.split.variables}
         given = {n: coding.encode(table.column(n), self.book[n]) for n in self._given()}
-        place = subsets_shown(codes, self.split, self.book)
+        place = subsets_shown(codes, self.split, {name: self.book[name].size for name in self.split.variables})
         cell = np.full(table.num_rows, -1, dtype=np.intp)
         for part, at in zip(self.law.parts, self.law.slices, strict=True):
             for k in part.places:
@@ -183,22 +184,6 @@ def split_axis(
 
 def _probabilities(split: Split, parts: Sequence[Part]) -> Array:
     return np.array([sum(split.subsets[k].probability for k in part.places) for part in parts])
-
-
-def subsets_shown(codes: Codes, split: Split, book: Codebook) -> NDArray[np.intp]:
-    """Return the place of the subset that each record shows, shape (n,); raises DataError where it is none."""
-    pattern = np.zeros(len(codes[split.variables[0]]), dtype=np.uint64)
-    for bit, name in enumerate(split.variables):
-        shows = codes[name] != not_released.code_of(book[name])
-        pattern |= shows.astype(np.uint64) << np.uint64(bit)
-    masks = [sum(1 << split.variables.index(n) for n in subset.variables) for subset in split.subsets]
-    order = np.argsort(np.array(masks, dtype=np.uint64))
-    ascending = np.array(masks, dtype=np.uint64)[order]
-    at = np.searchsorted(ascending, pattern).clip(max=len(masks) - 1)
-    if (ascending[at] != pattern).any():
-        what = "a record shows a set of variables that is no subset of the split"
-        raise DataError(sentence(what, fix="use the released records with all variables of the split"))
-    return np.asarray(order[at])
 
 
 def split_axes(axes: Sequence[Axis]) -> list[SplitAxis]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
 from postrand.risk.linkage import Knowledge, Linkage
-from postrand.risk.links import TIED, View
+from postrand.risk.links import TIED, Links, View
 from postrand.risk.others import MOST_CORRECTED, Others, others
 from postrand.risk.split_attack import link_split
 from postrand.risk.split_law import Law, SplitLaw
@@ -134,10 +134,18 @@ def link(
     # The nearest record's attacker has no probabilities: each of the nearest is as good as another.
     total = links.best * links.tied if knowledge == "nearest" else links.total
     claimed = np.divide(links.best, total, out=np.zeros_like(total), where=total > 0)
-    hit = view.reach(x, z, 1 / density, np.where(links.best > 0, links.best * TIED, np.inf))
     correct = (1 / np.maximum(links.tied, 1)).take(x)
-    correct *= hit
+    correct *= _hits(view, links, x, z, 1 / density)
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)
+
+
+def _hits(view: View, links: Links, x: IntArray, z: IntArray, scale: FloatArray) -> NDArray[np.bool_]:
+    """Tell of targets of types x (n,) whether their own cells z (n,) are among those that they are linked to."""
+    found: NDArray[np.bool_] = links.at.take(x) == z
+    several = np.flatnonzero((links.tied != view.counts[links.at]).take(x))  # most types are linked to one cell alone
+    least = np.where(links.best > 0, links.best * TIED, np.inf)
+    found[several] = view.reach(x[several], z[several], scale, least)
+    return found
 
 
 def _correction(model: Others, view: View, wanted: IntArray) -> float:
