@@ -111,7 +111,7 @@ def _page(
             further=len(found.variables[VARIABLE_BUDGET:]),
             split=split,
             together=together(split.names, split.together) if split else "",
-            steps=[scale_of(split.together) * p for p in (0.0, *svg.SHADES)] if split else [],
+            steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)

@@ -32,7 +32,7 @@ from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
-from postrand.workflow.dossier_split import split_sections
+from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
 
 RISK = "Risk before and after"
@@ -89,6 +89,8 @@ class Dossier:
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, **SPLIT_CAPTIONS}
+        if mechanism.split is not None:
+            captions[RISK] = (*CAPTION, RISK_NOTE)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}

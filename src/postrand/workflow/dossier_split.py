@@ -29,6 +29,11 @@ CAPTIONS: Mapping[str, tuple[str, ...]] = {
         "What a split of the same variables would be worth at other levels. “At most”: the proven bound of the design.",
     ),
 }
+RISK_NOTE = (
+    "In a split release the attacker also sees which variables each record shows. A class, after protection, are the "
+    "records that show the same keys with the same values; F counts the persons with these values of the keys that are "
+    "shown."
+)
 MAX_VARIABLES = 12
 """With more variables, designs take too long to make several of them."""
 FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5)
