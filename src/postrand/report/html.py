@@ -125,6 +125,7 @@ def _page(
             python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),
             packages=_packages(mechanism, data_name),
+            only_reads=split is not None and not fits_r(mechanism),
             priors=PRIORS,
             shades=[0.0, *svg.SHADES],
         )

@@ -108,6 +108,11 @@ class SplitLaw:
         """The numbers of codes of a released file."""
         return tuple(size + (j in self.partly) for j, size in enumerate(self.shape))
 
+    @property
+    def cells(self) -> int:
+        """The number of combinations of keys and values that a record can show, feasible or not."""
+        return sum(math.prod(self.shape[j] for j in part.positions) for part in self.parts)
+
     def shown(self, codes: IntArray) -> IntArray:
         """Return the number of the part of each row of released codes, (m, J) → (m,).
 
