@@ -14,7 +14,9 @@ from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.workflow.known import Known
 
-WORTH, WAYS, LEVELS = "The split: worth of its tables", "The split: other ways", "The split: privacy and utility"
+WORTH = "The split: what its tables are worth"
+WAYS = "The split: what the same guarantee buys"
+LEVELS = "The split: privacy and utility"
 CAPTIONS: Mapping[str, tuple[str, ...]] = {
     WORTH: (
         "How many unperturbed records the release is worth for each table, as predicted from the tables of the file. "
