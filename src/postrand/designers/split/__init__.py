@@ -1,6 +1,7 @@
 """Split releases: each record shows a random subset of its variables, jointly, with the whole ε; here, their design."""
 
-from postrand.designers.split.fixed_blocks import Compared, FixedBlocks, compare_split
+from postrand.designers.split.comparison import Compared, advice, compare_split, quick_split
+from postrand.designers.split.fixed_blocks import FixedBlocks
 from postrand.designers.split.inverse import Frontier, LeastEpsilon, least_epsilon, split_frontier
 from postrand.designers.split.margins import TablePrior
 from postrand.designers.split.splitting import SplitDesign, SplitSubset, SplitTable, split_design
@@ -16,8 +17,10 @@ __all__ = [
     "SplitTable",
     "TablePrior",
     "Workload",
+    "advice",
     "compare_split",
     "least_epsilon",
+    "quick_split",
     "split_design",
     "split_frontier",
 ]
