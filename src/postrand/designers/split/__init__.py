@@ -1,6 +1,7 @@
 """Split releases: each record shows a random subset of its variables, jointly, with the whole ε; here, their design."""
 
 from postrand.designers.split.comparison import Compared, advice, compare_split, quick_split
+from postrand.designers.split.fewest import FewestSubsets, fewest_subsets
 from postrand.designers.split.fixed_blocks import FixedBlocks
 from postrand.designers.split.inverse import Frontier, LeastEpsilon, least_epsilon, split_frontier
 from postrand.designers.split.margins import TablePrior
@@ -9,6 +10,7 @@ from postrand.designers.split.workload import Workload
 
 __all__ = [
     "Compared",
+    "FewestSubsets",
     "FixedBlocks",
     "Frontier",
     "LeastEpsilon",
@@ -19,6 +21,7 @@ __all__ = [
     "Workload",
     "advice",
     "compare_split",
+    "fewest_subsets",
     "least_epsilon",
     "quick_split",
     "split_design",

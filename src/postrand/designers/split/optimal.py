@@ -190,3 +190,8 @@ def _worst(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Float
     y = np.maximum(-found.ineqlin.marginals, 0)
     pi = np.maximum(found.x[:-1], 0)
     return pi / pi.sum(), y / y.sum() / weights, 1.0
+
+
+def best_worst(rows: scipy.sparse.csr_array, weights: Floats) -> Floats:
+    """Return the probabilities of some subsets, which cover every question, with the least largest ``w_t / M_t``."""
+    return _worst(rows, weights)[0]
