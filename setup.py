@@ -12,7 +12,7 @@ LOOPS = Extension(
     ["src/postrand/support/_loops.c"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
     py_limited_api=STABLE,
-    extra_compile_args=[] if sysconfig.get_platform().startswith("win") else ["-O3", "-g0"],
+    extra_compile_args=[] if sysconfig.get_platform().startswith("win") else ["-O3", "-g0", "-ffp-contract=off"],
     optional=True,  # where nothing can be compiled, numba compiles the same loops when they are first called
 )
 

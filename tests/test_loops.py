@@ -207,6 +207,25 @@ def test_runs_are_shuffled_by_fisher_and_yates(kind, starts):
 
 
 @each
+@pytest.mark.parametrize("targets", [0, 1, 7, 64])
+@pytest.mark.parametrize("starts", [[0], [0, 3, 3, 20], [2, 30], [0, 30]], ids=str)
+def test_heads_weigh_their_own_cells(kind, starts, targets):
+    """To the last bit: sums are in the order of cells, and products are rounded before they are added."""
+    rng = np.random.default_rng(targets)
+    tail, weights, shares = rng.random((5, targets)), rng.random(30), rng.random(30)
+    tails, most, total = rng.integers(0, 5, 30), *np.full((2, len(starts), targets), np.nan)
+    kind.weigh_cells(tail, tails, weights, shares, np.array(starts), most, total)
+    for head, (start, end) in enumerate(zip(starts, [*starts[1:], 30], strict=True)):
+        for x in range(targets):
+            own = [(float(tail[tails[i], x]), float(weights[i]), float(shares[i])) for i in range(start, end)]
+            wanted = 0.0
+            for factor, _, share in own:
+                wanted += factor * share
+            assert most[head, x] == max((factor * weight for factor, weight, _ in own), default=0.0)
+            assert total[head, x] == wanted
+
+
+@each
 def test_no_records_are_no_work(kind):
     nothing, words = np.empty(0, dtype=np.int8), np.empty((0, 2), dtype=np.uint64)
     bits, entries = made_tables(kind, some_weights(3))
@@ -224,7 +243,17 @@ def refusals():
     locked = out.copy()
     locked.setflags(write=False)
     number, places, starts = words[:, 0].copy(), np.arange(8), np.array([0])
+    tail, five, rows = np.ones((3, 2)), np.ones(5), np.zeros((1, 2))
+    tails, wide = np.zeros(5, dtype=np.int64), np.zeros((1, 3))
     return {
+        "a tail that is not there": ("weigh_cells", (tail, tails + 3, five, five, starts, rows, rows.copy())),
+        "a tail below zero": ("weigh_cells", (tail, tails - 1, five, five, starts, rows, rows.copy())),
+        "too few weights": ("weigh_cells", (tail, tails, five[:4].copy(), five, starts, rows, rows.copy())),
+        "too few shares": ("weigh_cells", (tail, tails, five, five[:4].copy(), starts, rows, rows.copy())),
+        "heads beyond the cells": ("weigh_cells", (tail, tails, five, five, np.array([6]), rows, rows.copy())),
+        "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
+        "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
+        "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
         "too few arguments": ("draw", (words, 0, codes)),
         "codes that end early": ("draw", (words, 0, codes[:7].copy(), 0, entries, 2, out)),
         "a start beyond the end": ("draw", (words, 0, codes, 1, entries, 2, out)),

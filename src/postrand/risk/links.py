@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from postrand.risk.cells import FloatArray, IntArray, ravel
+from postrand.support import loops
 
 TARGETS = 64
 """Target types that are linked side by side: their weights of all parts of cells stay in the processor's cache."""
@@ -65,19 +64,19 @@ class View:
         halves, found = _Halves.of(self.columns, self.tables), []
         weights = scale[halves.order]
         records = self.counts[halves.order]
-        pairs = halves.matrix(weights * records)
         for head, tail in self._factors(halves):
-            most = _largest(tail, halves, weights)
+            most, sums = halves.weigh(tail, weights, weights * records)
             best = (head * most).max(axis=0, initial=0.0)
             at, tied = _ties(head, tail, halves, weights, records, most, best)
-            found.append((at, best, tied, (head * (pairs @ tail)).sum(axis=0)))
+            found.append((at, best, tied, (head * sums).sum(axis=0)))
         return Links(*map(np.concatenate, zip(*found, strict=True)))
 
     def totals(self, scale: FloatArray) -> FloatArray:
         """Return the sum of weights over all records for every type, as :meth:`links` does."""
         halves = _Halves.of(self.columns, self.tables)
-        pairs = halves.matrix((scale * self.counts)[halves.order])
-        return np.concatenate([(head * (pairs @ tail)).sum(axis=0) for head, tail in self._factors(halves)])
+        weights = (scale * self.counts)[halves.order]
+        factors = self._factors(halves)
+        return np.concatenate([(h * halves.weigh(t, weights, weights)[1]).sum(axis=0) for h, t in factors])
 
     def reach(self, targets: IntArray, cells: IntArray, scale: FloatArray, least: FloatArray) -> NDArray[np.bool_]:
         """Tell of pairs whether their weight is at least ``least`` (X,) of the target.
@@ -145,11 +144,15 @@ class _Halves:
         starts = np.searchsorted(heads[order], np.arange(len(head_cells)))
         return cls(cut, order, heads[order], tails[order], head_cells, tail_cells, starts)
 
-    def matrix(self, values: FloatArray) -> Any:
-        """Return the sparse matrix (P, S) of a value of each cell, in the order of heads."""
-        return scipy.sparse.csr_array(
-            (values, (self.heads, self.tails)), shape=(len(self.head_cells), len(self.tail_cells))
-        )
+    def weigh(self, tail: FloatArray, weights: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return of each head and target, (P, X), without the head's own factor: the largest weight, and the sum.
+
+        ``weights`` and ``shares`` (m,) are of the cells in the order of heads: the largest is of ``tail x weight``, the
+        sum of ``tail x share``.
+        """
+        most, total = np.empty((2, self.starts.size, tail.shape[1]))
+        loops.weigh_cells(tail, self.tails, weights, shares, self.starts, most, total)
+        return most, total
 
     def pieces(self) -> Iterator[tuple[int, int, slice]]:
         """Yield runs of heads, from the first to before the last, with their cells."""
@@ -187,15 +190,6 @@ def _factor(tables: Sequence[FloatArray], rows: IntArray, cells: IntArray) -> Fl
     found = np.ones((cells.shape[0], rows.shape[0]))
     for b, matrix in enumerate(tables):
         found *= matrix[rows[:, b]].T[cells[:, b]]
-    return found
-
-
-def _largest(tail: FloatArray, halves: _Halves, weights: FloatArray) -> FloatArray:
-    """Return the largest weight of the tails of each head, without the head's own factor, shape (P, X)."""
-    found = np.empty((halves.starts.size, tail.shape[1]))
-    for first, last, cells in halves.pieces():
-        held = tail[halves.tails[cells]] * weights[cells, None]
-        np.maximum.reduceat(held, halves.starts[first:last] - cells.start, axis=0, out=found[first:last])
     return found
 
 

@@ -18,6 +18,9 @@ PRIOR = 10.0
 STEPS = 80
 _PIECE = 1 << 14
 _FULL = 8  # pairs of a head and a tail for each cell, up to which a dense matrix is faster
+_SMALL = 1 << 16  # numbers of a matrix that sums over categories, up to which it is dense
+MOST_CORRECTED = 500
+"""Target types over which the attacker's correction is averaged, drawn at random where there are more."""
 MOST_CELLS = 10_000
 """Fit to so many of the released cells at most, drawn at random: the law has few parameters."""
 
@@ -100,7 +103,14 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
 
 
 def _of_category(rows: IntArray, starts: IntArray) -> Any:
-    """Return the sparse matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on."""
+    """Return the matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on.
+
+    A small one is dense: that is as fast, and needs no library of sparse matrices, which takes longer to load.
+    """
+    if rows.shape[0] * starts[-1] <= _SMALL:
+        dense = np.zeros((starts[-1], rows.shape[0]))
+        dense[rows + starts[:-1], np.arange(rows.shape[0])[:, None]] = 1.0
+        return dense
     held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
     return scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
 
@@ -116,9 +126,10 @@ class _Pairs:
     def of(cls, cells: _Cells, counts: IntArray) -> _Pairs:
         """Return the matrix (P, S) of the records of each cell."""
         (heads, head), (tails, tail) = cells.halves
-        held = scipy.sparse.csr_array((counts.astype(float), (head, tail)), shape=(len(heads), len(tails)))
         if len(heads) * len(tails) <= _FULL * counts.size:
-            return cls(held.toarray(), None)
+            pairs = np.bincount(head * len(tails) + tail, counts, len(heads) * len(tails))
+            return cls(pairs.reshape(len(heads), len(tails)), None)
+        held = scipy.sparse.csr_array((counts.astype(float), (head, tail)), shape=(len(heads), len(tails)))
         return cls(held, np.repeat(np.arange(len(heads)), np.diff(held.indptr)))
 
     def members(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:

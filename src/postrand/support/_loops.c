@@ -1,4 +1,5 @@
-/* The compiled loops of a release: draws, alias tables, digests of cells, permutations of ranks.
+/* The compiled loops of a release and its dossier: draws, alias tables, digests of cells, permutations of ranks, weights
+   of links.
 
    The same loops, with the same names, arguments and results, are in numba_loops.py, where they are explained; they
    serve where this file was not compiled. tests/test_loops.py compares the two, and both with plain Python.
@@ -18,8 +19,11 @@
    Loads from tables become gathers there: a draw takes 0.8 to 1.2 ns instead of 1.2 to 2, a digit 0.2 instead of 0.5. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__)
 #define FOR_SEVERAL_PROCESSORS __attribute__((target_clones("avx512f", "avx2", "default")))
+/* Of floating-point loops every result has to be the same bits: without processors that add what they multiply at once. */
+#define FOR_WIDE_NUMBERS __attribute__((target_clones("avx2", "default")))
 #else
 #define FOR_SEVERAL_PROCESSORS
+#define FOR_WIDE_NUMBERS
 #endif
 
 #if defined(__GNUC__)
@@ -159,6 +163,25 @@ static void shuffle(int64_t *places, Py_ssize_t n, const int64_t *starts, Py_ssi
     }
 }
 
+FOR_WIDE_NUMBERS
+static void weigh(const double *restrict tail, Py_ssize_t targets, const int64_t *tails, const double *weights,
+                  const double *shares, Py_ssize_t cells, const int64_t *starts, Py_ssize_t heads,
+                  double *restrict most, double *restrict total) {
+    for (Py_ssize_t head = 0; head < heads; head++, most += targets, total += targets) {
+        const int64_t end = head + 1 < heads ? starts[head + 1] : cells;
+        memset(most, 0, (size_t)targets * sizeof *most);
+        memset(total, 0, (size_t)targets * sizeof *total);
+        for (int64_t cell = starts[head]; cell < end; cell++) {
+            const double *factor = tail + tails[cell] * targets, weight = weights[cell], share = shares[cell];
+            for (Py_ssize_t x = 0; x < targets; x++) {
+                const double weighed = factor[x] * weight;
+                most[x] = weighed > most[x] ? weighed : most[x];
+                total[x] += factor[x] * share;
+            }
+        }
+    }
+}
+
 /* ---- Arrays in, arrays out ------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -172,6 +195,7 @@ typedef struct {
 #define UINT64 "LQ"     /* the letter depends on the platform; the width is checked as well */
 #define INT64 "lq"
 #define CODES "bhilq"
+#define DOUBLE "d"
 
 static void leave(Py_buffer *views, int count) {
     while (count--)
@@ -367,6 +391,35 @@ static PyObject *shuffle_runs(PyObject *module, PyObject *const *arguments, Py_s
     return inside ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *weigh_cells(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "tail", DOUBLE, 2, 0},    {1, "tails", INT64, 1, 0},  {2, "weights", DOUBLE, 1, 0},
+                                   {3, "shares", DOUBLE, 1, 0},  {4, "starts", INT64, 1, 0}, {5, "most", DOUBLE, 2, 1},
+                                   {6, "total", DOUBLE, 2, 1}};
+    Py_buffer views[7];
+    if (counted(count, 7) < 0 || enter(arguments, wanted, 7, views) < 0)
+        return NULL;
+    const Py_ssize_t kinds = views[0].shape[0], targets = views[0].shape[1];
+    const Py_ssize_t cells = views[1].shape[0], heads = views[4].shape[0];
+    const int64_t *tails = views[1].buf, *starts = views[4].buf;
+    int inside = views[2].shape[0] == cells && views[3].shape[0] == cells;
+    for (int k = 5; k < 7; k++)
+        inside = inside && views[k].shape[0] == heads && views[k].shape[1] == targets;
+    for (Py_ssize_t cell = 0; inside && cell < cells; cell++)
+        inside = tails[cell] >= 0 && tails[cell] < kinds;
+    for (Py_ssize_t head = 0; inside && head < heads; head++)
+        inside = starts[head] >= (head ? starts[head - 1] : 0) && starts[head] <= cells;
+    if (!inside)
+        refuse("heads start in ascending order within the cells, and each cell has a tail and two numbers");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        weigh(views[0].buf, targets, tails, views[2].buf, views[3].buf, cells, starts, heads, views[5].buf,
+              views[6].buf);
+        Py_END_ALLOW_THREADS
+    }
+    leave(views, 7);
+    return inside ? Py_NewRef(Py_None) : NULL;
+}
+
 /* ---- The module ------------------------------------------------------------------------------------------------ */
 
 #define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, text}
@@ -378,6 +431,7 @@ static PyMethodDef functions[] = {
     FUNCTION(append_digit, "append_digit(number, base, codes, start)"),
     FUNCTION(fill_tables, "fill_tables(weights, bits, entries)"),
     FUNCTION(shuffle_runs, "shuffle_runs(places, starts, words)"),
+    FUNCTION(weigh_cells, "weigh_cells(tail, tails, weights, shares, starts, most, total)"),
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

@@ -1,4 +1,4 @@
-"""The compiled loops of a release: those of ``_loops.c`` where it was compiled, otherwise the same ones by numba.
+"""The compiled loops of a release and its dossier: of ``_loops.c`` where it was compiled, else the same ones by numba.
 
 Both take the same arguments and give the same results. The first load at once and take no memory to speak of; numba is
 a compiler, so it is imported when a loop is first called.
@@ -9,12 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
+    from postrand.support._loops import (
+        append_digit,
+        draw,
+        draw_constant,
+        fill_tables,
+        shuffle_runs,
+        stay_or_move,
+        weigh_cells,
+    )
 
-__all__ = ["append_digit", "draw", "draw_constant", "fill_tables", "shuffle_runs", "stay_or_move"]
+__all__ = ["append_digit", "draw", "draw_constant", "fill_tables", "shuffle_runs", "stay_or_move", "weigh_cells"]
 
 try:
-    from postrand.support._loops import append_digit, draw, draw_constant, fill_tables, shuffle_runs, stay_or_move
+    from postrand.support._loops import (
+        append_digit,
+        draw,
+        draw_constant,
+        fill_tables,
+        shuffle_runs,
+        stay_or_move,
+        weigh_cells,
+    )
 except ImportError:  # installed where there was no C compiler
 
     def __getattr__(name: str) -> Any:

@@ -127,3 +127,23 @@ def shuffle_runs(places, starts, words):  # type: ignore[no-untyped-def]  # numb
             # A run is shorter than 2^32, so the 96-bit product needs two partial ones.
             j = start + np.int64(((word >> half) * length + (((word & low) * length) >> half)) >> half)
             places[i], places[j] = places[j], places[i]
+
+
+@compiled
+def weigh_cells(tail, tails, weights, shares, starts, most, total):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Write the largest weight of each head's cells into ``most``, and the sum of shares into ``total``.
+
+    They are ``tail[t] weight`` and ``tail[t] share``. Cell i has the tail ``t = tails[i]``, a row of ``tail`` (S, X),
+    all >= 0; the cells of head h are those from ``starts[h]`` up to the next head's. ``most`` and ``total`` are (P, X),
+    0 where a head has no cells.
+    """
+    most[:], total[:] = 0.0, 0.0
+    for head in range(starts.size):
+        end = starts[head + 1] if head + 1 < starts.size else tails.size
+        for cell in range(starts[head], end):
+            factor, weight, share = tail[tails[cell]], weights[cell], shares[cell]
+            for x in range(factor.size):
+                weighed = factor[x] * weight
+                if weighed > most[head, x]:
+                    most[head, x] = weighed
+                total[head, x] += factor[x] * share

@@ -86,14 +86,28 @@ class Gain:
 
 def price_all(gain: Gain, p: Floats, cost: Floats, count: int) -> tuple[Sets, Floats]:
     """Evaluate all 2^S sets; return the ``count`` best, best first, and their values."""
-    mass, spent = np.zeros(1), np.zeros(1)
-    for x in range(p.size):
-        mass = np.concatenate([mass, mass + p[x]])
-        spent = np.concatenate([spent, spent + cost[x]])
-    value = gain(mass) - spent
+    value = gain(sums_of_sets(p)) - sums_of_sets(cost)
     best = np.argpartition(-value, min(count, value.size - 1))[:count]
     best = best[np.argsort(-value[best])]
-    return (best[:, None] >> np.arange(p.size) & 1).astype(bool), value[best]
+    return members(best, p.size), value[best]
+
+
+def sums_of_sets(values: Floats) -> Floats:
+    """Return the sum over each of the 2^S sets, set number k holding the categories whose bits k has.
+
+    >>> sums_of_sets(np.array([1.0, 2.0, 4.0])).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    """
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+def members(numbers: NDArray[np.int64], size: int) -> Sets:
+    """Return which categories the sets of these numbers hold, shape (K, S)."""
+    held: Sets = (numbers[:, None] >> np.arange(size) & 1).astype(bool)
+    return held
 
 
 def price_greedily(
