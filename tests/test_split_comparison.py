@@ -12,7 +12,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
 from postrand.designers import TablePrior, compare_split
 from postrand.designers.split.candidates import candidates_of
-from postrand.designers.split.comparison import advice, quick_split
+from postrand.designers.split.comparison import compare_ways, quick_split
 from postrand.designers.split.fixed_blocks import Blocks, partitions
 from tests.split_cases import book_of
 
@@ -102,13 +102,13 @@ def test_ways_that_are_alike_name_the_simpler_one():
 
 
 def test_advice_says_why_there_is_none_and_how_many_variables_are_compared():
-    data, text = advice(book_of(2), ("a",), 1.0)
+    data, text = compare_ways(book_of(2), ("a",), 1.0)
     assert "needs 2 variables" in data["not_compared"][0]
     assert text.startswith("Blocks and a split release are not compared")
     kept = Codebook((*book_of(2).variables, Variable("z", "other", ("0", "1"), missing="keep")))
-    assert "keeps missing values" in advice(kept, kept.names, 1.0)[1]
+    assert "keeps missing values" in compare_ways(kept, kept.names, 1.0)[1]
     many = book_of(*[3] * 12)
-    data, text = advice(many, many.names, 12.0, n=5000)
+    data, text = compare_ways(many, many.names, 12.0, n=5000)
     assert data["best"] == "split"
     assert data["effective_records"]["split"] == pytest.approx(5000 / pr.split_design(many, epsilon=12.0).value)
     assert "12 variables: 5,000 released records" in text

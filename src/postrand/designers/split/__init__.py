@@ -1,6 +1,6 @@
 """Split releases: each record shows a random subset of its variables, jointly, with the whole ε; here, their design."""
 
-from postrand.designers.split.comparison import Compared, advice, compare_split, quick_split
+from postrand.designers.split.comparison import Compared, compare_split, compare_ways, quick_split
 from postrand.designers.split.fewest import FewestSubsets, fewest_subsets
 from postrand.designers.split.fixed_blocks import FixedBlocks
 from postrand.designers.split.inverse import Frontier, LeastEpsilon, least_epsilon, split_frontier
@@ -19,8 +19,8 @@ __all__ = [
     "SplitTable",
     "TablePrior",
     "Workload",
-    "advice",
     "compare_split",
+    "compare_ways",
     "fewest_subsets",
     "least_epsilon",
     "quick_split",

@@ -120,7 +120,7 @@ def compare_split(
     return Compared(separate, min(joint, separate, key=lambda found: found.value), split, exhaustive, n)
 
 
-def advice(
+def compare_ways(
     codebook: Codebook,
     variables: Sequence[str],
     epsilon: float,
@@ -137,7 +137,7 @@ def advice(
     --------
     >>> from postrand import Codebook, Variable
     >>> book = Codebook(tuple(Variable(name, "other", ("no", "yes")) for name in ("sex", "own", "work", "north")))
-    >>> print(advice(book, book.names, 2.0)[1])
+    >>> print(compare_ways(book, book.names, 2.0)[1])
     What ε = 2 buys for 4 variables: 1,000 released records are worth so many unperturbed ones for 6 tables
                9.7  separate blocks: each variable by itself
                 81  best joint blocks: sex × own × work × north (every partition was tried)
