@@ -38,8 +38,8 @@ def proposed(sizes: Sequence[int], epsilon: float, records: int | None = None, w
     >>> proposed([2, 3], 2.0).split, proposed([2, 3, 4, 2, 5, 3], 6.0).split
     (False, True)
     """
-    if len(sizes) < 2:
-        return Proposal(way == "split" and bool(sizes), "")
+    if len(sizes) < 3:  # two are one table: nothing to compare
+        return Proposal(way == "split" and len(sizes) == 2, "")
     book = Codebook(tuple(Variable(f"v{k}", "other", tuple(map(str, range(s)))) for k, s in enumerate(sizes)))
     try:
         blocks, split = quick_split(book, book.names, epsilon)
