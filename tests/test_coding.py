@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.codebook import Variable
-from postrand.codebook.coding import arrow_type, category_values, code_dtype, decode, encode
+from postrand.codebook.coding import arrow_type, category_values, code_dtype, decode, encode, numpy_dtype
 from postrand.errors import DataError, SpecificationError
 
 TEXTS = ("a", "A", "a ", "", "é", "e\u0301", "\n", '"', "007", "NaN", "None", "null")
@@ -189,3 +189,10 @@ def test_text_that_is_no_text_is_refused():
     with pytest.raises(DataError, match="not valid UTF-8") as caught:
         encode(broken, variable(categories=("a",)))
     assert "xff" not in str(caught.value)
+
+
+def test_the_numpy_type_of_numbers_is_arrows_own():
+    """Where pandas is installed Arrow tells it; where not, older versions raise."""
+    signed = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float16(), pa.float32(), pa.float64()]
+    for of in (*signed, pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()):
+        assert numpy_dtype(of) == np.dtype(of.to_pandas_dtype())

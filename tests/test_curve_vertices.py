@@ -64,7 +64,12 @@ def test_twelve_categories_take_the_column_generation_s_place(size):
 
 @pytest.mark.parametrize(
     "p",
-    [np.full(6, 1 / 6), np.array([3, 3, 1, 1, 1, 1]) / 10, np.array([0.0, 0.6, 0.4]), np.full(EXACT_SIZE + 1, 1 / 17)],
+    [
+        np.full(6, 1 / 6),
+        np.array([0.3, 0.3, 0.1, 0.1, 0.1, 0.1]),
+        np.array([0.0, 0.6, 0.4]),
+        np.full(EXACT_SIZE + 1, 1 / 17),
+    ],
     ids=["equal masses", "masses in pairs", "a mass of zero", "too many"],
 )
 def test_it_leaves_a_choice_and_more_categories_to_the_design(p):

@@ -107,3 +107,33 @@ def test_two_runs_into_one_folder_are_told_apart(tmp_path):
 
     with pytest.raises(ReleaseError, match="another run made it in the meantime"):
         run()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["protect", "--help"], ["verify", "none", "--json"]])
+def test_a_full_disk_behind_any_answer_is_one_sentence(words):
+    script = "from postrand.cli import main; main()"
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", script, *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "postrand: the answer cannot be written; got No space left on device\n"
+
+
+@pytest.mark.parametrize(("words", "code"), [("--help", 0), ("verify none", 7), ("verify none --json", 7)])
+def test_outputs_that_are_closed_change_nothing(words, code):
+    script = "from postrand.cli import main; main()"
+    for closed in (">&-", ">&- 2>/dev/full", ">&- 2>&- <&-"):
+        command = f"exec {sys.executable} -c '{script}' {words} {closed}"
+        done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "verify none --json"])
+def test_a_reader_that_is_gone_ends_a_command_quietly(words):
+    script = "from postrand.cli import main; main()"
+    command = [sys.executable, "-c", script, *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 1

@@ -18,7 +18,7 @@ from postrand.designers.budget import BudgetShare
 from postrand.designers.by_class import Weights
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism.matrix import randomised_response
-from postrand.plan.plan import BlockPlan
+from postrand.plan.values import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.randomness import ReleaseKey

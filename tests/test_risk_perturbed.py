@@ -20,6 +20,7 @@ from postrand.risk.others import others
 from postrand.risk.perturbed import match_probability
 from postrand.risk.readings import inverse_population, readings, readings_after
 from postrand.risk.tau import exprel
+from postrand.risk.truemargins import TrueMargins
 
 M3 = TransitionMatrix.from_array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
 
@@ -115,7 +116,7 @@ def test_the_expectation_given_the_file_is_that_of_the_truth():
         right = alone[moves[alone, alone] == 1]
         truth[d] = (frequency[right] == 1).sum(), (1 / frequency[right]).sum()
         cells = CellTable(fit.names, shape, codes[released > 0], released[released > 0], np.zeros(0, int))
-        links = perturbed._Links.of(fit, cells, law, pi)
+        links = perturbed.ReleasedLinks.of(fit, TrueMargins(cells, law), pi)
         found[d] = (links.own * np.exp(-links.others)).sum(), (links.own * exprel(links.others)).sum()
         x = size * (p @ joint)[alone] * (1 - pi)
         everyone[d] = (stay[alone] * np.exp(-x)).sum(), (stay[alone] * exprel(x)).sum()

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from postrand import estimate, release, risk
+from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
-from postrand.engines.summary import summarise
 from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split, Subset
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
@@ -20,7 +19,6 @@ from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.mechanism import load_mechanism
 from postrand.release import fields
 from postrand.risk.law import KeyLaw
-from postrand.testing.engines import Memory
 from tests.json_schema import problems as schema_problems
 
 BOOK = Codebook(
@@ -260,25 +258,9 @@ IN_SPLIT = "is in the split"
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda folder: release.write(folder, data_writer=Path.touch, data_name="data.csv", mechanism=BESIDE), LATER),
-        (lambda _: summarise(Memory(FRAME), BESIDE), LATER),
         (lambda _: KeyLaw.of(BESIDE, ["town"], [2]), LATER),
-        (lambda _: risk.assess(FRAME, ["sex"], sampling_fraction=0.1, mechanism=BESIDE, codebook=BOOK), LATER),
         (lambda _: estimate.r_files(BESIDE), LATER),
-        (lambda _: estimate.expected_precision(BESIDE, ["sex"], 100), IN_SPLIT),
-        (lambda _: estimate.table(FRAME, ["town", "sex"], BESIDE), IN_SPLIT),
-        (lambda _: estimate.proportions(FRAME, "age", BESIDE), IN_SPLIT),
-        (lambda _: estimate.maximum_likelihood(FRAME, ["sex"], BESIDE), IN_SPLIT),
-        (lambda _: estimate.independence_test(FRAME, "sex", "town", BESIDE), IN_SPLIT),
-        (lambda _: estimate.mean(FRAME, "age", BESIDE), IN_SPLIT),
-        (lambda _: estimate.mean(FRAME, "pay", BESIDE, by="sex"), IN_SPLIT),
-        (lambda _: estimate.total(FRAME, "ill", BESIDE, by="town"), IN_SPLIT),
-        (lambda _: estimate.quantile(FRAME, "pay", BESIDE, by="sex"), IN_SPLIT),
-        (lambda _: estimate.regression("pay ~ sex", FRAME, BESIDE, "linear"), IN_SPLIT),
-        (lambda _: estimate.regression("ill ~ town", FRAME, BESIDE, "logistic"), IN_SPLIT),
         (lambda _: estimate.regression("pay ~ town", FRAME, BESIDE, "linear", strata="sex"), IN_SPLIT),
-        (lambda _: estimate.mcsimex("pay ~ sex", FRAME, BESIDE, "linear", np.random.default_rng(1)), IN_SPLIT),
-        (lambda _: estimate.candidates(FRAME, ["sex"], {"sex": "F"}, BESIDE), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, weights="age"), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, strata="sex"), IN_SPLIT),
     ],

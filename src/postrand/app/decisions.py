@@ -13,7 +13,7 @@ from postrand.app import forms
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.formats import written_names
-from postrand.plan.plan import PRIOR_SOURCES
+from postrand.plan.values import PRIOR_SOURCES
 
 PAGE = 50
 

@@ -15,7 +15,7 @@ import click
 
 from postrand import __version__
 from postrand.address import hidden
-from postrand.cli.output import as_json_text, write_anything
+from postrand.cli.output import as_json_text, open_outputs, tell, write_anything
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.support.progress import shown
 from postrand.support.signals import Stopped, leave, say, stoppable, watch
@@ -74,6 +74,7 @@ class Program(click.Group):
     def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
         """Run the command line and end the process; signals are caught here while options are parsed, too."""
         gc.set_threshold(_OBJECTS)
+        open_outputs()
         watch()
         try:
             with stoppable():
@@ -84,6 +85,11 @@ class Program(click.Group):
             leave(stopped.code)
         except SystemExit as ended:
             leave(ended.code)
+        except OSError as error:  # of help, version or a usage error, which click prints
+            if error.filename is not None:
+                raise
+            _unwritten(error)
+            leave(1)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -127,7 +133,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             if as_json:
                 _say(as_json_text({"error": kind, "problems": list(error.problems)}))
             else:
-                print(f"postrand: {error}", file=sys.stderr)
+                tell(f"postrand: {error}")
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             say(stopped)
@@ -141,7 +147,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line, without its place in the code, which does not help a curator."""
-    print(f"postrand: warning: {printable(str(message))}", file=sys.stderr)
+    tell(f"postrand: warning: {printable(str(message))}")
 
 
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -158,9 +164,14 @@ def _say(text: str) -> None:
     except BrokenPipeError:  # the reader has seen enough; click ends quietly
         raise
     except OSError as error:
-        print(f"postrand: the answer cannot be written; got {error.strerror}", file=sys.stderr)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- what is buffered fails again when the process ends
+        _unwritten(error)
         raise SystemExit(1) from None
+
+
+def _unwritten(error: OSError) -> None:
+    """Say that standard output cannot be written, and write no more to it."""
+    tell(f"postrand: the answer cannot be written; got {error.strerror}")
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- what is buffered fails again when the process ends
 
 
 def names(value: str | None) -> tuple[str, ...]:

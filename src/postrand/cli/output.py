@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 _SPELT = {"ε": "epsilon", "δ": "delta", "α": "alpha", "β": "beta", "τ": "tau", "λ": "lambda", "≤": "<=", "≥": ">="}
@@ -21,6 +23,19 @@ def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
         _SPELT.get(c) or c.encode("ascii", "backslashreplace").decode() for c in error.object[error.start : error.end]
     )
     return "".join(found), error.end
+
+
+def open_outputs() -> None:
+    """Open outputs that are closed (``>&-``), to nowhere: the next file that is opened would take their place."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 -- until the end
+
+
+def tell(text: str) -> None:
+    """Print a message to standard error; one that cannot be written there does not change how the command ends."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def write_anything() -> None:

@@ -175,6 +175,7 @@ def design(plan: Path) -> Result:
     from postrand.plan import load_plan
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
+    from postrand.workflow.design_split import design_split
     from postrand.workflow.file_goal import of_file, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
@@ -185,15 +186,17 @@ def design(plan: Path) -> Result:
     check_sizes(loaded)
     loaded = solved(loaded)
     known = Known.of(loaded)
-    blocks = design_blocks(loaded, known)
-    mechanism = mechanism_of(loaded, blocks, known)
+    blocks, split = design_blocks(loaded, known), design_split(loaded, known)
+    mechanism = mechanism_of(loaded, blocks, known, split)
     certificate = of_file(loaded, mechanism, certify(mechanism, claims_of(loaded, mechanism, known)), known)
     worth = [expected(block, loaded.codebook) for block in blocks]
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
-    data = {"blocks": told, "claims": list(certificate.sentences)}
+    data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
+    data["claims"] = list(certificate.sentences)
     data |= {} if certificate.file is None else {"file": certificate.file.to_dict()}
     data["advice"] = list(loaded.advice)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
+    lines += [] if split is None else [str(split)]
     level = [] if certificate.file is None else no_file_level(certificate.file.to_dict())
     found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()

@@ -97,7 +97,7 @@ def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:
     missing = (codes < 0) | (codes >= count) if variable.missing != "error" else None
     target, values = arrow_type(variable.type), category_values(variable)
     is_dictionary = pa.types.is_dictionary(target)
-    wanted = target.index_type.to_pandas_dtype() if is_dictionary else code_dtype(variable)
+    wanted = numpy_dtype(target.index_type) if is_dictionary else code_dtype(variable)
     indices = from_numpy(codes.astype(wanted, copy=False), missing)
     if not (is_text(target) or is_dictionary):
         return values.take(indices)
@@ -144,6 +144,15 @@ def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [valid, pa.py_buffer(values)])
 
 
+def numpy_dtype(of: pa.DataType) -> np.dtype[Any]:
+    """Return the numpy type of an Arrow type of numbers; Arrow's own ``to_pandas_dtype`` may need pandas.
+
+    >>> numpy_dtype(pa.uint16()), numpy_dtype(pa.float32())
+    (dtype('uint16'), dtype('float32'))
+    """
+    return np.dtype({"halffloat": "f2", "float": "f4", "double": "f8"}.get(str(of), str(of)))
+
+
 def to_numpy(array: pa.Array) -> NDArray[Any]:
     """Return numbers without nulls, shape (n,), over the same memory; see :func:`from_numpy`."""
     return np.from_dlpack(array)
@@ -167,8 +176,8 @@ def index_values(indices: pa.Array) -> NDArray[Any]:
     """Return whole numbers, shape (n,), over the same memory; under a null is whatever lies there."""
     data = indices.buffers()[1]
     if data is None:
-        return np.zeros(len(indices), dtype=indices.type.to_pandas_dtype())
-    return np.frombuffer(data, indices.type.to_pandas_dtype(), indices.offset + len(indices))[indices.offset :]
+        return np.zeros(len(indices), dtype=numpy_dtype(indices.type))
+    return np.frombuffer(data, numpy_dtype(indices.type), indices.offset + len(indices))[indices.offset :]
 
 
 def is_null(array: pa.Array) -> NDArray[np.bool_]:
@@ -276,7 +285,7 @@ def _from_list(values: list[Any], of: pa.DataType) -> pa.Array:
     if _kind(of) == "bool":
         bits = np.packbits(np.array(values, dtype=bool), bitorder="little")
         return pa.Array.from_buffers(of, len(values), [None, pa.py_buffer(bits)])
-    numbers = np.array(values, dtype=of.to_pandas_dtype())
+    numbers = np.array(values, dtype=numpy_dtype(of))
     if any(isinstance(v, int) and v != n for v, n in zip(values, numbers.tolist(), strict=True)):
         raise OverflowError("a whole number has no exact floating-point value")
     return from_numpy(numbers)

@@ -8,7 +8,8 @@ is one more category, the last, so the released variable is categorical text wha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ from postrand.errors import DataError, sentence
 
 NOT_RELEASED = "(not released)"
 """The category of a value that the record does not show."""
+MARK = b"not_released"
+"""The key of a column's metadata that says so of it."""
+SENTENCE = f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value."
+"""What people are told who open the data alone."""
 
 
 def code_of(variable: Variable) -> int:
@@ -51,6 +56,46 @@ def released_variable(variable: Variable) -> Variable:
         ordered=False,
         missing_codes=tuple(map(str, variable.missing_codes)),
     )
+
+
+def shown_codebook(codebook: Codebook, names: Collection[str]) -> Codebook:
+    """Return the codebook of released data, in which these variables are as they are released; it has no rules.
+
+    Rules are about true categories; a combination of released ones is judged by its codes.
+
+    >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
+    >>> shown_codebook(book, ["sex"])["sex"].categories, shown_codebook(book, []) is book
+    (('F', 'M', '(not released)'), True)
+    """
+    if not names:
+        return codebook
+    return Codebook(tuple(released_variable(v) if v.name in names else v for v in codebook.variables))
+
+
+def is_partly(variable: Variable) -> bool:
+    """Return whether this is the form in which a variable of a split is released; see :func:`released_variable`."""
+    return variable.categories[-1:] == (NOT_RELEASED,) and variable.type.startswith("dictionary<values=string")
+
+
+def released_field(variable: Variable) -> pa.Field:
+    """Return the column of a variable of a split, in the form of :func:`released_variable`, with its metadata.
+
+    They are those of the codebook: what the confidential file says of its numbers does not hold for categories.
+    ``value_labels`` has all categories of the true values in order, each its own label where it has no other.
+
+    >>> sex = Variable("sex", role="key", categories=("F", "M"), labels=("female", "male"))
+    >>> released_field(released_variable(sex)).metadata[b"value_labels"]
+    b'{"F": "female", "M": "male"}'
+    """
+    texts = variable.categories[:-1]
+    labels = dict(zip(texts, variable.labels or texts, strict=False))
+    said = {
+        b"label": variable.label,
+        b"value_labels": json.dumps(labels, ensure_ascii=False),
+        b"missing_codes": json.dumps(variable.missing_codes, ensure_ascii=False) if variable.missing_codes else "",
+        MARK: SENTENCE,
+    }
+    return pa.field(variable.name, coding.arrow_type(variable.type), metadata={k: v for k, v in said.items() if v})
 
 
 def decode(codes: NDArray[Any], variable: Variable) -> pa.Array:

@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook.coding import from_numpy, gather, index_values, is_identity, is_null, is_text, value_type
+from postrand.codebook.coding import (
+    from_numpy,
+    gather,
+    index_values,
+    is_identity,
+    is_null,
+    is_text,
+    numpy_dtype,
+    value_type,
+)
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
 
@@ -158,7 +167,7 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     # Of entries that occur twice, the first.
     place = {value: i for i, value in reversed(list(enumerate(order)))}
     places = np.array([place[v] for v in levels] + [0], dtype=np.int64)
-    wanted = np.dtype(field.type.index_type.to_pandas_dtype())
+    wanted = numpy_dtype(field.type.index_type)
     if places.max() > np.iinfo(wanted).max and _reaches(places, indices, missing, np.iinfo(wanted).max):
         raise DataError(sentence("the column's dictionary is full", where=f"column {field.name!r}"))
     found = _mapped(places.astype(wanted), indices, missing)

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import arrow_type
-from postrand.codebook.not_released import released_variable
+from postrand.codebook.not_released import is_partly, released_field, released_variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -199,17 +198,11 @@ def released_schema(
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
         if variable is not None and name in partly:
-            fields.append(_partly_field(variable))
+            fields.append(released_field(variable if is_partly(variable) else released_variable(variable)))
             continue
         label = "" if variable is None else variable.label
         fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
     return pa.schema(fields)
-
-
-def _partly_field(variable: Variable) -> pa.Field:
-    """Return the field of a variable of a split: what the file said of its numbers does not hold for categories."""
-    label = {_LABEL: variable.label} if variable.label else None
-    return pa.field(variable.name, arrow_type(released_variable(variable).type), metadata=label)
 
 
 def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:

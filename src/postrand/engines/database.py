@@ -182,6 +182,11 @@ class Target:
     def __post_init__(self) -> None:
         raise_all(SpecificationError, _target_problems(self.table, self.if_exists, self.mark))
 
+    def share(self, part: int) -> int | None:
+        """Return this part of the memory limit in bytes, or None: the database and the digest of the table share it."""
+        limit = self.resources.memory_limit
+        return None if limit is None else max(1, limit // part)
+
 
 def open_records(place: Path | Table, codebook: Codebook | None = None) -> Source:
     """Open the records of a plan's source, a file or a table; raises as :func:`postrand.formats.read`."""

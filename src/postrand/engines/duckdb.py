@@ -39,6 +39,7 @@ from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, se
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, Stage, stage
 from postrand.support.randomness import ReleaseKey
+from postrand.support.signals import unfinished
 
 _VIEW = "postrand_records"
 _PLAIN = re.compile(
@@ -184,17 +185,21 @@ def duckdb_transaction(database: Path, resources: Resources = NOTHING) -> Iterat
     ReleaseError
         If the file cannot be written, or DuckDB refuses a step.
     """
-    existed = database.exists()
+    made = [] if database.exists() else [database, database.with_name(f"{database.name}.wal")]
     try:
-        with _explained(str(database), ReleaseError), _connection(database, writable=True) as connection:
+        with (
+            unfinished(*made),
+            _explained(str(database), ReleaseError),
+            _connection(database, writable=True) as connection,
+        ):
             for setting in settings_of(resources):
                 connection.execute(setting)
             connection.begin()
             yield DuckDBTransaction(connection)
             connection.commit()
     except BaseException:
-        if not existed:
-            database.unlink(missing_ok=True)
+        for path in made:
+            path.unlink(missing_ok=True)
         raise
 
 

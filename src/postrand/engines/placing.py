@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -116,7 +117,7 @@ def table_problems(target: Target, columns: Sequence[str], wanted: Sequence[str]
 
 def _transaction(target: Target) -> AbstractContextManager[Transaction]:
     if (path := target.database.path) is not None:
-        return duckdb_transaction(path, target.resources)
+        return duckdb_transaction(path, dataclasses.replace(target.resources, memory_limit=target.share(2)))
     return postgres_transaction(target.database.address())
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,23 @@ def local_session(master: str = "local[*]", **conf: str) -> Any:
     builder = builder.master(master)
     for name, value in {**own, **conf}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    before = _children()
+    try:
+        return quietly(builder.getOrCreate)
+    except BaseException:  # Java that is interrupted while it starts does not end by itself
+        for child in _children() - before:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        raise
+
+
+def _children() -> set[int]:
+    """Return the processes that this one has started; of Linux alone, elsewhere none are found."""
+    found = set[int]()
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found |= set(map(int, listed.read_text().split()))
+    return found
 
 
 def _submitted() -> bool:

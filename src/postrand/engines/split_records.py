@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,17 @@ class SplitCells:
         """Prepare a split; without one there is nothing to show or read."""
         if split is None:
             return cls((), (), ())
-        variables = tuple(codebook[name] for name in (*split.variables, *split.given))
-        return cls(split.variables, variables, tuple(Cells.of(block, codebook) for block in split.blocks))
+        planned = cls.planned(split.variables, split.given, codebook)
+        return cls(planned.shown, planned.variables, tuple(Cells.of(block, codebook) for block in split.blocks))
+
+    @classmethod
+    def planned(cls, shown: Collection[str], given: Collection[str], codebook: Codebook) -> SplitCells:
+        """Return what is known before the subsets are: all that the content of a file depends on.
+
+        Variables are in the codebook's order, which the design does not change.
+        """
+        variables = [v for v in codebook.variables if v.name in shown or v.name in given]
+        return cls(tuple(v.name for v in variables if v.name in shown), tuple(variables), ())
 
     @property
     def bases(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand import formats
-from postrand.codebook import Codebook, coding
+from postrand.codebook import Codebook, coding, not_released
 from postrand.codebook.clear_columns import carried, released_values
+from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.rules import forbidden
 from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
 from postrand.engines.cells import Cells
 from postrand.engines.joint import JointCounts, covering
+from postrand.engines.split_summary import SplitCounter
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
-from postrand.mechanism.margins import impossible, tables_of
+from postrand.mechanism.margins import Draw, Table, draws_of, impossible, tables_of
 from postrand.support.progress import Stage, passing
 
 MAX_PAIR_CELLS = 60
@@ -37,6 +39,8 @@ class Summary:
     ``blocks[b]`` has shape (K,): records in each cell of block b. ``variables[name]`` has shape (S,): records in each
     code. ``pair`` names two variables, ``pair_counts`` their table; both are empty where no small table exists.
     Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
+    Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
+    its cells, and its variables have shape (S + 1,): the last counts records that do not show them.
     """
 
     records: int
@@ -45,6 +49,8 @@ class Summary:
     pair: tuple[str, ...]
     pair_counts: NDArray[np.int64]
     block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
+    subsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    subset_cells: tuple[NDArray[np.int64], ...] = ()
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -59,20 +65,20 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list
         If columns or types are not the codebook's, a value is no category, or a combination is released that the
         matrices give probability zero.
     """
-    mechanism.require_no_split("the test of released records against their law")
     codebook = mechanism.require_codebook()
-    source = formats.read(data, codebook) if isinstance(data, Path) else data
-    raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, codebook)))
+    shown = shown_codebook(codebook, mechanism.partly)
+    source = formats.read(data, shown) if isinstance(data, Path) else data
+    raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, mechanism)))
     counter = _Counter(codebook, mechanism)
     with ExitStack() as closed:  # an error leaves no comparison open
         if differing is None:
             batches = source.batches()
         else:
-            batches = closed.enter_context(closing(_compared(source, codebook, differing)))
+            batches = closed.enter_context(closing(_compared(source, mechanism, differing)))
         for batch in passing(batches, Stage.VERIFYING, source.num_rows):
             counter.add(batch)
     found = counter.summary()
-    raise_all(DataError, _law_problems(found.blocks, mechanism))
+    raise_all(DataError, _law_problems((*found.blocks, *found.subset_cells), mechanism))
     check_released(source, mechanism.numerical)
     return found
 
@@ -87,7 +93,8 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
     DataError
         Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
     """
-    tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
+    tables: list[Table | Draw] = [*tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)]
+    tables += [] if mechanism.split is None else draws_of(mechanism.split, summary.subsets, summary.subset_cells)
     what = "the matrix almost never produces such counts, for any true records"
     fix = "do not use this release: its records were not drawn with its matrices"
     raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
@@ -104,9 +111,9 @@ def check_bytes(path: Path, mechanism: Mechanism) -> None:
     DataError
         If a file is another one, or a record does not fit the codebook.
     """
-    codebook = mechanism.require_codebook()
+    codebook = shown_codebook(mechanism.require_codebook(), mechanism.partly)
     differing: list[DataError] = []
-    for _ in _compared(formats.read(path, codebook), codebook, differing):
+    for _ in _compared(formats.read(path, codebook), mechanism, differing):
         require_same(differing)
     require_same(differing)
 
@@ -118,16 +125,19 @@ def require_same(differing: list[DataError]) -> None:
 
 
 def _compared(
-    source: formats.Source, codebook: Codebook, differing: list[DataError]
+    source: formats.Source, mechanism: Mechanism, differing: list[DataError]
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records file by file, and note each file whose bytes are not those of its records at its end."""
+    codebook = mechanism.require_codebook()
+    shown = shown_codebook(codebook, mechanism.partly)
     for part in _files(source):
         complete = False
         try:
-            with formats.open_comparison(part.path, released_schema(part, codebook.names, codebook)) as writer:
+            schema = released_schema(part, codebook.names, codebook, partly=mechanism.partly)
+            with formats.open_comparison(part.path, schema) as writer:
                 for batch in part.batches(codebook.names):
                     yield batch  # before it is written, so that the reader judges its values first
-                    writer.write(released_values(batch, codebook))
+                    writer.write(released_values(batch, shown))
                 complete = True
         except DataError as error:
             if not complete:
@@ -155,7 +165,9 @@ class _Counter:
         groups = covering([*self.tested, *shown], self.sizes)
         groups += [(block,) for block in range(len(self.cells)) if not any(block in group for group in groups)]
         self.joint = [JointCounts(group, self.sizes, kept) for group in groups]
-        categorical = [v for v in codebook.variables if v.is_categorical]
+        self.split = None if mechanism.split is None else SplitCounter(mechanism.split, codebook)
+        self.partly = frozenset(mechanism.partly)
+        categorical = [v for v in shown_codebook(codebook, mechanism.partly).variables if v.is_categorical]
         self.known = {v.name: set(coding.category_values(v).to_pylist()) for v in categorical}
         self.others = {v.name: np.zeros(v.size, dtype=np.int64) for v in categorical if v.name not in self.single}
 
@@ -164,7 +176,8 @@ class _Counter:
         for variable in self.codebook.variables:
             column = batch.column(batch.schema.get_field_index(variable.name))
             if variable.is_categorical:
-                codes[variable.name] = coding.encode(column, variable)
+                encode = not_released.encode if variable.name in self.partly else coding.encode
+                codes[variable.name] = encode(column, variable)
                 self.check_dictionary(column, variable.name)
             else:
                 carried(column, variable)  # refuses missing values where none may be
@@ -173,6 +186,8 @@ class _Counter:
             raise DataError(sentence(what, fix="do not use this release: the mechanism does not produce it"))
         for name, counts in self.others.items():
             counts += _count(codes[name], counts.size)
+        if self.split is not None:
+            self.split.add(codes)
         positions = [_positions(cells, codes) for cells in self.cells]
         for joint in self.joint:
             joint.add(positions)
@@ -185,7 +200,10 @@ class _Counter:
         pair = tuple(self.single[name] for name in self.pair)
         tested = tuple((a, b, self.margin(a, b)) for a, b in self.tested)
         pair_counts = self.margin(*pair) if pair else np.zeros((), dtype=np.int64)
-        return Summary(self.records, blocks, counted, self.pair, pair_counts, tested)
+        found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested)
+        if self.split is None:
+            return found
+        return replace(found, subsets=self.split.records, subset_cells=tuple(self.split.cells))
 
     def margin(self, *blocks: int) -> NDArray[np.int64]:
         """Return the table of these blocks, in ascending order, from the first table that has them."""
@@ -234,8 +252,8 @@ def _count(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
     return np.bincount(codes.astype(np.int64) + 1, minlength=size + 1)[1:]
 
 
-def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
-    where, schema = file.path.name, file.schema
+def _schema_problems(file: Any, mechanism: Mechanism) -> Iterable[str]:
+    where, schema, codebook = file.path.name, file.schema, mechanism.require_codebook()
     if tuple(schema.names) != codebook.names:
         yield sentence("the columns of the data are not in the order of the codebook", where=where)
     if schema.metadata:
@@ -243,7 +261,7 @@ def _schema_problems(file: Any, codebook: Codebook) -> Iterable[str]:
         yield sentence(
             "the data file contains metadata of its own", where=where, got=", ".join(_names(schema.metadata))
         )
-    for public in released_schema(file, codebook.names, codebook):
+    for public in released_schema(file, codebook.names, codebook, partly=mechanism.partly):
         found, may = (field.metadata or {} for field in (schema.field(public.name), public))
         if foreign := {key for key, text in found.items() if may.get(key) != text}:
             what = f"column {public.name!r} contains metadata that the codebook does not give"
@@ -255,7 +273,7 @@ def _names(metadata: Iterable[bytes]) -> list[str]:
 
 
 def _law_problems(counts: Iterable[NDArray[np.int64]], mechanism: Mechanism) -> Iterable[str]:
-    for block, counted in zip(mechanism.blocks, counts, strict=True):
+    for block, counted in zip(mechanism.every_block, counts, strict=True):
         if counted[block.matrix.form.columns()[0] == 0].any():
             yield sentence(
                 "the release contains a value that has probability zero in the matrix", where=f"block {block.name!r}"

@@ -11,7 +11,6 @@ from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
 from .result import Estimate
-from .split_tables import split_table
 from .tally import from_counts
 from .unbiased import from_tally, proportions, table
 
@@ -44,7 +43,6 @@ __all__ = [
     "ratio",
     "ratio_of_totals",
     "regression",
-    "split_table",
     "table",
     "total",
 ]

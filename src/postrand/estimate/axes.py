@@ -10,16 +10,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import EstimationError, SpecificationError, sentence
-from postrand.mechanism.matrix import TransitionMatrix
 
 Array = NDArray[np.float64]
 Operator = Array | None
 """A matrix of shape (L, K) acting along an axis of length K; None is the identity."""
+
+
+class Solver(Protocol):
+    """Solves with a law M of K true and R released cells."""
+
+    def solve(self, values: Array, /) -> Array:
+        """Return b (R, n) with ``M b = values`` (K, n)."""
+
+    def solve_transposed(self, values: Array, /) -> Array:
+        """Return π (K, n) with ``Mᵀ π = values`` (R, n)."""
+
+
+class Transition(Protocol):
+    """The law M of what is released: a transition matrix, or more released cells than true ones."""
+
+    @property
+    def size(self) -> int:
+        """The number R of released cells."""
+
+    @property
+    def array(self) -> Array:
+        """The probabilities, (K, R), rows true and columns released."""
+
+    def times(self, values: Array, /) -> Array:
+        """Return ``M values``, (K, n), values of shape (R, n)."""
+
+    def factor(self) -> Solver:
+        """Return what solves with M; raises EstimationError where nothing does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +63,14 @@ class Axis:
     matrix
         The block's law over its K cells; None where the axis is unperturbed.
     cells
-        The codes of each cell, shape (K, J).
+        The codes of each true cell, shape (K, J).
     kept
         Positions in ``names`` of the variables that the table shows, the others are summed out.
     """
 
     names: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
-    matrix: TransitionMatrix | None
+    matrix: Transition | None
     cells: NDArray[np.int32]
     kept: tuple[int, ...]
 
@@ -59,8 +87,13 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """The number K of cells."""
+        """The number R of released cells: K, but for a split."""
         return len(self.cells)
+
+    @property
+    def looks(self) -> NDArray[np.intp]:
+        """The true cell that each released one looks like, shape (R,)."""
+        return np.arange(len(self.cells))
 
     @property
     def kept_names(self) -> tuple[str, ...]:
@@ -77,13 +110,13 @@ class Axis:
         """The 0/1 matrix, shape (L, K), that sums cells into the variables shown; None where it is the identity."""
         shape = self.kept_shape
         if not shape:
-            return np.ones((1, self.size))
+            return np.ones((1, len(self.cells)))
         index = np.ravel_multi_index(tuple(self.cells[:, self.kept].T), shape)
         size = math.prod(shape)
-        if size == self.size and np.array_equal(index, np.arange(size)):
+        if size == len(index) and np.array_equal(index, np.arange(size)):
             return None
-        project = np.zeros((size, self.size))
-        project[index, np.arange(self.size)] = 1.0
+        project = np.zeros((size, len(index)))
+        project[index, np.arange(len(index))] = 1.0
         return project
 
     def unbiased(self) -> Operator:
@@ -110,7 +143,7 @@ class Axis:
         return tuple(", ".join(self.labels[j][c] for j, c in enumerate(row)) for row in self.cells.tolist())
 
 
-def single(name: str, labels: Sequence[str], matrix: TransitionMatrix | None) -> Axis:
+def single(name: str, labels: Sequence[str], matrix: Transition | None) -> Axis:
     """Return the axis of one variable."""
     cells = np.arange(len(labels), dtype=np.int32)[:, None]
     return Axis((name,), (tuple(labels),), matrix, cells, (0,))
@@ -129,11 +162,12 @@ def apply(operators: Sequence[Operator], tensor: Array) -> Array:
 
 
 def apply_maps(maps: Sequence[Callable[[Array], Array] | None], tensor: Array) -> Array:
-    """Apply one linear map, of columns (K, n) to columns (K, n), along each axis; None is the identity."""
+    """Apply one linear map, of columns (K, n) to columns (L, n), along each axis; None is the identity."""
     for axis, linear in enumerate(maps):
         if linear is not None:
             moved = np.moveaxis(tensor, axis, 0)
-            tensor = np.moveaxis(linear(moved.reshape(len(moved), -1)).reshape(moved.shape), 0, axis)
+            mapped = linear(moved.reshape(len(moved), -1))
+            tensor = np.moveaxis(mapped.reshape(len(mapped), *moved.shape[1:]), 0, axis)
     return np.ascontiguousarray(tensor)
 
 

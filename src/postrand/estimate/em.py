@@ -29,6 +29,7 @@ from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result, table
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import moves
 
 MAX_INFORMATION = 1500
@@ -83,7 +84,8 @@ def maximum_likelihood(
     ----------
     Dempster, Laird & Rubin (1977); Varadhan & Roland (2008), scheme S3.
     """
-    return from_tally_ml(tally(frame, variables, mechanism, weights, strata), tolerance=tolerance, max_steps=max_steps)
+    counted = tally(frame, variables, mechanism, weights, strata, combine=False)
+    return from_tally_ml(counted, tolerance=tolerance, max_steps=max_steps)
 
 
 def from_tally_ml(counted: Tally, *, tolerance: float = 1e-4, max_steps: int = 20_000) -> Estimate:
@@ -132,6 +134,8 @@ def changes(axis: Axis, name: str) -> bool:
     if axis.matrix is None:
         return False
     codes = axis.cells[:, axis.names.index(name)]
+    if not isinstance(axis.matrix, TransitionMatrix):  # the axis of a split shares no variable
+        return True
     i, j = moves(axis.matrix)
     return bool((codes[i] != codes[j]).any())
 
@@ -338,7 +342,7 @@ class LikelihoodLaw:
 
     def _sampling(self) -> Array:
         p, counted = self.fit.proportions.ravel(), self.linear.counted
-        share = counted.squares.sum() / counted.total**2
+        share = counted.squares.sum() / counted.total**2 if counted.whole is None else counted.whole.unit
         return self._arranged(share * (np.diag(p) - np.outer(p, p)))
 
     def _total(self) -> Array:

@@ -16,8 +16,8 @@ MAX_R_CATEGORIES = 1000
 
 
 def fits_r(mechanism: Mechanism) -> bool:
-    """Whether a release contains the matrices as text for R: no block has more than ``MAX_R_CATEGORIES`` categories."""
-    return all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
+    """Whether a release holds the matrices as text for R: no split, and at most ``MAX_R_CATEGORIES`` categories."""
+    return mechanism.split is None and all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
 
 
 def r_script() -> dict[str, str]:

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
-from postrand.estimate.axes import Array, Axis, Layout, apply, apply_maps, single
+from postrand.estimate.axes import Array, Axis, Layout, Transition, apply, apply_maps, single
 from postrand.estimate.intervals import Moments
 from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.result import Estimate, Law, Part
+from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.tally import Tally, tally
-from postrand.estimate.unbiased import LinearLaw
+from postrand.estimate.unbiased import METHOD, LinearLaw
 from postrand.mechanism import Mechanism
-from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.showing import show_whole
 
 IDENTIFIED = 1e-8
@@ -83,9 +83,9 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         value=law.linear.mean,
         law=law,
         records=int(counted.records.sum()),
-        total=counted.total,
+        total=counted.total if counted.whole is None else counted.whole.total,
         dropped=counted.dropped,
-        method="unbiased, never clipped",
+        method=METHOD if counted.whole is None else f"{METHOD}, of the records that show every variable",
         perturbed=counted.layout.perturbed,
         span=np.array([c.max() - c.min() for c in true.values()]),
     )
@@ -252,9 +252,8 @@ class QuantityLaw:
         if part == "total":
             return self.linear.covariance("total")
         if self.noise is None:
-            raise EstimationError(
-                sentence("the split of the covariance is not identified under a singular matrix", fix="use the total")
-            )
+            what = "the division of the covariance is not identified under a singular matrix, or with strata in a split"
+            raise EstimationError(sentence(what, fix="use the total"))
         return self.noise if part == "perturbation" else self.linear.covariance("total") - self.noise
 
     def variance(self, part: Part) -> Array:
@@ -279,23 +278,43 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     flat = Tally(layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted)
     linear = LinearLaw(flat, layout, (released,))
     record = _two_more(counted.layout, released, true)
-    pooled = flat_squares.sum(axis=0)
-    noise = (released * pooled) @ released.T
+    products = {}
     for i, left in enumerate(true):
         for j, right in enumerate(true[: i + 1]):
             product = solve(left * right)
             if product is None:
                 return QuantityLaw(linear, None, record)
-            noise[i, j] = noise[j, i] = noise[i, j] - product.ravel() @ pooled
+            products[i, j] = product.ravel()
+    if counted.whole is not None:
+        return QuantityLaw(linear, _split_noise(linear, products, counted.whole.unit), record)
+    pooled = flat_squares.sum(axis=0)
+    noise = (released * pooled) @ released.T
+    for (i, j), product in products.items():
+        noise[i, j] = noise[j, i] = noise[i, j] - product @ pooled
     return QuantityLaw(linear, noise / counted.total**2, record)
+
+
+def _split_noise(linear: LinearLaw, products: Mapping[tuple[int, int], Array], unit: float) -> Array | None:
+    """Return what is left of the total when drawing the records is taken off; None with strata.
+
+    Drawing them causes ``unit × (Σ c c' π − Σ c π Σ c' π)``; the product of the estimates exceeds the last term by V.
+    """
+    if len(linear.counted.records) > 1:
+        return None
+    total, mean, shares = linear.covariance("total"), linear.mean, linear.counted.released / linear.counted.total
+    drawn = total - np.outer(mean, mean)
+    for (i, j), product in products.items():
+        drawn[i, j] += product @ shares
+        drawn[j, i] = drawn[i, j]
+    return np.asarray(total - unit * drawn)
 
 
 def _two_more(layout: Layout, released: Array, true: Sequence[Array]) -> Moments:
     """Return ``Σ_j M[i,j] b_j^m`` for m = 1, 2, 3: half for the true cells i where |c| is largest, half for all."""
     forward = [None if axis.matrix is None else axis.matrix.times for axis in layout.axes]
-    moments = []
+    moments, shape = [], tuple(axis.size for axis in layout.axes)
     for power in (1, 2, 3):
-        expected = [apply_maps(forward, b.reshape(c.shape) ** power) for b, c in zip(released, true, strict=True)]
+        expected = [apply_maps(forward, b.reshape(shape) ** power) for b in released]
         pairs = zip(expected, true, strict=True)
         moments.append(np.array([(e[np.abs(c) == np.abs(c).max()].mean() + e.mean()) / 2 for e, c in pairs]))
     return Moments(*moments)
@@ -325,7 +344,7 @@ def _solver(layout: Layout) -> _Solver:
     return solve
 
 
-def inverse(matrix: TransitionMatrix) -> Callable[[Array], Array]:
+def inverse(matrix: Transition) -> Callable[[Array], Array]:
     """Return ``M^-1``, or the pseudo-inverse where there is none."""
     try:
         return matrix.factor().solve
@@ -339,7 +358,9 @@ def _alike(axis: Axis) -> list[list[int]]:
     if axis.matrix is None or len(axis.names) > 1:
         return [[i] for i in range(math.prod(axis.kept_shape))]
     groups: dict[bytes, list[int]] = {}
-    for i, row in enumerate(axis.matrix.weights):
+    if isinstance(axis, SplitAxis) and not axis.law.closed:
+        return [[i] for i in range(len(axis.cells))]
+    for i, row in enumerate(axis.matrix.array):
         groups.setdefault(row.tobytes(), []).append(i)
     return list(groups.values())
 

@@ -21,6 +21,7 @@ from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
 from postrand.estimate.tally import (
     MAX_CELLS,
+    Cells,
     cell_codes,
     codebook_of,
     layout_of,
@@ -42,7 +43,8 @@ class Records:
 
     ``layout`` has the axes of the ``by`` variables and of perturbed values, and shows the former. ``cell`` is the
     released cell of each record in C order of the axes, ``stratum`` its sampling stratum 0..H-1 with ``sizes`` (H,)
-    records each, ``weights`` in units of ``unit``, the largest, None where all are 1. ``clear`` are the unperturbed
+    records each, ``weights`` in units of ``unit``, the largest, None where all are 1; ``share``, None without a split,
+    are the weights of the subsets that records show, and a factor of ``weights``. ``clear`` are the unperturbed
     values by name, ``scores`` the numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the
     place of that variable: number of the axis, position on it.
     """
@@ -53,6 +55,7 @@ class Records:
     sizes: NDArray[np.int64]
     weights: Array | None
     unit: float
+    share: Array | None
     clear: dict[str, Array]
     scores: dict[str, Array]
     shown: dict[str, tuple[int, int]]
@@ -86,11 +89,12 @@ class Measure:
     """Describe a quantity of the true record that is summed within groups.
 
     It is the product of ``values``, one number for each record (None: 1), and of a function of the true cell, with
-    ``functions`` one array (K,) for each axis (None: 1).
+    ``functions`` one array (K,) for each axis (None: 1). ``everywhere``: each group sums it over all records.
     """
 
     values: Array | None
     functions: tuple[Array | None, ...]
+    everywhere: bool = False
 
     def operators(
         self, axes: Sequence[Axis], like: tuple[Measure, tuple[Operator, ...]] | None = None
@@ -99,6 +103,8 @@ class Measure:
 
         ``like`` is another measure with its operators, taken over where the functions are the same.
         """
+        if self.everywhere:
+            return tuple(np.ones((math.prod(axis.kept_shape), axis.size)) for axis in axes)
         known = ((None, None),) * len(axes) if like is None else tuple(zip(like[0].functions, like[1], strict=True))
         return tuple(
             b if like is not None and f is g else operator_of(axis, f)
@@ -131,7 +137,7 @@ def operator_of(axis: Axis, function: Array | None) -> Operator:
     project = axis.projection
     if function is None and axis.matrix is None:
         return project
-    wanted = np.eye(axis.size) if project is None else project.T
+    wanted = np.eye(len(axis.cells)) if project is None else project.T
     if function is not None:
         wanted = wanted * function[:, None]
     if axis.matrix is None:
@@ -179,17 +185,16 @@ def read(
     extra = [n for n in (weights, strata) if n is not None]
     table = frames.to_arrow(frame, list(dict.fromkeys([*columns, *clear, *extra])))
     axes: tuple[Axis, ...] = ()
-    cells: list[NDArray[Any]] = []
-    present = np.ones(table.num_rows, dtype=bool)
+    cells = Cells([], np.ones(table.num_rows, dtype=bool))
     if asked:
         axes = layout_of(table, asked, mechanism).axes
         book = codebook_of(table, mechanism, list(dict.fromkeys(n for axis in axes for n in axis.names)))
-        cells, present = cell_codes(table, axes, book)
+        cells = cell_codes(table, axes, book)
     values, complete = _clear_values(table, clear, mechanism.codebook)
-    both = present & complete
+    both = cells.present & complete
     shape = tuple(axis.size for axis in axes)
-    group = np.zeros(table.num_rows, dtype=np.int64) if strata is None else stratum_codes(table, strata)
-    stratum, sizes = _compact(group[both])
+    group = None if strata is None else stratum_codes(table, strata)
+    stratum, sizes = _compact(np.zeros(int(both.sum()), dtype=np.int64) if group is None else group[both])
     if math.prod(shape) * len(sizes) > (MAX_CELLS if len(sizes) == 1 else MAX_STRATUM_CELLS) // 8:
         raise EstimationError(
             sentence(
@@ -199,15 +204,19 @@ def read(
                 fix="use fewer variables, or merge strata",
             )
         )
-    inside = both[present]
+    inside = both[cells.present]
     flat = np.zeros(int(both.sum()), dtype=np.int64)
-    for size, column in zip(shape, cells, strict=True):
+    for size, column in zip(shape, cells.codes, strict=True):
         flat = flat * size + column[inside]
     if not len(flat):
         raise DataError(sentence("no record has values of all variables of the statistic", fix="check the data"))
     at = {n: next((a, axis.names.index(n)) for a, axis in enumerate(axes) if n in axis.kept_names) for n in hidden}
     scores = {n: _scores(book[n]) for n in hidden}
+    share = cells.combination(both, group)
     weight, unit = (None, 1.0) if weights is None else _in_units(weight_column(table, weights)[both], weights)
+    if share is not None:
+        weight = share if weight is None else share * weight
+        weight, unit = weight / weight.max(), unit * float(weight.max())
     showing = tuple(
         dataclasses.replace(axis, kept=tuple(i for i in axis.kept if axis.names[i] in groups)) for axis in axes
     )
@@ -218,10 +227,11 @@ def read(
         sizes=sizes,
         weights=weight,
         unit=unit,
+        share=share,
         clear={n: column[both] for n, column in values.items()},
         scores=scores,
         shown=at,
-        dropped=table.num_rows - len(flat),
+        dropped=cells.covering - len(flat),
     )
 
 

@@ -273,6 +273,9 @@ def _moment(records: Records, left: Measure, right: Measure, part: Part, *, full
         return arrange(apply(both, tensor))
 
     if part == "perturbation":
+        if records.share is not None:
+            what = "the covariance of a statistic of a split is not divided into sampling and perturbation"
+            raise EstimationError(sentence(what, fix="use the total"))
         if all(axis.matrix is None for axis in axes):
             return 0.0 * spread(squares[0])
         pooled = squares.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,7 +94,27 @@ def total(
     records of a group, and unequal weights, vary too. Everything else is as for :func:`mean`.
     """
     records = read(frame, [variable], mechanism, by, weights, strata)
-    return _result(records, measure(records, variable), None, mechanism, (variable,), f"total of {variable}")
+    what = f"total of {variable}"
+    if records.share is not None:
+        return _total_of_split(records, measure(records, variable), mechanism, variable, what)
+    return _result(records, measure(records, variable), None, mechanism, (variable,), what)
+
+
+def _total_of_split(records: Records, numerator: Measure, mechanism: Mechanism, variable: str, what: str) -> Estimate:
+    """Return a total as the mean of what each record adds, subsets combined by their weights, times the records.
+
+    The numbers of records that show each subset are known, and say nothing: so they do not count as variation.
+    """
+    share, weights = records.share, records.weights
+    assert share is not None
+    assert weights is not None
+    added = numerator.times(Measure(weights / share, (None,) * len(records.shape)))
+    shift, scale, inner = standardised(records, added, None)
+    held = dataclasses.replace(records, weights=share / share.max())
+    one = Measure(None, (None,) * len(records.shape), everywhere=True)
+    law = GroupLaw(held, inner, one, shift, scale * records.unit * float(share.sum()), equation(held, inner, one))
+    value = law.value.reshape(records.layout.shape)
+    return estimate_of(records, mechanism, (variable,), what, value, law)
 
 
 def ratio_of_totals(

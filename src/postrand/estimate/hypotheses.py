@@ -16,6 +16,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
 from postrand.estimate.em import check_untangled
 from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, numbers, pair
+from postrand.estimate.split_axis import SplitAxis, split_axes
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
@@ -78,7 +79,7 @@ def independence_test(
 def independence(counted: Tally) -> ChiSquared:
     """Return the test of independence from counted records of two variables."""
     simple = _simple(counted)
-    if len(counted.layout.axes) == 2 and not _summed_out(counted):
+    if len(counted.layout.axes) == 2 and not _summed_out(counted) and counted.whole is None:
         method = "score test of independence on the released table"
         if simple:
             observed = counted.released
@@ -145,7 +146,7 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
             )
         )
     simple = _simple(counted)
-    if not _summed_out(counted):
+    if not _summed_out(counted) and counted.whole is None:
         matrix = counted.layout.axes[0].matrix
         method = "score test of fit on the released counts"
         target = target if matrix is None else matrix.array.T @ target
@@ -167,7 +168,9 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
 
 
 def _simple(counted: Tally) -> bool:
-    return not counted.weighted and len(counted.records) == 1
+    """Whether the covariance under the hypothesis follows from the laws alone."""
+    closed = all(axis.law.closed for axis in split_axes(counted.layout.axes))
+    return not counted.weighted and len(counted.records) == 1 and closed
 
 
 def _as_released(counted: Tally) -> Tally:
@@ -203,10 +206,20 @@ def _null_covariance(counted: Tally, table: Array) -> Array | None:
     factor = np.divide(wanted, shown, out=np.zeros_like(shown), where=~empty)
     even = np.divide(wanted, cells, out=np.zeros_like(shown), where=empty & (cells > 0))
     true = whole * apply(back, factor) + apply(back, even)
-    released = apply([None if a.matrix is None else a.matrix.array.T for a in layout.axes], true / true.sum())
+    onto = [_released_law(counted, i) for i in range(len(layout.axes))]
+    released = apply([None if law is None else law.T for law in onto], true / true.sum())
     second = layout.arrange_matrix(apply_pairs(linear_law(counted).operators, released))
     flat = table.ravel()
     return np.asarray((second - np.outer(flat, flat)) * counted.squares.sum() / counted.total**2)
+
+
+def _released_law(counted: Tally, at: int) -> Array | None:
+    """Return the law of an axis; of a split, its parts have the shares of the squared weights that were observed."""
+    axis = counted.layout.axes[at]
+    if axis.matrix is None or not isinstance(axis, SplitAxis):
+        return None if axis.matrix is None else axis.matrix.array
+    squares = np.moveaxis(counted.squares.sum(axis=0), at, 0)
+    return axis.law.mixed(np.array([squares[part].sum() for part in axis.law.slices])).average
 
 
 def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n: int, method: str) -> ChiSquared:

@@ -38,8 +38,8 @@ class Problem:
     ``design`` (V, K, p); ``case_row`` (C,) a case's clear row; ``response`` broadcasts to (C, K): (C, 1) where it
     is clear, (1, K) where it is latent; ``pattern_case``, ``pattern_cell``, ``weights``, ``squares`` (J,);
     ``row_group`` (V,);
-    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, K) is M, rows true; ``record_pattern`` (n,) the
-    pattern of each record.
+    ``covariate_cell`` (K,) the cell x of the covariates; ``law`` (K, R) is M, rows true; ``looks`` (R,) the true cell
+    that a released one looks like; ``record_pattern`` (n,) the pattern of each record.
     """
 
     family: Family
@@ -53,6 +53,7 @@ class Problem:
     row_group: Index
     covariate_cell: Index
     law: Array
+    looks: Index
     weighted: bool
     record_pattern: Index
 
@@ -247,7 +248,7 @@ def naive(problem: Problem) -> Array:
 
 def _released(problem: Problem) -> Array:
     """Return the weight of each case and released cell, shape (C, K)."""
-    where = (problem.pattern_case, problem.pattern_cell)
+    where = (problem.pattern_case, problem.looks[problem.pattern_cell])
     return np.asarray(scipy.sparse.csr_array((problem.weights, where), shape=problem.shape).toarray())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
-from postrand.estimate.axes import Array, Axis, Operator, apply, apply_squares
+from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
+from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
 from postrand.support.showing import show_whole
@@ -81,7 +83,8 @@ def expected_precision(
     """Return the standard errors that an unbiased table of ``records`` simply drawn records will have.
 
     With ``B = (Mᵀ)^-1`` the variance of a cell is ``(Σ_i π_i Σ_j M[i,j] B[l,j]² − π_l²) / n``, sampling and
-    perturbation together. ``proportions`` is the law assumed, in the table's shape; uniform where it is not given.
+    perturbation together. Of variables of a split, those of the ``records`` count that show them, with the weights of
+    :func:`postrand.estimate.table`. ``proportions`` is the law assumed, in the table's shape; uniform where not given.
     ``worst`` is the largest standard error over all laws, cell by cell: exact, not a bound.
 
     Raises
@@ -124,13 +127,15 @@ def expected_precision(
                 wanted=f"{shape}, >= 0, summing to 1",
             )
         )
+    plan, worth = _weighed(plan)
     operators = [axis.unbiased() for axis in plan.axes]
     spread = [_spread(axis) for axis in plan.axes]
-    released = apply(
-        [None if a.matrix is None else a.matrix.array.T for a in plan.axes], apply(spread, plan.scatter(law))
-    )
-    variance = plan.arrange(apply_squares(operators, released)) - law**2
-    worst = plan.arrange(_worst(plan.axes, operators))
+    onto = [
+        a.law.average if isinstance(a, SplitAxis) else None if a.matrix is None else a.matrix.array for a in plan.axes
+    ]
+    released = apply([None if m is None else m.T for m in onto], apply(spread, plan.scatter(law)))
+    variance = (plan.arrange(apply_squares(operators, released)) - law**2) / worth
+    worst = plan.arrange(_worst(plan.axes, operators)) / worth
     total = float(variance.sum()) / records
     effective = 1.0 + (1.0 - float((law * law).sum())) / total if total > 0 else float(records)
     return Precision(
@@ -141,6 +146,20 @@ def expected_precision(
         np.sqrt(worst / records),
         effective,
     )
+
+
+def _weighed(plan: Layout) -> tuple[Layout, float]:
+    """Return the axes with the parts of a split in the shares of ``π a²``, and what one record is worth.
+
+    Records with weights a have the variance ``Σ π a² V / (Σ π a)²``, V that of one that shows the variables.
+    """
+    axes, worth = list(plan.axes), 1.0
+    for i, axis in enumerate(axes):
+        if isinstance(axis, SplitAxis):
+            shares, a = axis.probabilities, axis.law.precision
+            axes[i] = dataclasses.replace(axis, matrix=axis.law.mixed(shares * a**2))
+            worth *= float((shares @ a) ** 2 / (shares @ a**2))
+    return dataclasses.replace(plan, axes=tuple(axes)), worth
 
 
 def _spread(axis: Axis) -> Operator:
@@ -157,10 +176,10 @@ def _worst(axes: Sequence[Axis], operators: Sequence[Operator]) -> Array:
     """
     inside, outside = [], []
     for axis, operator in zip(axes, operators, strict=True):
-        b = np.eye(axis.size) if operator is None else operator
+        b = np.eye(len(axis.cells)) if operator is None else operator
         cost = b * b if axis.matrix is None else axis.matrix.times((b * b).T).T
         project = axis.projection
-        mine = (np.eye(axis.size) if project is None else project) > 0
+        mine = (np.eye(len(axis.cells)) if project is None else project) > 0
         inside.append(np.where(mine, cost, 0.0).max(axis=1))
         outside.append(np.where(mine, 0.0, cost).max(axis=1))
     most = [np.maximum(i, o) for i, o in zip(inside, outside, strict=True)]

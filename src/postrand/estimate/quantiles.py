@@ -182,7 +182,7 @@ def _shares(records: Records) -> Iterator[tuple[Array, float]]:
     rows = [np.eye(axis.size) if b is None else b for axis, b in zip(axes, operators, strict=True)]
     own = []
     for axis, b in zip(axes, rows, strict=True):
-        project = np.eye(axis.size) if axis.projection is None else axis.projection
+        project = np.eye(len(axis.cells)) if axis.projection is None else axis.projection
         spread = (b**2).T if axis.matrix is None else axis.matrix.times(np.ascontiguousarray((b**2).T))
         own.append((project * spread.T).sum(axis=1) / np.maximum(project.sum(axis=1), 1.0))
     kept = [len(b) for b in rows]

@@ -114,6 +114,11 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
     >>> found.posterior.round(5).tolist(), found.bound.round(5).tolist()
     ([0.01552, 0.00625], [0.01552, 0.01])
     """
+    for name in keys:
+        if name in mechanism.partly:
+            what = f"{name!r} is in the split: most records do not show the whole key, and a bound would be of some"
+            fix = "use the level of the certificate, or keys that blocks perturb"
+            raise UsageError(sentence(what, fix=fix))
     counted = tally(frame, keys, mechanism)
     layout = counted.layout
     raise_all(UsageError, [problem for axis in layout.axes for problem in _problems(axis, target)])

@@ -75,7 +75,7 @@ def released_law_test(problem: Problem, found: Solution) -> SpecificationTest | 
     y = problem.response[:, 0]
     counts = np.bincount(problem.pattern_case, weights=problem.weights, minlength=len(y)).astype(np.float64)
     edges = _edges(problem, y, counts)
-    size = problem.shape[1]
+    size = problem.law.shape[1]
     bins = len(edges) + 1
     observed = np.zeros((size, bins))
     at = np.searchsorted(edges, y, side="left")[problem.pattern_case]

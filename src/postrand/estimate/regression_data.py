@@ -21,7 +21,15 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.tally import cell_codes, codebook_of, layout_of, needed_columns, stratum_codes, weight_column
+from postrand.estimate.tally import (
+    Cells,
+    cell_codes,
+    codebook_of,
+    layout_of,
+    needed_columns,
+    stratum_codes,
+    weight_column,
+)
 from postrand.mechanism import Mechanism
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
@@ -35,7 +43,11 @@ MAX_DESIGN = 1 << 27
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """Hold the complete released records of a formula: ``cells`` are the released cell on each latent axis."""
+    """Hold the complete released records of a formula: ``cells`` are the released cell on each latent axis.
+
+    ``combination`` are the weights of the subsets of a split that records show, 1 without one: corrected equations
+    need them beside the sampling ``weights``, and a likelihood does not.
+    """
 
     formula: str
     family: FamilyName
@@ -46,6 +58,7 @@ class Data:
     axes: tuple[Axis, ...]
     cells: tuple[Index, ...]
     weights: Array
+    combination: Array
     weighted: bool
     groups: tuple[str, ...]
     strata: Index
@@ -65,7 +78,7 @@ class Data:
         """Return the released codes of a latent variable, shape (n,)."""
         at = self.home(name)
         axis = self.axes[at]
-        return np.asarray(axis.cells[self.cells[at], axis.names.index(name)], dtype=np.intp)
+        return np.asarray(axis.cells[axis.looks[self.cells[at]], axis.names.index(name)], dtype=np.intp)
 
     def known(self, name: str) -> Index:
         """Return the codes that a latent variable can have."""
@@ -114,9 +127,9 @@ def read(
         column = table.column(name)
         if not (book is not None and name in book and book[name].missing == "category"):
             present &= pc.is_valid(column).to_numpy(zero_copy_only=False)
-    codes, complete = cell_codes(table, axes, book) if axes and book is not None else ([], np.ones(len(present), bool))
-    both = present & complete
-    cells = tuple(code[both[complete]].astype(np.intp) for code in codes)
+    seen = cell_codes(table, axes, book) if axes and book is not None else Cells([], np.ones(len(present), bool))
+    both = present & seen.present
+    cells = tuple(code[both[seen.present]].astype(np.intp) for code in seen.codes)
     kept = table.filter(pa.array(both))
     if not kept.num_rows:
         raise DataError(sentence("no record has values of all variables of the formula"))
@@ -124,6 +137,7 @@ def read(
     if not LIGHTEST < weight.max() < 1 / LIGHTEST:
         raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
     stratum = np.zeros(kept.num_rows, np.intp) if strata is None else stratum_codes(kept, strata).astype(np.intp)
+    share = seen.combination(both, None if strata is None else stratum_codes(table, strata))
     return Data(
         formula=formula,
         family=cast(FamilyName, family),
@@ -134,10 +148,11 @@ def read(
         axes=axes,
         cells=cells,
         weights=weight,
+        combination=np.ones(kept.num_rows) if share is None else share,
         weighted=weights is not None,
         groups=tuple(groups if groups is not None else [n for n in clear if n != response]),
         strata=stratum,
-        dropped=table.num_rows - kept.num_rows,
+        dropped=seen.covering - kept.num_rows,
     )
 
 
@@ -173,6 +188,7 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
         row_group=group_of[rows],
         covariate_cell=np.unique(cells[:, hidden], axis=0, return_inverse=True)[1].ravel(),
         law=_latent_law(data.axes),
+        looks=_looks(data.axes),
         weighted=data.weighted,
         record_pattern=pattern_of,
     )
@@ -223,7 +239,8 @@ def _latent_names(data: Data) -> tuple[str, ...]:
 
 def _latent_cells(data: Data) -> Index:
     """Return the codes of every latent variable in each latent cell, shape (K, J); (1, 0) where there is none."""
-    size = math.prod(axis.size for axis in data.axes)
+    shape = tuple(len(axis.cells) for axis in data.axes)
+    size = math.prod(shape)
     if size > MAX_LATENT:
         raise EstimationError(
             sentence(
@@ -235,16 +252,24 @@ def _latent_cells(data: Data) -> Index:
         )
     if not data.axes:
         return np.zeros((1, 0), dtype=np.intp)
-    index = np.unravel_index(np.arange(size), tuple(a.size for a in data.axes))
+    index = np.unravel_index(np.arange(size), shape)
     return np.concatenate([a.cells[i] for a, i in zip(data.axes, index, strict=True)], axis=1).astype(np.intp)
 
 
 def _latent_law(axes: Sequence[Axis]) -> Array:
-    """Return the distribution over all latent cells, shape (K, K), from products along each axis."""
-    size = math.prod(axis.size for axis in axes)
-    unit = np.eye(size).reshape([size, *(axis.size for axis in axes)])
+    """Return the law of all released cells given each latent one, shape (K, R), from products along each axis."""
+    size = math.prod(len(axis.cells) for axis in axes)
+    unit = np.eye(size).reshape([size, *(len(axis.cells) for axis in axes)])
     operators = [None, *(None if axis.matrix is None else axis.matrix.array.T for axis in axes)]
-    return apply(operators, unit).reshape(size, size)
+    return apply(operators, unit).reshape(size, -1)
+
+
+def _looks(axes: Sequence[Axis]) -> Index:
+    """Return the latent cell that each released cell looks like, shape (R,)."""
+    found = np.zeros(1, dtype=np.intp)
+    for axis in axes:
+        found = (found[:, None] * len(axis.cells) + axis.looks).ravel()
+    return found
 
 
 def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:

@@ -19,6 +19,7 @@ from postrand.estimate.families import Family, Multinomial
 from postrand.estimate.functionals import IDENTIFIED
 from postrand.estimate.latent import Index
 from postrand.estimate.regression_data import Data, codes_of, distinct, response_of
+from postrand.estimate.split_axis import SplitAxis
 
 MAX_WEIGHTS = 1 << 26
 """Released cells times true cells of one axis: 512 MB in float64."""
@@ -123,7 +124,8 @@ def records_of(data: Data) -> Records:
     codes = np.arange(data.book[data.response].size) if latent and data.book is not None else None
     family, values = response_of(data, codes)
     row_of, rows = distinct([codes_of(data, name) for name in clear], n)
-    weight = data.weights / data.weights.mean()
+    weight = data.weights * data.combination
+    weight = weight / weight.mean()
     parts = [row_of, *data.cells, *([] if latent else [values]), weight, data.strata]
     number, first = distinct(parts, n)
     outcome = _spread(family, values)
@@ -168,9 +170,9 @@ def _factor(data: Data, at: int, first: Index, outcome: Array | None) -> Factor:
     axis = data.axes[at]
     wanted = [n for n in data.names if n in axis.names and data.home(n) == at]
     names = tuple(n for n in wanted if n != data.response)
-    shown = axis.cells[:, [axis.names.index(n) for n in names]].astype(np.intp)
-    codes, pick = np.unique(shown, axis=0, return_inverse=True) if names else (shown[:1], np.zeros(axis.size, np.intp))
-    pick = pick.ravel().astype(np.intp)
+    true = axis.cells[:, [axis.names.index(n) for n in names]].astype(np.intp)
+    codes, place = np.unique(true, axis=0, return_inverse=True) if names else (true[:1], np.zeros(len(true), np.intp))
+    place = place.ravel().astype(np.intp)
     own = None
     if outcome is not None and data.response in wanted:
         own = outcome[axis.cells[:, axis.names.index(data.response)]]
@@ -178,14 +180,15 @@ def _factor(data: Data, at: int, first: Index, outcome: Array | None) -> Factor:
     if axis.size * width > MAX_WEIGHTS:
         what = "a block has too many categories for a regression"
         raise EstimationError(sentence(what, where="*".join(axis.names), got=axis.size, fix="merge categories"))
-    unit = (pick[:, None] == np.arange(len(codes))).astype(np.float64)
+    unit = (place[:, None] == np.arange(len(codes))).astype(np.float64)
     wide = unit if own is None else np.concatenate([unit, *(unit * own[:, [c]] for c in range(own.shape[1]))], axis=1)
     solved, exact = _solved(data, at, wide)
     weights = solved[:, : len(codes)] if names else np.ones((axis.size, 1))  # rows of B sum to one
     response = None
     if own is not None:
         response = solved[:, len(codes) :].reshape(axis.size, own.shape[1], len(codes)).transpose(0, 2, 1)
-    return Factor(at, names, data.cells[at][first], codes, weights, response, pick, own, exact)
+    seen = None if own is None else own[axis.looks]
+    return Factor(at, names, data.cells[at][first], codes, weights, response, place[axis.looks], seen, exact)
 
 
 def _solved(data: Data, at: int, functions: Array) -> tuple[Array, bool]:
@@ -193,6 +196,8 @@ def _solved(data: Data, at: int, functions: Array) -> tuple[Array, bool]:
     matrix = data.axes[at].matrix
     if matrix is None:
         return functions, True
+    if isinstance(data.axes[at], SplitAxis):
+        data.axes[at].unbiased()  # refuses where a matrix of a subset is singular
     try:
         return matrix.factor().solve(functions), True
     except EstimationError:

@@ -16,6 +16,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis
 from postrand.estimate.latent import Index, naive
 from postrand.estimate.regression_data import Data, FamilyName, problem_of, read
+from postrand.estimate.split_axis import split_axes
 from postrand.mechanism import Mechanism
 
 
@@ -71,6 +72,9 @@ def mcsimex(
     Küchenhoff, Mwalili & Lesaffre (2006).
     """
     data = read(formula, frame, mechanism, family, None, None)
+    if split_axes(data.axes):
+        what = "simulation and extrapolation need one matrix that is applied again, and a split has one for each subset"
+        raise EstimationError(sentence(what, fix="use estimate.regression, with both of its methods"))
     problem, names = problem_of(data, bins=1)
     path = [naive(problem)]
     for level in levels:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data import frames
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
+from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 
@@ -24,13 +25,65 @@ MAX_CELLS = 1 << 25
 """A dense table of more cells than this (256 MB in float64) is refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Hold what all records of a split release weigh, not only those that show the variables of a table.
+
+    ``total`` is the sum of their weights, those without a missing value; ``unit`` the sum of the squares of each one's
+    share of it, ``1/n`` without weights.
+    """
+
+    total: float
+    unit: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Hold where records are: ``codes`` the released cell on each axis, of the records ``present`` (n,) that have one.
+
+    ``weight`` (n,) is that of the subset that each record shows, 0 where it does not show the variables; None where
+    none of them is in a split.
+    """
+
+    codes: list[NDArray[Any]]
+    present: NDArray[np.bool_]
+    weight: Array | None = None
+
+    @property
+    def covering(self) -> int:
+        """The number of records that show the variables, missing values or not."""
+        return len(self.present) if self.weight is None else int(np.count_nonzero(self.weight))
+
+    def combination(self, kept: NDArray[np.bool_], group: NDArray[np.int64] | None) -> Array | None:
+        """Return the weight of the subset of each record ``kept``: in each stratum those of all sum to its records.
+
+        Which subset a record shows was drawn without looking at it, so this is unbiased given the numbers that show
+        each; None where no variable is in a split.
+
+        Raises
+        ------
+        EstimationError
+            If no record of a stratum shows the variables.
+        """
+        if self.weight is None:
+            return None
+        at = np.zeros(len(self.weight), dtype=np.int64) if group is None else group
+        records, shown = np.bincount(at), np.bincount(at, weights=self.weight)
+        if not (shown > 0).all():
+            where = "" if group is None else " of a stratum"
+            what, fix = f"no record{where} shows all variables of the table", "use fewer variables"
+            raise EstimationError(sentence(what, fix=fix if group is None else f"merge strata, or {fix}"))
+        return np.asarray(self.weight[kept] * (records / shown)[at[kept]])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
     """Hold the sufficient statistics of a released table, per sampling stratum.
 
     ``counts`` has shape (H, K1, ..., Kd): the sum of weights in each released cell and stratum; ``squares`` the sum of
     squared weights; ``records`` the number of records in each stratum, shape (H,); ``dropped`` the number left
-    out because a variable of the table is missing (policy ``keep``).
+    out because a variable of the table is missing (policy ``keep``). Where variables are in a split, weights are
+    multiplied by those of the subsets, and ``whole`` is about all records.
     """
 
     layout: Layout
@@ -39,6 +92,7 @@ class Tally:
     records: NDArray[np.int64]
     dropped: int = 0
     weighted: bool = False
+    whole: Whole | None = None
 
     def __post_init__(self) -> None:
         if not self.records.sum():
@@ -91,12 +145,21 @@ def from_counts(
 
 
 def tally(
-    frame: Any, variables: Sequence[str], mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+    frame: Any,
+    variables: Sequence[str],
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+    *,
+    prior: Mapping[str, ArrayLike] | None = None,
+    combine: bool = True,
 ) -> Tally:
     """Count the released records over the variables, and over all variables of the blocks that hold them.
 
     ``frame`` is a pandas, polars or pyarrow table. A record in which a variable of the table, or of a block that it
-    needs, is missing under the policy ``keep`` is left out and counted in ``dropped``.
+    needs, is missing under the policy ``keep`` is left out and counted in ``dropped``. Of a split only the records
+    count that show its variables of the table; ``combine=False`` leaves out the weights of their subsets, for
+    likelihoods.
 
     Raises
     ------
@@ -105,12 +168,12 @@ def tally(
     DataError
         If a column is missing, a value is not in the codebook, or a weight is negative or missing.
     EstimationError
-        If the table has more than 2^25 cells.
+        If the table has more than 2^25 cells, or no record shows all of its variables.
     """
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])))
-    layout = layout_of(table, variables, mechanism)
+    layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
     if math.prod(shape) > MAX_CELLS:
         raise EstimationError(
@@ -121,35 +184,81 @@ def tally(
                 fix="use fewer variables",
             )
         )
-    codes, present = cell_codes(
-        table,
-        layout.axes,
-        codebook_of(table, mechanism, list(dict.fromkeys(name for axis in layout.axes for name in axis.names))),
-    )
-    weight = None if weights is None else weight_column(table, weights)[present]
+    book = codebook_of(table, mechanism, list(dict.fromkeys(name for axis in layout.axes for name in axis.names)))
+    cells = cell_codes(table, layout.axes, book)
+    given = None if weights is None else weight_column(table, weights)
+    weight = None if given is None else given[cells.present]
     if weight is not None and weight.size and not weight.any():
         what = "every record without a missing value has weight 0"
         raise EstimationError(sentence(what, where=f"column {weights!r}", fix="use other weights or fewer variables"))
-    group = np.zeros(1, dtype=np.int64) if strata is None else _numbered(stratum_codes(table, strata)[present])
-    return _count(layout, shape, codes, weight, group, table.num_rows)
+    every = None if strata is None else stratum_codes(table, strata)
+    group = np.zeros(1, dtype=np.int64) if every is None else _numbered(every[cells.present])
+    share = cells.combination(cells.present, every) if combine else None
+    if share is None:
+        counted = _count(layout, shape, cells, weight, group)
+    else:
+        counted = _count(layout, shape, cells, share if weight is None else share * weight, group)
+        if weight is None and strata is None:
+            counted = replace(counted, squares=_exact_squares(counted.counts, cells, layout, share), weighted=False)
+        else:
+            counted = replace(counted, weighted=weight is not None)
+    return counted if cells.weight is None else replace(counted, whole=_whole(cells, given))
+
+
+def _whole(cells: Cells, weights: Array | None) -> Whole:
+    """Return what all records weigh; how many of those that do not show a variable miss it is not known, but alike."""
+    every = np.ones(len(cells.present)) if weights is None else weights
+    shown = every if cells.weight is None else every * cells.weight
+    total = float(every.sum())
+    return Whole(total * float(shown[cells.present].sum() / shown.sum()), float((every**2).sum()) / total**2)
+
+
+def _exact_squares(counts: Array, cells: Cells, layout: Layout, share: Array) -> Array:
+    """Return sums of squares with which the stated covariance of a table is exactly unbiased, weights being unequal.
+
+    Of n independent terms with one mean and weights a that sum to 1, ``Σ a²/(1 − 2a) (c − ĉ)²`` over ``1 + Σ a²/(1 −
+    2a)`` is the exactly unbiased estimate of the variance of ``ĉ = Σ a c``; it is ``Σ (c − ĉ)² / (n (n − 1))`` where
+    all weights are equal. Each term is multiplied by (n − 1)/n here, which is undone where the covariance is taken.
+
+    Raises
+    ------
+    EstimationError
+        If one record has half of the weight: too few show the variables.
+    """
+    a, n = share / share.sum(), len(share)
+    if n and a.max() >= 0.5:
+        what = "too few records show every variable of the table"
+        raise EstimationError(sentence(what, fix="use fewer variables, or more records"))
+    terms = a**2 / (1 - 2 * a)
+    terms *= float(counts.sum()) ** 2 / (1 + terms.sum()) * (n - 1) / n
+    return _summed(_index(cells.codes, layout), terms, counts.shape)
 
 
 def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
     """Return the variables and all other variables of their blocks, each once, in the order first needed."""
-    return list(dict.fromkeys(name for held in _blocks(variables, mechanism) for name in held))
+    held = list(dict.fromkeys(name for held in _blocks(variables, mechanism) for name in held))
+    if mechanism.split is None or not set(held) & set(mechanism.partly):
+        return held
+    return list(dict.fromkeys([*held, *mechanism.partly, *mechanism.split.given]))
 
 
 def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
     """Return the variables grouped by the axis that shows them: a block's, or their own if they are unperturbed.
 
-    A clear variable that a block of the table reads is shown on that block's axis.
+    A clear variable that a block of the table reads is shown on that block's axis. The variables of a split have one
+    axis together, without those that are not asked.
     """
     names = tuple(variables)
     if isinstance(variables, str) or not names or len(set(names)) != len(names):
         raise UsageError(sentence("name each variable of the table only once", got=variables, wanted="a list of names"))
-    homes = {name: mechanism[name].variables for name in names if name in mechanism.variables}
+    together = tuple(name for name in names if name in mechanism.partly)
+    homes = {
+        name: together if name in together else mechanism[name].variables
+        for name in names
+        if name in mechanism.variables
+    }
     for name in names:
-        reading = [held for held in homes.values() if name in held]
+        reading = [held for held in homes.values() if name in held and held != together]
         homes.setdefault(name, reading[0] if reading else (name,))
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in names:
@@ -157,15 +266,22 @@ def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, .
     return groups
 
 
-def layout_of(table: pa.Table, variables: Sequence[str], mechanism: Mechanism) -> Layout:
+def layout_of(
+    table: pa.Table, variables: Sequence[str], mechanism: Mechanism, prior: Mapping[str, ArrayLike] | None = None
+) -> Layout:
     """Return the axes that a table of the variables needs, in the order in which they are first named."""
-    return layout(codebook_of(table, mechanism, needed_columns(variables, mechanism)), variables, mechanism)
+    return layout(codebook_of(table, mechanism, needed_columns(variables, mechanism)), variables, mechanism, prior)
 
 
-def layout(book: Codebook, variables: Sequence[str], mechanism: Mechanism) -> Layout:
+def layout(
+    book: Codebook, variables: Sequence[str], mechanism: Mechanism, prior: Mapping[str, ArrayLike] | None = None
+) -> Layout:
     """Return the same from a codebook that has all the variables, without data."""
-    axes = []
+    axes: list[Axis] = []
     for held, shown in _blocks(variables, mechanism).items():
+        if mechanism.split is not None and held[0] in mechanism.partly:
+            axes.append(split_axis(mechanism.split, book, held, prior))
+            continue
         perturbed = [name for name in shown if name in mechanism.variables]
         block = mechanism[perturbed[0]] if perturbed else None
         labels = tuple(book[name].code_labels for name in held)
@@ -174,20 +290,29 @@ def layout(book: Codebook, variables: Sequence[str], mechanism: Mechanism) -> La
             np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T if block is None else block.cell_table(shape)
         )
         axes.append(Axis(held, labels, block.matrix if block else None, cells, tuple(held.index(n) for n in shown)))
+    if prior is not None and not split_axes(axes):
+        what, fix = "a prior is given, but no variable of the table is in a split", "leave out the prior"
+        raise UsageError(sentence(what, got=", ".join(variables), fix=fix))
     return Layout(tuple(axes), tuple(variables), tuple(name for name in variables if name in mechanism.variables))
 
 
-def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> tuple[list[NDArray[Any]], NDArray[np.bool_]]:
-    """Return the released cell on each axis of the records that miss none, and which records these are."""
-    codes = [[encode(table.column(name), book[name]) for name in axis.names] for axis in axes]
-    present = np.ones(table.num_rows, dtype=bool)
+def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> Cells:
+    """Return the released cell on each axis of the records that have one: they miss no variable, and show all."""
+    present, weight = np.ones(table.num_rows, dtype=bool), None
+    codes: list[list[NDArray[Any]]] = []
+    for axis in axes:
+        if isinstance(axis, SplitAxis):
+            cell, weight = axis.released(table)
+            codes.append([cell])
+        else:
+            codes.append([encode(table.column(name), book[name]) for name in axis.names])
     for group in codes:
         for column in group:
             if column.size and column.min() < 0:
                 present &= column >= 0
     if not present.all():
         codes = [[column[present] for column in group] for group in codes]
-    return [_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present
+    return Cells([_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present, weight)
 
 
 def weight_column(table: pa.Table, name: str) -> Array:
@@ -236,6 +361,8 @@ def _numbered(group: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _cell_of(axis: Axis, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    if isinstance(axis, SplitAxis):
+        return codes[0]
     if len(codes) == 1 and np.array_equal(axis.cells[:, 0], np.arange(axis.size)):
         return codes[0]
     shape = tuple(len(texts) for texts in axis.labels)
@@ -254,28 +381,34 @@ def _cell_of(axis: Axis, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
 def _count(
     layout: Layout,
     shape: tuple[int, ...],
-    codes: Sequence[NDArray[Any]],
+    cells: Cells,
     weight: Array | None,
     group: NDArray[np.int64],
-    rows: int,
 ) -> Tally:
-    index = np.zeros(len(codes[0]), dtype=np.int64)
-    for size, column in zip(shape, codes, strict=True):
-        index *= size
-        index += column
-    cells, strata = math.prod(shape), int(group.max(initial=0)) + 1
+    size, strata, n = math.prod(shape), int(group.max(initial=0)) + 1, len(cells.codes[0])
+    index = _index(cells.codes, layout)
     if strata > 1:
-        if cells * strata > MAX_CELLS:
+        if size * strata > MAX_CELLS:
             raise EstimationError(
-                sentence("the table by stratum is too large", got=cells * strata, wanted=f"<= {MAX_CELLS}")
+                sentence("the table by stratum is too large", got=size * strata, wanted=f"<= {MAX_CELLS}")
             )
-        index += group * cells
-    records = np.bincount(group, minlength=strata) if group.size == index.size else np.array([index.size])
+        index += group * size
+    records = np.bincount(group, minlength=strata) if group.size == n else np.array([n])
+    counts = _summed(index, weight, (strata, *shape))
+    squares = counts if weight is None else _summed(index, weight * weight, (strata, *shape))
+    return Tally(layout, counts, squares, records, cells.covering - n, weight is not None)
 
-    def summed(w: Array | None) -> Array:
-        total = np.bincount(index, weights=w, minlength=strata * cells)
-        return total.astype(np.float64, copy=False).reshape(strata, *shape)
 
-    counts = summed(weight)
-    squares = counts if weight is None else summed(weight * weight)
-    return Tally(layout, counts, squares, records, rows - len(index), weight is not None)
+def _index(codes: Sequence[NDArray[Any]], layout: Layout) -> NDArray[np.int64]:
+    """Return the released cell of each record in C order of the axes."""
+    index = np.zeros(len(codes[0]), dtype=np.int64)
+    for axis, column in zip(layout.axes, codes, strict=True):
+        index *= axis.size
+        index += column
+    return index
+
+
+def _summed(index: NDArray[np.int64], weight: Array | None, shape: tuple[int, ...]) -> Array:
+    """Return the sums of weights (None: of ones) by index."""
+    total = np.bincount(index, weights=weight, minlength=math.prod(shape))
+    return total.astype(np.float64, copy=False).reshape(shape)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs, apply_squares
 from postrand.estimate.intervals import Binomial, Moments, Slope, matched
 from postrand.estimate.result import Estimate, Law, Part
+from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
@@ -72,20 +74,37 @@ def proportions(
 
 
 def table(
-    frame: Any, variables: Sequence[str], mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+    frame: Any,
+    variables: Sequence[str],
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+    prior: Mapping[str, ArrayLike] | None = None,
 ) -> Estimate:
     """Estimate the true joint distribution of several variables, perturbed or not, without bias.
 
     The inverse is applied block by block along each axis. ``value`` has one axis for each variable in the order named.
     Parameters and errors are those of :func:`proportions`.
+
+    Of the variables of a split, the records count that show all that are named. Subsets are combined by inverse
+    variance, which the published matrices and ``prior`` tell: the shares of the categories of some variables, taken as
+    independent and uniform where nothing is given. A prior makes the weights better, never the table biased, if it does
+    not come from this release. Given which records show what, the covariance is exactly unbiased (without weights and
+    strata); its perturbation part is so on average over files.
+
+    Raises
+    ------
+    EstimationError
+        If no subset shows all of the variables: the message says which are shown together. Or if too few records do.
     """
-    return from_tally(tally(frame, variables, mechanism, weights, strata))
+    return from_tally(tally(frame, variables, mechanism, weights, strata, prior=prior))
 
 
 def from_tally(counted: Tally) -> Estimate:
     """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
     law = linear_law(counted)
-    return result(counted, counted.layout.arrange(law.mean), law, METHOD)
+    method = METHOD if counted.whole is None else f"{METHOD}, of the records that show every variable of the table"
+    return result(counted, counted.layout.arrange(law.mean), law, method)
 
 
 def linear_law(counted: Tally) -> LinearLaw:
@@ -102,7 +121,7 @@ def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
         value=value,
         law=law,
         records=int(counted.records.sum()),
-        total=counted.total,
+        total=counted.total if counted.whole is None else counted.whole.total,
         dropped=counted.dropped,
         method=method,
         perturbed=layout.perturbed,
@@ -170,7 +189,7 @@ class LinearLaw:
         counted = self.counted
         powers = [tuple(None if b is None else b**power for b in self.operators) for power in (1, 2, 3)]
         strata = []
-        for counts, squares in zip(counted.counts, counted.squares, strict=True):
+        for counts, squares in self._strata():
             whole, square = float(counts.sum()), float(squares.sum())
             if whole > 0:
                 raw = Moments(*(apply(b, squares) / square for b in powers))
@@ -181,15 +200,33 @@ class LinearLaw:
         unit = float(counted.squares.sum()) / counted.total**2
         return matched(self.mean, np.maximum(variance, 0.0), strata, record, unit)
 
+    def _strata(self) -> Iterator[tuple[Array, Array]]:
+        """Yield counts and squares of each stratum; of a split, the records of each part are one too."""
+        counted = self.counted
+        for counts, squares in zip(counted.counts, counted.squares, strict=True):
+            axes = [i for i, axis in enumerate(counted.layout.axes) if isinstance(axis, SplitAxis)]
+            if not axes:
+                yield counts, squares
+            for i in axes:
+                axis = counted.layout.axes[i]
+                assert isinstance(axis, SplitAxis)
+                for at in axis.law.slices:
+                    inside = np.zeros(counts.shape[i])
+                    inside[at] = 1.0
+                    inside = inside.reshape([-1 if j == i else 1 for j in range(counts.ndim)])
+                    yield counts * inside, squares * inside
+
     def _moment(
         self, part: Part, squared: Callable[..., Array], outer: Callable[..., Array], diagonal: Callable[..., Array]
     ) -> Array:
         """Evaluate a part as a full matrix or only on its diagonal: the same algebra under two products."""
+        counted, operators = self.counted, self.operators
+        if part != "total" and counted.whole is not None:
+            return self._split_part(part, self._moment("total", squared, outer, diagonal), outer, diagonal)
         if part == "sampling":
             return self._moment("total", squared, outer, diagonal) - self._moment(
                 "perturbation", squared, outer, diagonal
             )
-        counted, operators = self.counted, self.operators
         if part == "perturbation":
             if all(axis.matrix is None for axis in self.layout.axes):
                 return 0.0 * squared(operators, counted.squares[0])
@@ -204,6 +241,21 @@ class LinearLaw:
             spread = squared(operators, squares) - outer(cross, mean) - outer(mean, cross)
             out = out + factor * (spread + squares.sum() * outer(mean, mean) - outer(centre, centre) / n)
         return out / counted.total**2
+
+    def _split_part(
+        self, part: Part, total: Array, outer: Callable[..., Array], diagonal: Callable[..., Array]
+    ) -> Array:
+        """``diag p − p pᵀ`` times ``Σ w²/(Σ w)²`` of all records is what drawing them causes; ``p̂ p̂ᵀ`` exceeds it by V.
+
+        Which records show what belongs to the perturbation.
+        """
+        assert self.counted.whole is not None
+        if len(self.counted.records) > 1:
+            what = "with strata, the covariance of a table of a split is not divided into sampling and perturbation"
+            raise EstimationError(sentence(what, fix="use the total, or leave out the strata"))
+        mean = self.mean
+        sampling = self.counted.whole.unit * (diagonal(mean) - outer(mean, mean) + total)
+        return np.asarray(sampling if part == "sampling" else total - sampling)
 
 
 def _two_more(axes: Sequence[Axis], operators: Sequence[Operator]) -> Moments:
@@ -222,7 +274,7 @@ def _two_more(axes: Sequence[Axis], operators: Sequence[Operator]) -> Moments:
                 continue
             expected = operator**power if axis.matrix is None else axis.matrix.times((operator**power).T).T
             project = axis.projection
-            inside = np.eye(axis.size) if project is None else project
+            inside = np.eye(len(axis.cells)) if project is None else project
             own.append((inside * expected).sum(axis=1) / np.maximum(inside.sum(axis=1), 1.0))
             any_.append(expected.mean(axis=1))
         moments.append((reduce(np.multiply.outer, own) + reduce(np.multiply.outer, any_)) / 2)

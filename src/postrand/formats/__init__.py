@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from postrand.address import NO_FILE, hidden
 from postrand.codebook import Codebook
+from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
@@ -48,6 +49,7 @@ __all__ = [
     "open_writer",
     "parquet_files",
     "read",
+    "values_of",
     "written_as",
     "written_names",
 ]
@@ -155,6 +157,21 @@ def library_of(path: str | Path) -> str:
         return f"{name} {version(name)}{built}"
     except PackageNotFoundError:
         return name
+
+
+def values_of(path: str | Path, texts: Sequence[str]) -> tuple[Scalar, ...]:
+    """Return what released data, a file or a folder of files, hold for a variable that some records do not show.
+
+    One value for each of its categories ``texts``, the last of which is ``(not released)``. Data of no known format,
+    such as the table of a database, hold the texts.
+
+    >>> values_of("data.dta", ("F", "M", "(not released)")), values_of("data.sav", ("-9", "1", "(not released)"))
+    ((1, 2, '.n'), (-9, 1, -99))
+    """
+    path = Path(path)
+    suffix = (next(path.iterdir()) if path.is_dir() else path).suffix.lower()
+    found = next((entry for entry in formats() if suffix in entry.suffixes), None)
+    return tuple(texts) if found is None or found.partly is None else found.partly(texts)
 
 
 def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schema) -> AbstractContextManager[Writer]:

@@ -13,16 +13,19 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
+from postrand.codebook.not_released import MARK, NOT_RELEASED, is_partly, released_field
 from postrand.errors import DataError, UsageError, sentence
+from postrand.formats import _xport
+from postrand.formats._partly import Held, Rule, fitting_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 from postrand.support.signals import scratch_folder
 
@@ -45,6 +48,13 @@ class Program:
     labels_text: bool = False
     user_missing: bool = True
     options: tuple[tuple[str, Any], ...] = ()
+    partly: Rule = field(default_factory=Rule)
+    note: tuple[str, Any] = ("", "")
+    """The option with a text about the file, and what it says where some records do not show every variable."""
+    label_end: str = ""
+    """What the label of such a variable of numbers ends with."""
+    bytewise: bool = False
+    """Whether letters of missing numbers are written and read by this package: the library knows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +65,27 @@ class LabelledSource:
     schema: pa.Schema
     num_rows: int
     program: Program
+    partly: Mapping[str, Held] = field(default_factory=dict)
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.path)
+        start = 0
         for part, _ in _parts(self.program, self.path, names):
-            arrays = [_array(part[name], self.schema.field(name), self.path) for name in names]
-            yield from bounded(pa.RecordBatch.from_arrays(arrays, names=names), batch_size)
+            arrays = [self._array(name, part[name], start) for name in names]
+            batch = pa.RecordBatch.from_arrays(arrays, names=names)
+            start += batch.num_rows
+            yield from bounded(batch, batch_size)
+
+    def _array(self, name: str, values: list[Any], start: int) -> pa.Array:
+        field, held = self.schema.field(name), self.partly.get(name)
+        if held is None:
+            return _array(values, field, self.path)
+        blank = None
+        if self.program.bytewise and held.is_number:
+            place = self.schema.get_field_index(name)
+            blank = _xport.marked(self.path, place, start, len(values), str(held.blank)[1:])
+        return held.read(values, blank, field)
 
 
 def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource]:
@@ -76,9 +100,14 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
             rows, meta = rows + len(next(iter(part.values()), ())), said
         if not scans:
             raise DataError(sentence("the file has no columns", where=path.name))
-        declared = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}
-        fields = [_field(name, scan, declared.get(name), meta) for name, scan in scans.items()]
-        return LabelledSource(path, pa.schema(fields), rows, program)
+        known = {v.name: v for v in codebook.variables} if codebook else {}
+        declared = {name: arrow_type(v.type) for name, v in known.items()}
+        partly = {v.name: held for v in known.values() if (held := _held(v, scans, meta, program))}
+        fields = [
+            released_field(known[name]) if name in partly else _field(name, scan, declared.get(name), meta)
+            for name, scan in scans.items()
+        ]
+        return LabelledSource(path, pa.schema(fields), rows, program, partly)
 
     return read
 
@@ -190,6 +219,14 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
     return pa.field(name, declared if usable else found, metadata=_metadata(name, found, tagged, meta))
 
 
+def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:
+    """Return what the file holds for a variable that some records do not show; None of others, and of plain text."""
+    if variable.name not in scans or not is_partly(variable):
+        return None
+    held = program.partly.held(tuple(map(str, variable.categories)))
+    return held if held.is_number != (meta.readstat_variable_types.get(variable.name) == "string") else None
+
+
 def _number_type(kinds: set[type], whole: bool) -> pa.DataType:
     if datetime.datetime in kinds:
         return pa.timestamp("us")
@@ -267,22 +304,36 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     library, options = _library(), dict(program.options)
     from pandas import DataFrame
 
+    partly = {f.name: _held_by(f, program) for f in table.schema if MARK in (f.metadata or {})}
     plain = [pa.field(f.name, value_type(f.type), metadata=f.metadata) for f in table.schema]
-    table = table.cast(pa.schema(plain))
-    frame = DataFrame({f.name: _series(table.column(f.name), f, program) for f in plain})
+    texts, letters = table.cast(pa.schema(plain)), {}
+    columns = {f.name: _series(texts.column(f.name), f, program) for f in plain if f.name not in partly}
+    for name, held in partly.items():
+        columns[name], letters[table.column_names.index(name)] = _partly_series(table.column(name), held, program)
     for option in program.keeps:
-        held = [f for f in plain if option != "variable_value_labels" or program.labels_text or not _is_text(f)]
-        options[option] = {f.name: said for f in held if (said := _SAID[option](f))}
+        said = {f.name: _told(option, f, partly.get(f.name), program) for f in plain}
+        options[option] = {name: text for name, text in said.items() if text}
+    for name, held in partly.items() if program.labels_text else ():
+        if not held.is_number:
+            labels = options["variable_value_labels"]
+            labels[name] = fitting_labels(labels[name], columns[name])
+    options |= dict([program.note] if partly else [])
     try:
-        getattr(library, program.write)(frame, str(made), **options)
+        getattr(library, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
+        if program.bytewise:
+            _xport.mark(
+                made, {place: mask for place, mask in letters.items() if mask is not None}, program.partly.letter[1:]
+            )
     except (library.ReadstatError, library.PyreadstatError) as error:  # names and labels, never values
         fix = "rename the column, or release as Parquet or CSV"
         raise DataError(
             sentence(f"a {program.name} file cannot hold this", where=path.name, got=error, fix=fix)
         ) from None
     if table.num_rows:
-        back = pa.Table.from_batches(list(LabelledSource(made, pa.schema(plain), len(table), program).batches()))
-        changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(table.column(f.name))]
+        fields = [table.schema.field(f.name) if f.name in partly else f for f in plain]
+        source = LabelledSource(made, pa.schema(fields), len(table), program, partly)
+        back = pa.Table.from_batches(list(source.batches()))
+        changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(texts.column(f.name))]
         if changed:
             what = f"a {program.name} file cannot hold the values of {', '.join(map(repr, changed))} exactly"
             raise DataError(sentence(what, where=path.name, fix="release as Parquet or CSV"))
@@ -297,6 +348,40 @@ def _series(column: pa.ChunkedArray, field: pa.Field, program: Program) -> Any:
             values = [v if v is None else v[1:] if v.startswith(".") and len(v) == 2 else float(v) for v in values]
         return Series(values, dtype=object)
     return Series(column.cast(pa.float64(), safe=False).to_numpy(), dtype="float64")
+
+
+def _partly_series(column: pa.ChunkedArray, held: Held, program: Program) -> tuple[Any, Any]:
+    """Return a variable that some records do not show, and where the letter for that is to be written byte by byte."""
+    from pandas import Series
+
+    values = held.written(column)
+    if not (program.bytewise and held.is_number):
+        return Series(values, dtype=object if not held.is_number or held.letters else "float64"), None
+    mask = values == held.letters[-1]
+    values[mask] = None
+    return Series(values, dtype="float64"), mask
+
+
+def _held_by(field: pa.Field, program: Program) -> Held:
+    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED))
+
+
+def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> Any:
+    """Return what an option of the library says of a column."""
+    text = _is_text(field) if held is None else not held.is_number
+    if option == "variable_value_labels" and text and not program.labels_text:
+        return None
+    if held is None or option == "column_labels":
+        end = "" if held is None or not held.is_number else program.label_end
+        return f"{_SAID[option](field)}{end}".strip() if end else _SAID[option](field)
+    labels, missing = (_parsed(field, key, kind) for key, kind in (("value_labels", dict), ("missing_codes", list)))
+    return {
+        "variable_value_labels": held.labels(labels, program.partly.letters),
+        "missing_ranges": held.declared(missing),
+        "missing_user_values": held.letters,
+        "variable_format": f"F{held.digits}.0" if held.digits else None,
+        "variable_measure": "nominal",
+    }[option]
 
 
 def _is_lettered(field: pa.Field, program: Program) -> bool:

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook
+from postrand.codebook.coding import from_numpy, index_values, is_null, numpy_dtype
+from postrand.codebook.not_released import MARK
 from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
 
 _ROWS = 1 << 16
@@ -54,7 +57,7 @@ class _Batches:
     def write(self, batch: pa.RecordBatch) -> None:
         while batch.num_rows:
             piece = batch.slice(0, _ROWS - self.rows)
-            self.waiting.append(conform(piece, self.schema))
+            self.waiting.append(_without_hidden(conform(piece, self.schema)))
             self.rows += piece.num_rows
             batch = batch.slice(piece.num_rows)
             if self.rows == _ROWS:
@@ -67,6 +70,21 @@ class _Batches:
             self.file.write_batch(whole)
             # Kept, empty, so that the next batch's dictionaries extend these.
             self.waiting, self.rows = [whole.slice(0, 0)], 0
+
+
+def _without_hidden(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with index 0 under each null of a variable of a split; polars reads no index without a value."""
+    columns = [
+        _zeroed(c) if c.null_count and MARK in (f.metadata or {}) else c
+        for f, c in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _zeroed(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    missing = is_null(column.indices)
+    indices = np.where(missing, 0, index_values(column.indices)).astype(numpy_dtype(column.indices.type))
+    return pa.DictionaryArray.from_arrays(from_numpy(indices, missing), column.dictionary, safe=False)
 
 
 @contextmanager

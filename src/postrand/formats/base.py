@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import check_type, is_text
+from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 
 BATCH_ROWS = 1 << 17
@@ -112,6 +113,10 @@ class Format:
         Whether the labels of columns survive.
     limits
         What it cannot hold and therefore refuses, beyond types; empty where it holds any text, whole number and name.
+    partly
+        ``partly(texts)`` returns what its files hold for the categories of a variable that some records do not show,
+        the last of which is ``(not released)``: a column of a schema says so by its metadata ``not_released``. None
+        where they hold these texts.
 
     Raises
     ------
@@ -130,6 +135,7 @@ class Format:
     keeps_types: bool = False
     keeps_labels: bool = False
     limits: str = ""
+    partly: Callable[[Sequence[str]], tuple[Scalar, ...]] | None = None
 
     def __post_init__(self) -> None:
         wrong = [s for s in self.suffixes if not re.fullmatch(r"\.[a-z0-9]+", s)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from postrand.codebook import Codebook
+from postrand.formats._partly import Rule
 from postrand.formats._readstat import LIMITS, LabelledSource, Program, reader, writer
 from postrand.formats.base import Format, Readers
 
@@ -20,6 +21,10 @@ TRANSPORT = Program(
     stamp=_STAMP,
     user_missing=False,
     options=(("file_format_version", 8),),
+    partly=Rule(".N"),
+    note=("file_label", ".N: not released, which is not missing"),
+    label_end=" (.N: not released)",
+    bytewise=True,
 )
 DATASET = Program(name="SAS", read="read_sas7bdat", write="", keeps=(), stamp=_STAMP)
 
@@ -43,4 +48,5 @@ FORMAT = Format(
     read_only=(".sas7bdat",),
     keeps_labels=True,
     limits=LIMITS,
+    partly=TRANSPORT.partly.values,
 )

@@ -12,6 +12,10 @@ SPSS = Program(
     keeps=("column_labels", "variable_value_labels", "missing_ranges", "variable_format", "variable_measure"),
     labels_text=True,
     stamp=(rb"\A(.{92}).{17}", rb"\g<1>01 Jan 7000:00:00"),
+    note=(
+        "note",
+        ["The code labelled (not released) is not a missing value:", "the record does not show the variable."],
+    ),
 )
 FORMAT = Format(
     "SPSS",
@@ -28,4 +32,5 @@ FORMAT = Format(
     library="pyreadstat",
     keeps_labels=True,
     limits=LIMITS,
+    partly=SPSS.partly.values,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrand.formats._partly import Rule
 from postrand.formats._readstat import LIMITS, Program, reader, writer
 from postrand.formats.base import Format, Readers
 
@@ -11,6 +12,8 @@ STATA = Program(
     write="write_dta",
     keeps=("column_labels", "variable_value_labels", "missing_user_values"),
     stamp=(rb"<timestamp>\x11.{17}</timestamp>", b"<timestamp>\x1101 Jan 1970 00:00</timestamp>"),
+    partly=Rule(".n", letters=True, numbered=65_535),
+    note=("file_label", ".n is not a missing value: the record does not show the variable"),
 )
 FORMAT = Format(
     "Stata",
@@ -26,4 +29,5 @@ FORMAT = Format(
     library="pyreadstat",
     keeps_labels=True,
     limits=LIMITS,
+    partly=STATA.partly.values,
 )

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.mechanism.split import Split
 
 LEVEL = 1e-9
 """A correct release is refused with at most this probability, for all of its tables together."""
@@ -56,8 +57,17 @@ class Table:
     counts: NDArray[np.int64]
 
 
-def impossible(tables: Sequence[Table], level: float = LEVEL) -> list[str]:
-    """Return the names of tables that the matrices cannot have produced: none, with probability at least 1 - level.
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Counts (T,) of what was drawn for each record alike, with these probabilities: the subsets of a split."""
+
+    name: str
+    probabilities: Floats
+    counts: NDArray[np.int64]
+
+
+def impossible(tables: Sequence[Table | Draw], level: float = LEVEL) -> list[str]:
+    """Return the names of tables that the law cannot have produced: none, with probability at least 1 - level.
 
     The level is divided among the tables, and of each table's part one half goes to the evidence on the whole, and one
     to the bounds on its cells. Records must be drawn independently of one another.
@@ -73,11 +83,16 @@ def impossible(tables: Sequence[Table], level: float = LEVEL) -> list[str]:
     return [table.name for table in tables if _on_cells(table, bar) or _on_the_whole(table, bar)]
 
 
-def _on_cells(table: Table, bar: float) -> bool:
+def _on_cells(table: Table | Draw, bar: float) -> bool:
     n = int(table.counts.sum())
-    if len(table.laws) > 1 or not n:
+    if not n:
         return False
-    high, low = (extreme / UNIT for extreme in table.laws[0].form.columns())
+    if isinstance(table, Draw):
+        high = low = table.probabilities
+    elif len(table.laws) > 1:
+        return False
+    else:
+        high, low = (extreme / UNIT for extreme in table.laws[0].form.columns())
     share = table.counts / n
     nats = np.where(share < low, _kl(share, low), np.where(share > high, _kl(share, high), 0.0))
     # Two bounds a cell; one unit in 10^12 for the rounding of each figure.
@@ -91,10 +106,16 @@ def _kl(x: Floats, p: Floats) -> Floats:
         return np.asarray(sum(parts), dtype=np.float64)
 
 
-def _on_the_whole(table: Table, bar: float) -> bool:
+def _on_the_whole(table: Table | Draw, bar: float) -> bool:
     """Climb to the maximum of the likelihood until its value, or an upper bound, decides."""
     counts = table.counts.astype(np.float64)
     n = float(counts.sum())
+    if isinstance(table, Draw):  # its likelihood has one value
+        seen = counts > 0
+        if not (table.probabilities[seen] > 0).all():
+            return True
+        wanted = _mixture(counts) - bar
+        return float((counts[seen] * np.log(table.probabilities[seen])).sum()) < wanted - 1 - _SLACK * abs(wanted)
     if not n or any(law.size > MAX_CELLS and not isinstance(law.form, Constant) for law in table.laws):
         return False
     axes, seen = [_Axis(law) for law in table.laws], counts > 0
@@ -179,6 +200,16 @@ def _back(axes: Sequence[_Axis], x: Floats) -> Floats:
     for axis in axes:
         x = axis.back(x).T
     return x
+
+
+def draws_of(split: Split, records: NDArray[np.int64], cells: Iterable[NDArray[np.int64]]) -> list[Table | Draw]:
+    """Return what the records of a split are held against: which subset they show, then the cells of each subset.
+
+    The subset is drawn without looking at the record, so those that show one have that subset's matrix as their law.
+    """
+    probabilities = np.array([subset.weight for subset in split.subsets], dtype=np.float64) / UNIT
+    tables = [Table(f"{b.name!r} of the split", (b.matrix,), n) for b, n in zip(split.blocks, cells, strict=True)]
+    return [Draw("'subsets of the split'", probabilities, records), *tables]
 
 
 def tables_of(

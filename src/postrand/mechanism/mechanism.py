@@ -130,13 +130,13 @@ class Mechanism:
         for name in names:
             if name in self.partly:
                 what = f"{name!r} is in the split, so no one block perturbs it and some records do not show it"
-                raise SpecificationError(sentence(what, fix="use estimate.split_table, or a variable of a block"))
+                raise SpecificationError(sentence(what, fix="use a variable of a block, or one that nothing perturbs"))
 
     def require_no_split(self, what: str) -> None:
         """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
         if self.split is not None:
             text = f"{what} cannot use a mechanism with a split: some of its records do not show every variable"
-            fix = "perturb these variables in blocks, or use perturb and estimate.split_table alone"
+            fix = "perturb these variables in blocks, or use perturb and the estimators alone"
             raise SpecificationError(sentence(text, fix=fix))
 
     def __getitem__(self, variable: str) -> Block:

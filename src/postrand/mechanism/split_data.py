@@ -36,12 +36,12 @@ def split_to_dict(split: Split) -> dict[str, Any]:
 
 
 def _entry(subset: Subset) -> dict[str, Any]:
-    pair = _pair(subset.matrix)
+    pair = pair_of(subset.matrix)
     data = block_to_dict(subset.block, weights_to_data(subset.block) if pair is None else pair)
     return {"weight": subset.weight, **data}
 
 
-def _pair(matrix: TransitionMatrix) -> dict[str, int] | None:
+def pair_of(matrix: TransitionMatrix) -> dict[str, int] | None:
     """Return the two weights of randomised response, and its size; None for any other matrix."""
     form = matrix.form
     if matrix.size < 2:
@@ -101,7 +101,7 @@ def _subset(entry: Mapping[str, Any]) -> Subset:
     weights = entry["weights"]
     matrix = _matrix_of(weights) if _is_pair(weights) else None
     subset = Subset(entry["weight"], block_from_dict(entry, matrix))
-    if matrix is None and _pair(subset.matrix) is not None:
+    if matrix is None and pair_of(subset.matrix) is not None:
         raise ValueError("the weights are not in the only valid form of their matrix")
     return subset
 

@@ -14,7 +14,7 @@ from postrand.certification.certificate import Certificate
 from postrand.codebook import Variable
 from postrand.codebook.coding import arrow_type, value_type
 from postrand.mechanism import Mechanism
-from postrand.metadata.ddi_xml import PROCESSING
+from postrand.metadata.ddi_xml import PROCESSING, held_values, processing
 from postrand.metadata.description import Description
 
 CONTEXT: dict[str, Any] = {
@@ -64,7 +64,7 @@ def croissant(description: Description, data_path: Path, mechanism: Mechanism, c
                 "@type": "cr:RecordSet",
                 "@id": "records",
                 "name": "records",
-                "field": [_field(v, data_path.name, mechanism) for v in book.variables],
+                "field": [_field(v, data_path, mechanism) for v in book.variables],
             }
         ],
     }
@@ -105,7 +105,7 @@ def _responsible(mechanism: Mechanism, certificate: Certificate) -> dict[str, An
     told = [f"{v.name}: {MEANING[v.role]}" for v in book.variables if v.role in MEANING]
     return {
         "rai:personalSensitiveInformation": told,
-        "rai:dataManipulationProtocol": [PROCESSING, *certificate.sentences],
+        "rai:dataManipulationProtocol": [*processing(mechanism), *certificate.sentences],
         "rai:dataLimitations": list(certificate.not_covered),
         "rai:dataUseCases": [
             "Estimation of tables, shares and models, corrected for the perturbation with the published matrices.",
@@ -117,17 +117,25 @@ def _responsible(mechanism: Mechanism, certificate: Certificate) -> dict[str, An
 MEANING = {"key": "identifying, known to others", "sensitive": "sensitive"}
 
 
-def _field(variable: Variable, file: str, mechanism: Mechanism) -> dict[str, Any]:
+_KINDS = {str: "sc:Text", float: "sc:Float", int: "sc:Integer"}
+
+
+def _field(variable: Variable, data: Path, mechanism: Mechanism) -> dict[str, Any]:
     said = [variable.label] if variable.label else []
     if variable.name in mechanism.variables:
         said.append("Perturbed by post-randomisation.")
+    kind = _data_type(variable)
+    if variable.name in mechanism.partly:
+        held = held_values(variable, mechanism, data)
+        kind = next((k for of, k in _KINDS.items() if any(type(value) is of for value in held[:-1])), kind)
+        said.append(f"Some records do not show it: there its value is {held[-1]}, which is not a missing value.")
     return {
         "@type": "cr:Field",
         "@id": f"records/{variable.name}",
         "name": variable.name,
         **({"description": " ".join(said)} if said else {}),
-        "dataType": _data_type(variable),
-        "source": {"fileObject": {"@id": file}, "extract": {"column": variable.name}},
+        "dataType": kind,
+        "source": {"fileObject": {"@id": data.name}, "extract": {"column": variable.name}},
     }
 
 

@@ -10,9 +10,12 @@ from xml.parsers import expat
 
 import pyarrow as pa
 
+from postrand import formats
 from postrand.certification.certificate import Certificate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, value_type
+from postrand.codebook.not_released import NOT_RELEASED, released_variable
+from postrand.codebook.variable import Scalar
 from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
 from postrand.metadata.description import Described, Description, packed
@@ -20,19 +23,22 @@ from postrand.metadata.description import Described, Description, packed
 NAMESPACE = "ddi:codebook:2_5"
 
 
-def ddi(description: Description, data_name: str, mechanism: Mechanism, certificate: Certificate, records: int) -> str:
+def ddi(
+    description: Description, data: str | Path, mechanism: Mechanism, certificate: Certificate, records: int
+) -> str:
     """Return the DDI-Codebook 2.5 document of a release; it holds no count but the number of released records."""
+    data_name = Path(data).name
     root = ET.Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5"})
-    _study(ET.SubElement(root, "stdyDscr"), description, data_name, certificate)
+    _study(ET.SubElement(root, "stdyDscr"), description, data_name, mechanism, certificate)
     text = ET.SubElement(ET.SubElement(root, "fileDscr", {"ID": "F1"}), "fileTxt")
     _put(text, "fileName", data_name)
     size = ET.SubElement(text, "dimensns")
     book = mechanism.require_codebook()
     _put(size, "caseQnty", str(records))
     _put(size, "varQnty", str(len(book.variables)))
-    data = ET.SubElement(root, "dataDscr")
+    described = ET.SubElement(root, "dataDscr")
     for number, variable in enumerate(book.variables, 1):
-        _variable(ET.SubElement(data, "var", _attributes(variable, number, book)), variable, mechanism)
+        _variable(ET.SubElement(described, "var", _attributes(variable, number, book)), variable, mechanism, data)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -61,7 +67,9 @@ def read_ddi(path: str | Path) -> Described:
     return found
 
 
-def _study(study: ET.Element, description: Description, data_name: str, certificate: Certificate) -> None:
+def _study(
+    study: ET.Element, description: Description, data_name: str, mechanism: Mechanism, certificate: Certificate
+) -> None:
     citation = ET.SubElement(study, "citation")
     _put(ET.SubElement(citation, "titlStmt"), "titl", description.title or data_name)
     if description.creator:
@@ -77,7 +85,7 @@ def _study(study: ET.Element, description: Description, data_name: str, certific
     if description.description:
         _put(ET.SubElement(study, "stdyInfo"), "abstract", description.description)
     method = ET.SubElement(study, "method")
-    for text in (PROCESSING, *certificate.sentences):
+    for text in (*processing(mechanism), *certificate.sentences):
         _put(method, "notes", text, {"type": "disclosure control"})
     use = ET.SubElement(ET.SubElement(study, "dataAccs"), "useStmt")
     if description.license:
@@ -89,6 +97,15 @@ PROCESSING = (
     "Post-randomisation (PRAM): the values of the perturbed variables were drawn anew at random, with the transition "
     "matrices in mechanism.json (rows true, columns released). Correct for them in every analysis."
 )
+NOT_SHOWN = (
+    f"Each record shows only some of its variables, drawn at random without looking at the record. {NOT_RELEASED} says "
+    "that it does not show the variable: this is not a missing value, and tells nothing of the true one."
+)
+
+
+def processing(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return in sentences what was done to the records."""
+    return (PROCESSING, *([NOT_SHOWN] if mechanism.partly else []))
 
 
 def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:
@@ -99,28 +116,42 @@ def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, st
     return {"ID": f"V{number}", "name": _clean(variable.name), "files": "F1", **weight, **uses, "intrvl": kind}
 
 
-def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism) -> None:
+def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism, data: str | Path) -> None:
     """Add the parts of one variable, in the order of the schema."""
     if variable.label:
         _put(var, "labl", variable.label)
+    held = held_values(variable, mechanism, data)
     missing = set(variable.missing_codes)
-    texts = variable.labels or ("",) * len(variable.categories)
-    for value, label in zip(variable.categories, texts, strict=True):
-        category = ET.SubElement(var, "catgry", {"missing": "Y"} if value in missing else {})
-        _put(category, "catValu", _text(value))
+    own = ["" if _text(v) == _text(c) else _text(c) for v, c in zip(held, variable.categories, strict=False)]
+    for value, category, label in zip(held, variable.categories, variable.labels or own, strict=False):
+        entry = ET.SubElement(var, "catgry", {"missing": "Y"} if category in missing else {})
+        _put(entry, "catValu", _text(value))
         if label:
-            _put(category, "labl", label)
+            _put(entry, "labl", label)
+    if variable.name in mechanism.partly:
+        entry = ET.SubElement(var, "catgry", {"missing": "Y", "missType": "not released"})
+        _put(entry, "catValu", _text(held[-1]))
+        _put(entry, "labl", NOT_RELEASED)
     if variable.name in mechanism.variables:
-        block = mechanism[variable.name]
-        joint = f", jointly with {', '.join(n for n in block.variables if n != variable.name)}"
-        said = "Perturbed by post-randomisation" + (joint if len(block.variables) > 1 else "")
+        together = () if variable.name in mechanism.partly else mechanism[variable.name].variables
+        joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
+        said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
         _put(ET.SubElement(var, "derivation"), "drvdesc", f"{said}; see mechanism.json.")
     for column in mechanism.numerical:
         if column.variable == variable.name:
             _put(ET.SubElement(var, "derivation"), "drvdesc", f"{column.done}; see mechanism.json.")
-    held = value_type(arrow_type(variable.type))
-    number = pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_boolean(held)
+    of = value_type(arrow_type(variable.type))
+    number = pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)
+    if variable.name in mechanism.partly:
+        number = not isinstance(held[0], str)
     ET.SubElement(var, "varFormat", {"type": "numeric" if number else "character"})
+
+
+def held_values(variable: Variable, mechanism: Mechanism, data: str | Path) -> tuple[Scalar, ...]:
+    """Return what the data hold for each category; of a variable of a split, last for what is not released."""
+    if variable.name not in mechanism.partly:
+        return variable.categories
+    return formats.values_of(data, [*map(str, released_variable(variable).categories)])
 
 
 def _text(value: object) -> str:

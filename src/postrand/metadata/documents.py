@@ -17,6 +17,6 @@ def files(
 ) -> dict[str, str]:
     """Return the metadata files of a release by name: a function of what is public, and of the description."""
     return {
-        DDI: ddi(description, data_path.name, mechanism, certificate, summary.records),
+        DDI: ddi(description, data_path, mechanism, certificate, summary.records),
         CROISSANT: croissant(description, data_path, mechanism, certificate),
     }

@@ -73,6 +73,35 @@ def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
     return blocks
 
 
+def split_of(entry: Mapping[str, Any]) -> Table:
+    """Return the section ``[split]`` from the plain data of :meth:`postrand.plan.split_plan.SplitPlan.to_dict`.
+
+    >>> entry = {"variables": ["sex", "age"], "epsilon": 4.0, "workload": [{"table": ["sex", "age"], "weight": 2.0}]}
+    >>> print(tomlkit.dumps({"split": split_of(entry)}), end="")
+    [split]
+    variables = ["sex", "age"]
+    epsilon = 4.0
+    workload = [{table = ["sex", "age"], weight = 2.0}]
+    """
+    table = tomlkit.table()
+    for name, value in entry.items():
+        table.add(name, _inline(value))
+    return table
+
+
+def _inline(value: Any) -> Any:
+    """Return a value on one line: tables inside a section have no heads of their own."""
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        table.update({name: _inline(one) for name, one in value.items()})
+        return table
+    if not isinstance(value, list):
+        return value
+    array = tomlkit.array()
+    array.extend(map(_inline, value))
+    return array
+
+
 def _entry(draft: Mapping[str, Any]) -> Table:
     table = tomlkit.table()
     for note in draft.get("notes", ()):

@@ -12,6 +12,7 @@ from postrand import formats
 from postrand.certification.certificate import Certificate, Facts, certify
 from postrand.certification.file_claims import tie
 from postrand.codebook import Codebook, Variable, coding
+from postrand.codebook.not_released import shown_codebook
 from postrand.columns.audit import check_against
 from postrand.columns.source import released, whole_column
 from postrand.data.households import renumbering
@@ -45,7 +46,8 @@ def same_values(
 ) -> bool:
     """Compare each numerical column with that of the file, record by record if the order is the same."""
     codebook = mechanism.require_codebook()
-    true, released = _confidential(file, codebook), open_data(root / manifest["data"], codebook)
+    shown = shown_codebook(codebook, mechanism.partly)
+    true, released = _confidential(file, codebook), open_data(root / manifest["data"], shown)
     for column in mechanism.numerical:
         mine, theirs = (whole_column(source, column.variable) for source in (true, released))
         check_against(mine, theirs, column, in_order=not certificate.facts.order_is_shuffled)
@@ -92,7 +94,7 @@ def redrawn(
             content=content,
             fresh=fresh,
         )
-        if not records_of(made, release.codebook).equals(release.frame()):
+        if not records_of(made, release.codebook, mechanism.partly).equals(release.frame()):
             what = "file, key and matrices (with their stated origin) do not give these records"
             fix = "give the file, key and --record-key of the run; if they are correct, the release was changed"
             raise ReleaseError(sentence(what, where=name, fix=fix))

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
 from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
+from postrand.codebook.not_released import NOT_RELEASED, shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
 from postrand.engines.summary import Summary, check_margins, require_same, summarise
@@ -41,6 +42,8 @@ CODEBOOK_SCHEMA = "postrand/codebook/1"
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION = "manifest.json", "description.json"
+BLANK = "not_released"
+"""The field of a variable of a split in the codebook's file: its category where a record does not show it."""
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
@@ -95,7 +98,8 @@ class Release:
     def frame(self) -> pa.Table:
         """Return the released records as an Arrow table, columns in codebook order.
 
-        Text variables with categories are dictionary columns that hold every category in codebook order.
+        Text variables with categories are dictionary columns that hold every category in codebook order. Those of a
+        split have one category more, the last, ``(not released)``: the record does not show the value. Null is missing.
 
         The files are read, and their digests checked, at the first call. The same table is returned by later calls,
         of other threads too, so that many estimates from one release cost one reading. If a file has another size or
@@ -115,12 +119,15 @@ class Release:
 
     def _read(self) -> pa.Table:
         check_digests(self.path, self.manifest)
-        return records_of(self.data_path, self.codebook)
+        return records_of(self.data_path, self.codebook, self.mechanism.partly)
 
 
-def records_of(data: Path, codebook: Codebook) -> pa.Table:
-    """Return the records of released data as :meth:`Release.frame` does, without reading the manifest."""
-    names = codebook.names
+def records_of(data: Path, codebook: Codebook, partly: Collection[str] = ()) -> pa.Table:
+    """Return the records of released data as :meth:`Release.frame` does, without reading the manifest.
+
+    ``partly`` names the variables of a split, which some records do not show.
+    """
+    names, codebook = codebook.names, shown_codebook(codebook, partly)
     with well_formed():
         source = open_data(data, codebook)
         batches = [
@@ -198,7 +205,6 @@ def write(
         If the data that was written does not fit the codebook, or cannot have been drawn by the law.
     """
     directory, facts = Path(directory), facts or Facts()
-    mechanism.require_no_split("a release folder")
     texts = {name: text.encode() for name, text in (extra or {}).items()}
     raise_all(ReleaseError, name_problems([data_name, *texts]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
@@ -220,7 +226,9 @@ def write(
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
         stage(Stage.REPORTS)
         if target is not None:
-            data_name = table.enter_context(as_table(target, staging / data_name, codebook))
+            data_name = table.enter_context(
+                as_table(target, staging / data_name, shown_codebook(codebook, mechanism.partly))
+            )
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
@@ -254,14 +262,22 @@ def derive(
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
     told = metadata.files(description, data, mechanism, certificate, summary)
-    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
+    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()  # no R tables of a split
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **mechanism.require_codebook().to_dict()}),
+        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism)}),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
     }
+
+
+def _codebook_data(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the codebook of true values; of the variables of a split, what stands where a record shows none."""
+    data = mechanism.require_codebook().to_dict()
+    partly = {*mechanism.partly}
+    entries = [{**v, BLANK: NOT_RELEASED} if v["name"] in partly else v for v in data["variables"]]
+    return {**data, "variables": entries}
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -20,7 +20,7 @@ from postrand.engines.duckdb import DuckDBSource, require_table
 from postrand.engines.grouped import dotted
 from postrand.engines.placing import MARK, placed, select_sql
 from postrand.engines.postgres import PostgresSource, check_connection
-from postrand.engines.table_digest import TableDigest
+from postrand.engines.table_digest import MEMORY, TableDigest
 from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, raise_all, sentence
 from postrand.formats import Source
 from postrand.formats.base import BATCH_ROWS, bounded, cast, select
@@ -106,8 +106,9 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
     with placed(target, schema, source.batches(names)) as table:
         differing: list[int] = []
         read = (_typed(batch, typed) for batch in table.read())
-        records, digest = _digest(names, _compared(read, source.batches(names), differing))
-        if differing and (records, digest) != _digest(names, source.batches(names)):
+        memory = min(target.share(4) or MEMORY, MEMORY)
+        records, digest = _digest(names, _compared(read, source.batches(names), differing), memory)
+        if differing and (records, digest) != _digest(names, source.batches(names), memory):
             what = "the database changed the values that were written"
             fix = "convert columns of unusual types in the source"
             raise ReleaseError(sentence(what, where=f"table {target.table!r}", fix=fix))
@@ -215,8 +216,8 @@ def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _digest(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> tuple[int, str]:
-    with TableDigest(names) as digest:
+def _digest(names: Sequence[str], batches: Iterable[pa.RecordBatch], memory: int = MEMORY) -> tuple[int, str]:
+    with TableDigest(names, memory) as digest:
         for batch in batches:
             digest.add(batch)
         return digest.records, digest.hexdigest()

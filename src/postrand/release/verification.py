@@ -11,6 +11,7 @@ from postrand import __version__, formats
 from postrand.certification.certificate import Certificate, Claim, claims_from_dict, recertify
 from postrand.certification.file_level import from_dict
 from postrand.codebook import Codebook
+from postrand.codebook.not_released import shown_codebook
 from postrand.engines.database import Table
 from postrand.engines.resources import NOTHING, Resources
 from postrand.engines.summary import Summary, check_bytes, check_margins, summarise
@@ -22,6 +23,7 @@ from postrand.release import canonical_json, earlier
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
+    BLANK,
     CERTIFICATE,
     CODEBOOK,
     CODEBOOK_SCHEMA,
@@ -267,7 +269,10 @@ def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
 def _codebook(root: Path) -> Codebook:
     data = load(root, CODEBOOK)
     check_schema(data, (CODEBOOK_SCHEMA,), CODEBOOK)
-    return Codebook.from_dict(data, CODEBOOK)
+    # What stands for values that are not released follows from the split, and is compared with the file as a whole.
+    held = data.get("variables")
+    entries = [{n: e[n] for n in e if n != BLANK} if isinstance(e, dict) else e for e in held] if held else held
+    return Codebook.from_dict({**data, "variables": entries}, CODEBOOK)
 
 
 def _description(root: Path, number: int) -> Description:
@@ -281,9 +286,7 @@ def _description(root: Path, number: int) -> Description:
 
 
 def _mechanism(root: Path, codebook: Codebook, number: int) -> Mechanism:
-    mechanism = Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
-    mechanism.require_no_split("a release folder")
-    return mechanism
+    return Mechanism.from_dict(earlier.todays_mechanism(load(root, MECHANISM), number), codebook)
 
 
 def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
@@ -357,7 +360,7 @@ def _drawn(
 def _data(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> Summary:
     data = root / manifest["data"]
     if data.name == TABLE:
-        return summarise(open_data(data, mechanism.require_codebook()), mechanism)
+        return summarise(open_data(data, _shown(mechanism)), mechanism)
     if not formats.is_installed(next(data.iterdir()) if data.is_dir() else data):
         library = manifest["written_with"]
         what = "the library that reads these data is not installed"
@@ -371,9 +374,13 @@ def _bytes(root: Path, manifest: Mapping[str, Any], mechanism: Mechanism) -> boo
     """Compare the data file with its records, written again, if the library here is the one that wrote it."""
     data = manifest["data"]
     if data == TABLE:
-        check_values(root / data, mechanism.require_codebook())
+        check_values(root / data, _shown(mechanism))
         return True
     return settled(lambda: check_bytes(root / data, mechanism), library_of(root, data), manifest["written_with"])
+
+
+def _shown(mechanism: Mechanism) -> Codebook:
+    return shown_codebook(mechanism.require_codebook(), mechanism.partly)
 
 
 def _margins_told(tables: int) -> Phrase:
@@ -434,7 +441,7 @@ def _said(
     ]
     if told:
         yield "facts", {"facts": told}
-    made = {o: [list(b.variables) for b in mechanism.blocks if b.provenance == o] for o in ("public", "dp")}
+    made = {o: [list(b.variables) for b in mechanism.every_block if b.provenance == o] for o in ("public", "dp")}
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
     extra = [

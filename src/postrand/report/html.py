@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
 from postrand.engines.summary import Summary
+from postrand.estimate import Estimate
 from postrand.estimate.export import fits_r
 from postrand.formats import format_of
 from postrand.mechanism import Block, Mechanism
@@ -25,6 +26,8 @@ from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
+from postrand.report.split_values import split_view
+from postrand.report.together import together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
@@ -83,7 +86,7 @@ def _page(
     internal: bool,
     captions: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
-    found = values(mechanism, summary)
+    found, split = values(mechanism, summary), split_view(mechanism, summary)
     return (
         environment()
         .get_template("report.html")
@@ -92,6 +95,8 @@ def _page(
             sections=sections,
             pictures=pictures,
             captions=captions,
+            places={title: place for place, title in enumerate(sections, 1)},
+            nothing=[title for title, rows in sections.items() if not rows and title not in pictures],
             key_is_private=certificate.facts.key_is_private,
             data_name=data_name,
             records=summary.records,
@@ -102,17 +107,21 @@ def _page(
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
             variables=found.variables[:VARIABLE_BUDGET],
-            perturbed=len(found.variables),
+            perturbed=len(found.variables) + len(mechanism.partly),
+            further=len(found.variables[VARIABLE_BUDGET:]),
+            split=split,
+            together=together(split.names, split.together) if split else "",
+            split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
                 for k, (view, block) in enumerate(zip(found.blocks, mechanism.blocks, strict=False))
             ],
             left_out=len(mechanism.blocks) - len(found.blocks),
             table=found.table,
-            uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.blocks),
+            uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.every_block),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
             digest=certificate.mechanism_digest,
-            python=_python(found.variables, data_name),
+            python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),
             packages=_packages(mechanism, data_name),
             priors=PRIORS,
@@ -142,9 +151,25 @@ def environment() -> Environment:
         "options": options.describe,
         "long": lambda value: text.cut(str(value), MAX_SENTENCE),
         "shade": svg.shade,
+        "worded": _worded,
         "bar": svg.bar,
     }
     return made
+
+
+def _worded(rows: Sequence[Mapping[str, object]]) -> set[str]:
+    """Return the columns of words, which are aligned to the left: most of their texts begin with no digit or sign.
+
+    >>> sorted(_worded([{"Category": "north", "Share": "12%", "Records": 3}, {"Category": "1-4", "Share": "none"}]))
+    ['Category']
+    """
+    found = set()
+    for name in rows[0] if rows else ():
+        texts = [value for row in rows if isinstance(value := row.get(name), str) and value]
+        worded = sum(not (value[0].isdigit() or value[0] in "−-–<>≤≥∞") for value in texts)
+        if 2 * worded >= max(len(texts), 1):
+            found.add(name)
+    return found
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism) -> list[dict[str, str]]:
@@ -172,13 +197,25 @@ def _level(model: PrivacyModel, level: float) -> str:
 
 def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
     """Return a row for each block: its name, what its matrix and its prior spend, and their share of the sum."""
-    account = certificate.account
-    sums = [spent + prior for spent, prior in zip(account.blocks, account.priors, strict=True)]
+    account, split = certificate.account, mechanism.split
+    names = [" × ".join(block.perturbed) for block in mechanism.blocks][: len(account.blocks)]
+    spent, priors = [*account.blocks], [*account.priors]
+    if split is not None and account.split:
+        names.append(f"The split: largest of its {len(account.split):,} subsets")
+        spent.append(max(account.split))
+        priors.append(split.blocks[0].prior_epsilon)
+    sums = [one + prior for one, prior in zip(spent, priors, strict=True)]
     whole = math.fsum(sums)
-    shares = [spent / whole if 0 < whole < math.inf else None for spent in sums]
-    names = [" × ".join(block.perturbed) for block in mechanism.blocks][: len(sums)]
-    rows = list(zip(names, account.blocks, account.priors, shares, strict=True))
-    return {"rows": rows, "priors": any(account.priors), "total": account.total, "ranked": bool(certificate.numerical)}
+    shares = [one / whole if 0 < whole < math.inf else None for one in sums]
+    return {
+        "rows": list(zip(names, spent, priors, shares, strict=True)),
+        "priors": any(priors),
+        "total": account.total,
+        "split": bool(account.split),
+        "smallest": min(account.split, default=0.0),
+        "blocks": bool(account.blocks),
+        "ranked": bool(certificate.numerical),
+    }
 
 
 def _file(certificate: Certificate) -> dict[str, Any] | None:
@@ -224,6 +261,19 @@ def _block(view: BlockView, metric: MetricPrivacy | None, draw: bool) -> dict[st
     }
 
 
+def _split_table(found: Estimate) -> dict[str, Any]:
+    """Return a corrected table of two variables of a split."""
+    return {
+        "names": found.variables,
+        "rows": found.labels[0],
+        "columns": found.labels[1],
+        "value": found.value,
+        "error": found.standard_error,
+        "records": found.records,
+        "warnings": found.warnings,
+    }
+
+
 def _moves(view: BlockView, metric: MetricPrivacy, draw: bool) -> dict[str, Any]:
     """Return the rows of the picture of distances: one for each category shown."""
     found = moves(view.matrix, metric.edges)
@@ -245,13 +295,21 @@ def _spread(diagonal: NDArray[np.float64]) -> list[tuple[str, float]]:
     return list(zip(names, np.quantile(diagonal, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
 
 
-def _python(variables: Sequence[VariableView], data_name: str) -> str:
-    example = json.dumps(variables[0].name, ensure_ascii=False)
+def _python(mechanism: Mechanism, variables: Sequence[VariableView]) -> str:
     lines = [
         "import postrand as pr",
         "",
         'release = pr.read_release("path/to/release")',
         "frame = release.frame()  # an Arrow table; frame.to_pandas() for pandas",
+    ]
+    if mechanism.split is not None:
+        largest = max(mechanism.split.blocks, key=lambda block: len(block.perturbed))
+        names = ", ".join(json.dumps(name, ensure_ascii=False) for name in largest.perturbed[:2])
+        lines.append(f"print(pr.estimate.table(frame, [{names}], release.mechanism))")
+    if not variables:
+        return "\n".join(lines)
+    example = json.dumps(variables[0].name, ensure_ascii=False)
+    lines += [
         f"shares = pr.estimate.proportions(frame, {example}, release.mechanism)",
         "print(shares.value, shares.standard_error)",
     ]
@@ -307,6 +365,8 @@ def _quoted(name: str) -> str:
 
 def _r_large(mechanism: Mechanism) -> Iterable[str]:
     """Yield R code that corrects the first block of one variable, or reads the first matrix if there is none."""
+    if not mechanism.blocks:  # there is no R code for a split
+        return
     number, block = next(
         ((n, b) for n, b in enumerate(mechanism.blocks, 1) if len(b.variables) == 1 and b.cells is None),
         (1, mechanism.blocks[0]),

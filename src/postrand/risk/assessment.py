@@ -13,12 +13,12 @@ from postrand.mechanism import Mechanism
 from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity
-from postrand.risk.data import Coded, MissingRule
+from postrand.risk.data import Coded, MissingRule, true_shape
 from postrand.risk.file import RiskFile
-from postrand.risk.law import KeyLaw
 from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import RecordRisk, RiskReport
+from postrand.risk.split_law import law_of
 from postrand.risk.weights import household_risk
 from postrand.support.progress import Stage, stage
 
@@ -62,6 +62,8 @@ def assess(
         record's keys were not changed, and it is the one of the F population units with these keys (Shlomo and
         Skinner 2010). Both are comparable with those of the unperturbed file; the model is that of the true keys,
         fitted through the transition matrices, and the intervals are prediction intervals (``perturbed.estimate``).
+        After a split, a class are the records that show the same keys with the same values, and F counts persons with
+        these values of the keys that are shown.
 
     A fit that does not converge is said in ``status``.
 
@@ -93,10 +95,11 @@ def assess(
         model=model,
         structural_zeros=structural_zeros,
         missing=missing,
+        partly=() if mechanism is None else mechanism.partly,
     )
     stage(Stage.RISK)
     keys, cells, frequency = file.keys, file.cells, file.frequency()
-    law = None if mechanism is None else KeyLaw.of(mechanism, keys.names, keys.shape)
+    law = None if mechanism is None else law_of(mechanism, keys.names, true_shape(keys, mechanism.partly))
     result = modelled(keys, cells, file.inclusion(), model, file.rules, law)
     risk = None if file.weights is None or keys.has_wildcards else file.individual()
     of_household = None if risk is None or file.household is None else household_risk(risk, file.household)

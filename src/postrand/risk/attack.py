@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,12 +9,11 @@ from postrand.errors import UsageError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
+from postrand.risk.linkage import Knowledge, Linkage
 from postrand.risk.links import TIED, Links, View
-from postrand.risk.others import Others, others
-
-Knowledge = Literal["exact", "nearest", "matrix"]
-MOST_CORRECTED = 500
-"""Target types over which the attacker's correction is averaged, drawn at random where there are more."""
+from postrand.risk.others import MOST_CORRECTED, Others, others
+from postrand.risk.split_attack import link_split
+from postrand.risk.split_law import Law, SplitLaw
 
 
 def posterior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
@@ -76,47 +72,10 @@ def _prior(matrix: TransitionMatrix, prior: ArrayLike) -> FloatArray:
     return p
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Linkage:
-    """The outcome of an attack on m targets that are in the released file.
-
-    ``correct`` (m,) is the probability that the attacker's link of each target is right, a tie being broken at random;
-    ``claimed`` (m,) what the attacker expects of it, 0 where no record is a candidate. ``rate`` and ``claimed_rate``
-    are their means, ``confident`` the number of targets whose claimed probability exceeds one half and
-    ``confident_correct`` the number of correct links expected among them. ``correction`` is the factor that the
-    attacker's claims were multiplied by (see :func:`link`).
-    """
-
-    knowledge: Knowledge
-    correct: FloatArray
-    claimed: FloatArray
-    correction: float = 1.0
-
-    @property
-    def rate(self) -> float:
-        """The measured share of correct links."""
-        return float(self.correct.mean()) if self.correct.size else 0.0
-
-    @property
-    def claimed_rate(self) -> float:
-        """The share of correct links that the attacker's model predicts."""
-        return float(self.claimed.mean()) if self.claimed.size else 0.0
-
-    @property
-    def confident(self) -> int:
-        """The number of targets that the attacker claims with probability above one half."""
-        return int((self.claimed > 0.5).sum())
-
-    @property
-    def confident_correct(self) -> float:
-        """The expected number of correct links among the confident ones."""
-        return float(self.correct[self.claimed > 0.5].sum())
-
-
 def link(
     truth: KeyCodes,
     released: KeyCodes,
-    law: KeyLaw | None = None,
+    law: Law | None = None,
     knowledge: Knowledge = "matrix",
     *,
     targets: IntArray | None = None,
@@ -140,6 +99,8 @@ def link(
     is near the rate of correct matches; it is a mean over targets drawn at random from the file, and may be too low for
     those chosen because nobody is like them: the attacker does not know that.
 
+    After a split (a ``SplitLaw``) ``z_r`` is what record r shows and its values: see ``split_attack.link_split``.
+
     Raises
     ------
     UsageError
@@ -151,6 +112,8 @@ def link(
     >>> link(keys, keys, knowledge="exact").correct.tolist()
     [1.0, 0.5, 0.5]
     """
+    if isinstance(law, SplitLaw):
+        return link_split(truth, released, law, knowledge, targets=targets, people=people)
     if truth.names != released.names or truth.shape != released.shape or truth.records != released.records:
         raise UsageError(sentence("truth and release differ in keys or number of records"))
     if not truth.records:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, not_released
 from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
@@ -70,10 +70,13 @@ def _read(source: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     return passing(source.batches(columns=names), Stage.READING, getattr(source, "num_rows", None))
 
 
-def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dict[str, Coded]:
+def code_data(
+    data: Any, names: Sequence[str], codebook: Codebook | None, partly: Sequence[str] = ()
+) -> dict[str, Coded]:
     """Return the codes of the named columns of a frame, source or mapping, or of the axes of a contingency table.
 
-    The records of a table are taken in the order of its cells; its categories are its codes.
+    The records of a table are taken in the order of its cells; its categories are its codes. Records may not show the
+    variables ``partly``, those of a split.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dic
     """
     if not isinstance(data, ContingencyTable):
         columns = read_columns(data, names)
-        return {name: code_column(columns[name], name, codebook) for name in dict.fromkeys(names)}
+        return {name: code_column(columns[name], name, codebook, partly) for name in dict.fromkeys(names)}
     table = data.project(list(dict.fromkeys(names)))
     codes, counts = table.occupied()
     if not np.issubdtype(counts.dtype, np.integer):
@@ -94,8 +97,10 @@ def code_data(data: Any, names: Sequence[str], codebook: Codebook | None) -> dic
     }
 
 
-def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -> Coded:
+def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None, partly: Sequence[str] = ()) -> Coded:
     """Return the codes of one column by the codebook, or else by the categories or values that it has.
+
+    A variable of ``partly`` has one code more than the codebook gives it, for records that do not show it.
 
     Raises
     ------
@@ -104,6 +109,11 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -
     """
     if codebook is not None and name in codebook and codebook[name].is_categorical:
         variable = codebook[name]
+        if name in partly:
+            codes, size = not_released.encode(column, variable), variable.size + 1
+            return Coded(
+                codes, size, size if variable.missing != "category" else variable.size - 1, variable.categories, True
+            )
         codes = encode(column, variable)
         return Coded(codes, variable.size, len(variable.categories), variable.categories, True)
     whole = column.combine_chunks()
@@ -121,10 +131,18 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None) -
     return Coded(codes, size, size, tuple(whole.dictionary.to_pylist()), False)
 
 
-def key_codes(coded: Mapping[str, Coded], names: Sequence[str], missing: MissingRule) -> KeyCodes:
+def true_shape(keys: KeyCodes, partly: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of true codes of released keys: one less for those that a record may not show."""
+    return tuple(size - (name in partly) for name, size in zip(keys.names, keys.shape, strict=True))
+
+
+def key_codes(
+    coded: Mapping[str, Coded], names: Sequence[str], missing: MissingRule, partly: Sequence[str] = ()
+) -> KeyCodes:
     """Return the codes of the key variables.
 
-    ``missing="category"`` makes a missing value one more category, ``"wildcard"`` lets it match every value.
+    ``missing="category"`` makes a missing value one more category, ``"wildcard"`` lets it match every value. The last
+    code of a key of ``partly`` is that of records that do not show it.
 
     Raises
     ------
@@ -134,12 +152,15 @@ def key_codes(coded: Mapping[str, Coded], names: Sequence[str], missing: Missing
     if missing not in ("category", "wildcard"):
         raise UsageError(sentence(f"unknown rule {missing!r} for missing keys", wanted="'category' or 'wildcard'"))
     shape, codes = [], []
-    for column in (coded[name] for name in names):
+    for name in names:
+        column = coded[name]
         absent = (column.codes < 0) | (column.codes == column.missing)
         wild = missing == "wildcard"
         extra = not wild and column.missing >= column.size and bool(absent.any())
         values = column.codes.astype(np.min_scalar_type(-(column.size + 1)), copy=True)
         values[absent] = -1 if wild else column.missing
+        if extra and name in partly:  # a missing value that is kept comes before the code of what is not shown
+            values = np.where(absent, column.size - 1, np.where(values == column.size - 1, column.size, values))
         shape.append(max(column.size + extra, 1))
         codes.append(values)
     return KeyCodes(tuple(names), tuple(shape), tuple(codes))

@@ -10,12 +10,13 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
 from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
-from postrand.risk.law import KeyLaw
-from postrand.risk.weights import check_weights, household_risk, individual_risk, risk_after, whole_household_risk
+from postrand.risk.split_law import law_of
+from postrand.risk.split_risk import register_risk
+from postrand.risk.weights import check_weights, household_risk, whole_household_risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,11 @@ class TrueFile:
         UsageError
             If the file has no records, or the mechanism's law on the keys is not known.
         """
-        law = None if mechanism is None else KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape)
         file = informed(self.keys, law, household=self.household)
         if self.weights is None:
             return Exposure(file, None, None, None, None)
-        cells = table(self.keys)
-        risk = individual_risk(cells, self.weights)
-        if law is not None:
-            risk = risk_after(risk, law.diagonal(cells.codes)[cells.record_cell])
+        risk = register_risk(self.keys, self.weights, law)
         some, whole = None, None
         if self.household is not None:
             _, first = np.unique(self.household, return_index=True)

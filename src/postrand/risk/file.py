@@ -70,8 +70,11 @@ class RiskFile:
         model: loglinear.Model = "two-way",
         structural_zeros: Sequence[Mapping[str, Any]] = (),
         missing: MissingRule = "category",
+        partly: Sequence[str] = (),
     ) -> RiskFile:
         """Read keys, weights and households from ``data``; the arguments are those of :func:`postrand.risk.assess`.
+
+        ``partly`` are the variables of a split: the data are a release of it, in which a record may not show them.
 
         Raises
         ------
@@ -83,8 +86,8 @@ class RiskFile:
         _check_design(key_variables, sampling_fraction, weight)
         asked = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive or ())
         columns = read_columns(data, extra) if (extra := [n for n in (weight, household) if n]) else {}
-        coded = code_data(data, [*key_variables, *asked], codebook)
-        keys = key_codes(coded, key_variables, missing)
+        coded = code_data(data, [*key_variables, *asked], codebook, partly)
+        keys = key_codes(coded, key_variables, missing, partly)
         return cls(
             keys,
             sampling_fraction,

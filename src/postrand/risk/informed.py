@@ -12,11 +12,14 @@ from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw, releases
+from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
 WORK = 100_000_000
 """Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
+ALONE = 256
+"""What a target costs in a part of a split that needs no comparisons, in comparisons."""
 MOST_RELEASES, FEWEST_TARGETS = 10, 400
 TAILS = 40
 """Beyond so many standard deviations a beta-binomial law with both parameters >= 1/2 has less than 1e-10."""
@@ -96,9 +99,7 @@ class Informed:
     releases: int
 
 
-def informed(
-    truth: KeyCodes, law: KeyLaw | None = None, *, household: IntArray | None = None, seed: int = 0
-) -> Informed:
+def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | None = None, seed: int = 0) -> Informed:
     """Return what an informed attacker finds in a file with these true keys, released by ``law`` or as it is.
 
     The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
@@ -140,16 +141,16 @@ def informed(
 
 def _after(
     truth: KeyCodes,
-    law: KeyLaw,
+    law: Law,
     household: IntArray | None,
     alone: IntArray,
     occupied: int,
     rng: np.random.Generator,
 ) -> Informed:
     n = truth.records
-    pairs = occupied * min(n, law_cells(law))
-    many = int(np.clip(WORK // pairs, 1, MOST_RELEASES))
-    most = n if pairs <= WORK else max(FEWEST_TARGETS, WORK // min(n, law_cells(law)) // 4)
+    each = comparisons(law, n)
+    many = int(np.clip(WORK // (occupied * each), 1, MOST_RELEASES))
+    most = n if occupied * each <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
     random = _sample(n, most, household, rng)
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
@@ -158,7 +159,7 @@ def _after(
     rates: list[FloatArray] = []
     spreads: list[Spread] = []
     known: list[FloatArray] = []
-    for drawn in releases(law, truth, seeds):
+    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds):
         found = link(truth, drawn, law, targets=both, people=people)
         right, claimed = found.correct, found.claimed
         rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
@@ -199,9 +200,16 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     return int(low), int(high)
 
 
-def law_cells(law: KeyLaw) -> int:
-    """Return the number of cells that the matrices can release: no release has more occupied cells."""
-    return int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62))
+def comparisons(law: Law, records: int) -> int:
+    """Return about how many released cells one target is compared with: no release has more occupied cells.
+
+    Randomised response on the keys of a subset needs next to none: the target's own cell, and the best of the others.
+    """
+    if isinstance(law, KeyLaw):
+        return min(records, int(np.prod([float(m.shape[1]) for m in law.matrices]).clip(max=2.0**62)))
+    cells = [math.prod(float(law.shape[j]) for j in part.positions) for part in law.parts]
+    weighed = zip(law.parts, cells, strict=True)
+    return sum(ALONE if part.alone else math.ceil(min(records * part.probability, size)) for part, size in weighed)
 
 
 def _sample(n: int, most: int, household: IntArray | None, rng: np.random.Generator) -> IntArray:

@@ -12,6 +12,7 @@ from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.sampling import perturb_codes, sampler
+from postrand.risk.blend import Blend
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel, table
 from postrand.support.randomness import ReleaseKey, derive
 
@@ -24,7 +25,7 @@ class KeyLaw:
     the cells ``cells[b]`` (numbers of the group's codes in C order, ascending, at ``order[b]`` in the matrix). A key
     that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
     given, a stratum, is in the group of each: their matrices are 0 between its values. ``changed[b]`` are the keys that
-    the group can change.
+    the group can change. ``blend`` is the law of further keys, which are in no group: those of one subset of a split.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +34,7 @@ class KeyLaw:
     cells: tuple[IntArray, ...]
     order: tuple[IntArray, ...]
     changed: tuple[frozenset[int], ...]
+    blend: Blend | None = None
 
     @classmethod
     def of(cls, mechanism: Mechanism | None, names: Sequence[str], shape: Sequence[int]) -> KeyLaw:
@@ -47,11 +49,16 @@ class KeyLaw:
         given is perturbed by another block.
         """
         if mechanism is not None:
-            mechanism.require_no_split("the risk of a release")
-        blocks = () if mechanism is None else mechanism.blocks
+            mechanism.require_no_split("this measure of risk")
+        return cls.of_blocks(() if mechanism is None else mechanism.blocks, names, shape)
+
+    @classmethod
+    def of_blocks(cls, blocks: Sequence[Block], names: Sequence[str], shape: Sequence[int], *more: LawOf) -> KeyLaw:
+        """Return the matrices of blocks, and of ``more`` laws of other keys; raises UsageError as :meth:`of`."""
         problems: list[str] = []
-        parts = []
-        taken: set[str] = set()
+        parts: list[Group] = [one for one in more if not isinstance(one, Blend)]
+        blends = [one for one in more if isinstance(one, Blend)]
+        taken = {names[j] for part in parts for j in part[0]} | {names[j] for one in blends for j in one.positions}
         for block in blocks:
             inside = [n for n in block.variables if n in names]
             if inside and len(inside) < len(block.variables):
@@ -64,12 +71,12 @@ class KeyLaw:
                 )
             elif inside:
                 taken |= set(inside)
-                parts.append(_block_part(block, names, shape, problems))
+                parts.append(group_of(block, names, shape, problems))
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
-        positions, matrices, cells, order = zip(*parts, strict=True)
+        positions, matrices, cells, order = zip(*parts, strict=True) if parts else ((), (), (), ())
         changed = tuple(_changed(shape, *part) for part in parts)
-        return cls(tuple(shape), positions, matrices, cells, order, changed)
+        return cls(tuple(shape), positions, matrices, cells, order, changed, *blends)
 
     def groups(self, codes: IntArray) -> IntArray:
         """Return the row of each group's matrix for cells with these codes, shape (m, J) → (m, B).
@@ -93,7 +100,12 @@ class KeyLaw:
     @property
     def is_identity(self) -> bool:
         """Whether nothing changes."""
-        return all(np.array_equal(m, np.eye(m.shape[0])) for m in self.matrices)
+        return self.blend is None and all(np.array_equal(m, np.eye(m.shape[0])) for m in self.matrices)
+
+    def moves(self, variables: Iterable[int]) -> bool:
+        """Whether a released value of one of these keys can differ from the true one."""
+        blended = () if self.blend is None else self.blend.positions
+        return any(changed & set(variables) for changed in (*self.changed, set(blended)))
 
     def apply(self, table: FloatArray, variables: Sequence[int], *, adjoint: bool = False) -> FloatArray:
         """Carry a table of true cells to released ones, ``Mᵀ t``; with ``adjoint`` back, ``M t``.
@@ -115,20 +127,23 @@ class KeyLaw:
                 out = np.zeros_like(flat)
                 out[:, self.cells[b]] = flat[:, self.cells[b]] @ matrix
             table = np.moveaxis(out.reshape(moved.shape), last, axes)
-        return table
+        return table if self.blend is None else self.blend.apply(table, variables, adjoint=adjoint)
 
     def diagonal(self, codes: IntArray) -> FloatArray:
         """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay."""
         stay = np.ones(codes.shape[0])
         for b, rows in enumerate(self.groups(codes).T):
             stay *= self.matrices[b][rows, rows]
-        return stay
+        return stay if self.blend is None else stay * self.blend.diagonal(codes[:, list(self.blend.positions)])
 
 
-_Part = tuple[tuple[int, ...], FloatArray, IntArray, IntArray]
+Group = tuple[tuple[int, ...], FloatArray, IntArray, IntArray]
+"""The positions of a group's keys, its matrix, its cells ascending, and their rows in the matrix."""
+LawOf = Group | Blend
 
 
-def _block_part(block: Block, names: Sequence[str], shape: Sequence[int], problems: list[str]) -> _Part:
+def group_of(block: Block, names: Sequence[str], shape: Sequence[int], problems: list[str]) -> Group:
+    """Return the matrix of a block whose variables are all keys; what does not fit is added to ``problems``."""
     at = tuple(list(names).index(n) for n in block.variables)
     sizes = tuple(shape[j] for j in at)
     matrix = block.matrix.array
@@ -148,7 +163,7 @@ def _block_part(block: Block, names: Sequence[str], shape: Sequence[int], proble
     return at, matrix, everything, everything
 
 
-def _kept(position: int, size: int) -> _Part:
+def _kept(position: int, size: int) -> Group:
     return (position,), np.eye(size), np.arange(size), np.arange(size)
 
 
@@ -177,9 +192,10 @@ def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyC
     positions = [rows[:, b].astype(dtype).take(cells.record_cell) for b, dtype in zip(moving, smallest, strict=True)]
     numbers = np.arange(keys.records, dtype=np.uint64)
     del cells
+    blend = law.blend
     for seed in seeds:
         stream = derive(ReleaseKey.from_seed(seed), "risk")
-        drawn = perturb_codes(laws, stream.draw, numbers, positions)
+        drawn = perturb_codes(laws, stream.draw, numbers, positions) if laws else []
         codes = list(keys.codes)
         for b, released in zip(moving, drawn, strict=True):
             number = np.empty_like(law.cells[b])
@@ -187,4 +203,8 @@ def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyC
             values = np.unravel_index(number, [keys.shape[j] for j in law.positions[b]])
             for j, value in zip(law.positions[b], values, strict=True):
                 codes[j] = value.astype(keys.codes[j].dtype).take(released)
+        if blend is not None:
+            true = np.stack([keys.codes[j] for j in blend.positions], axis=1)
+            for j, value in zip(blend.positions, blend.drawn(true, np.random.default_rng([seed, 21])).T, strict=True):
+                codes[j] = value.astype(keys.codes[j].dtype)
         yield KeyCodes(keys.names, keys.shape, tuple(codes))

@@ -9,8 +9,9 @@ import numpy as np
 
 from postrand.risk import loglinear, modelchoice, perturbed, tau
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes
-from postrand.risk.law import KeyLaw
 from postrand.risk.readings import inverse_population
+from postrand.risk.split_law import Law, SplitLaw
+from postrand.risk.split_risk import SplitMatches, matches
 from postrand.risk.tau import Tau
 
 THROUGH = "of the true keys, fitted through the transition matrices"
@@ -44,7 +45,7 @@ def modelled(
     pi: FloatArray | float | None,
     model: loglinear.Model = "two-way",
     rules: Sequence[Mapping[str, int]] = (),
-    law: KeyLaw | None = None,
+    law: Law | None = None,
 ) -> Modelled:
     """Fit the model, and estimate ``τ1`` and ``τ2`` with the inclusion probability ``pi`` of records or cells (C,).
 
@@ -101,16 +102,20 @@ def _after(
     pi: FloatArray | float,
     model: loglinear.Model,
     rules: Sequence[Mapping[str, int]],
-    law: KeyLaw,
+    law: Law,
 ) -> Modelled:
     """Estimate the links to released uniques that are right."""
     chosen: loglinear.Model = "two-way" if model == "search" else model
-    found = perturbed.estimate(cells, law, pi, chosen, forbidden=rules)
+    found: perturbed.Matches | SplitMatches
+    if isinstance(law, SplitLaw):
+        found = matches(cells, law, pi, chosen, forbidden=rules)
+    else:
+        found = perturbed.estimate(cells, law, pi, chosen, forbidden=rules)
     risks = []
     for risk in (np.exp(-found.others), tau.exprel(found.others)):
         of_cell = np.zeros(cells.counts.size)
         of_cell[cells.uniques] = found.own * risk
         risks.append(of_cell[cells.record_cell])
-    named = chosen if isinstance(chosen, str) else found.fit.model
+    named = chosen if isinstance(chosen, str) else found.model
     notes = (SEARCHED,) if model == "search" else ()
     return Modelled(f"{named}, {THROUGH}", found.status, found.tau1, found.tau2, risks[0], risks[1], notes=notes)

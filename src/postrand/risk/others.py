@@ -19,6 +19,8 @@ STEPS = 80
 _PIECE = 1 << 14
 _FULL = 8  # pairs of a head and a tail for each cell, up to which a dense matrix is faster
 _SMALL = 1 << 16  # numbers of a matrix that sums over categories, up to which it is dense
+MOST_CORRECTED = 500
+"""Target types over which the attacker's correction is averaged, drawn at random where there are more."""
 MOST_CELLS = 10_000
 """Fit to so many of the released cells at most, drawn at random: the law has few parameters."""
 

@@ -83,6 +83,11 @@ class Matches:
     others: FloatArray
 
     @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.fit.model
+
+    @property
     def status(self) -> str:
         """Whether the model met the estimated margins, which need not fit together."""
         if self.fit.converged:
@@ -123,20 +128,34 @@ def estimate(
     UsageError
         If the model is unknown, or the table has too many cells.
     """
-    if math.prod(law.shape) > MAX_CELLS:
-        what, fix = "too many cells for the risk after perturbation", "use fewer or coarser keys"
-        raise UsageError(sentence(what, got=f"{math.prod(law.shape):,}", wanted=f"<= {MAX_CELLS:,}", fix=fix))
-    true = TrueMargins(released, law, smoothing)
-    margins = margins_of(model, released.names)
-    tables = [true.of(margin) * true.records for margin in margins]
-    fit = fit_margins(released.names, released.shape, margins, tables, forbidden=forbidden)
-    found = _Links.of(fit, released, law, pi)
-    return Matches(fit, *found.taus(true, seed), found.own, found.others)
+    found = ReleasedLinks.fitted(released, law, pi, model, forbidden=forbidden, smoothing=smoothing)
+    one, two = (drawn.tau(found.own.size) for drawn in found.sampled(seed))
+    return Matches(found.fit, one, two, found.own, found.others)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Links:
+class Sampled:
+    """An expected number of right links, its bias, and draws of the number in this release; None if too many cells."""
+
+    value: float
+    bias: float = 0.0
+    draws: FloatArray | None = None
+
+    def tau(self, most: float) -> Tau:
+        """Return the estimate with its prediction interval, which ends at ``most``."""
+        if self.draws is None:
+            return Tau(self.value)
+        if not self.value > 0:
+            return Tau(self.value, 0.0, 0.0, (self.value, self.value))
+        low, high = (float(x) for x in np.quantile(self.draws, [0.025, 0.975]))
+        return Tau(self.value, float(self.draws.std()), self.bias, (low, min(high, float(most))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleasedLinks:
     """Released uniques with their estimates from the model; ``shares`` and ``mixed`` are p and q over all cells."""
+
+    true: TrueMargins
 
     fit: LogLinearFit
     law: KeyLaw
@@ -148,7 +167,30 @@ class _Links:
     others: FloatArray
 
     @classmethod
-    def of(cls, fit: LogLinearFit, released: CellTable, law: KeyLaw, pi: FloatArray | float) -> _Links:
+    def fitted(
+        cls,
+        released: CellTable,
+        law: KeyLaw,
+        pi: FloatArray | float,
+        model: Model = "two-way",
+        *,
+        forbidden: Sequence[Mapping[str, int]] = (),
+        smoothing: float = 1.0,
+    ) -> ReleasedLinks:
+        """Fit the model of the true cells to a released table; the arguments are those of :func:`estimate`."""
+        if math.prod(law.shape) > MAX_CELLS:
+            what, fix = "too many cells for the risk after perturbation", "use fewer or coarser keys"
+            raise UsageError(sentence(what, got=f"{math.prod(law.shape):,}", wanted=f"<= {MAX_CELLS:,}", fix=fix))
+        true = TrueMargins(released, law, smoothing)
+        margins = margins_of(model, released.names)
+        tables = [true.of(margin) * true.records for margin in margins]
+        fit = fit_margins(released.names, released.shape, margins, tables, forbidden=forbidden)
+        return cls.of(fit, true, pi)
+
+    @classmethod
+    def of(cls, fit: LogLinearFit, true: TrueMargins, pi: FloatArray | float) -> ReleasedLinks:
+        """Return the released uniques with their estimates from a model of the true cells."""
+        released, law = true.released, true.law
         unique = released.uniques
         codes, pi = released.codes[unique], np.broadcast_to(pi, released.counts.shape)[unique]
         shares = np.zeros(math.prod(law.shape))
@@ -159,35 +201,43 @@ class _Links:
         here = mixed[number]
         own = np.divide(shares[number] * stay, here, out=np.zeros(number.size), where=here > 0)
         others = shares[number] * fit.mu.sum() / pi * (1 - pi * stay)
-        return cls(fit, law, shares, mixed, number, codes, np.minimum(own, 1.0), others)
+        return cls(true, fit, law, shares, mixed, number, codes, np.minimum(own, 1.0), others)
 
-    def taus(self, true: TrueMargins, seed: int) -> tuple[Tau, Tau]:
-        """Return τ1 and τ2 with their prediction intervals."""
+    def sampled(self, seed: int, models: tuple[FloatArray, FloatArray] | None = None) -> tuple[Sampled, Sampled]:
+        """Return τ1 and τ2 with draws; ``models`` are normal draws of the model's errors, where others share them."""
         sizes = margin_sizes(self.fit)
         risks = np.exp(-self.others), exprel(self.others)
         values = [float((self.own * risk).sum()) for risk in risks]
         if sizes is None:
-            return Tau(values[0]), Tau(values[1])
+            return Sampled(values[0]), Sampled(values[1])
         everywhere = columns(self.fit, self.fit.cells, sizes)
         inverse = inverse_information(everywhere, self.fit.mu, sum(sizes))
-        errors = self._errors(true, everywhere, inverse, sizes)
+        errors = self._errors(everywhere, inverse, sizes)
         biases = self._biases(inverse, sizes)
-        one, two = (self._tau(k, risks[k], errors[k], biases[k], seed) for k in (0, 1))
-        return one, two
+        drawn = [self._drawn(k, risks[k], errors[k], biases[k], seed, models) for k in (0, 1)]
+        return drawn[0], drawn[1]
 
-    def _tau(self, k: int, risk: FloatArray, error: float, bias: float, seed: int) -> Tau:
+    def _drawn(
+        self,
+        k: int,
+        risk: FloatArray,
+        error: float,
+        bias: float,
+        seed: int,
+        models: tuple[FloatArray, FloatArray] | None,
+    ) -> Sampled:
         from postrand.risk.kernels import match_draws
 
-        value = float((self.own * risk).sum())
+        value, rng = float((self.own * risk).sum()), np.random.default_rng(seed)
+        draws = draws_of(self.own.size) if models is None else models[k].size
         if not value > 0:
-            return Tau(value, 0.0, 0.0, (value, value))
-        rng = np.random.default_rng(seed)
-        draws = max(min(DRAWS, MAX_DRAWN // max(self.own.size, 1)), 50)
-        spread = math.sqrt(math.log1p((error / value) ** 2 + MODEL_ERROR[k] ** 2))
-        scale = max(1 - bias / value, 0.5) * np.exp(spread * rng.standard_normal(draws))
-        found = match_draws(self.own, self.others, risk, k == 0, scale, rng)
-        low, high = (float(x) for x in np.quantile(found, [0.025, 0.975]))
-        return Tau(value, float(found.std()), bias, (low, min(high, float(self.own.size))))
+            return Sampled(value, 0.0, np.zeros(draws))
+        shared = MODEL_ERROR[k] ** 2 if models is None else 0.0
+        logs = math.sqrt(math.log1p((error / value) ** 2 + shared)) * rng.standard_normal(draws)
+        if models is not None:
+            logs += math.sqrt(math.log1p(MODEL_ERROR[k] ** 2)) * models[k]
+        scale = max(1 - bias / value, 0.5) * np.exp(logs)
+        return Sampled(value, bias, match_draws(self.own, self.others, risk, k == 0, scale, rng))
 
     def _biases(self, inverse: FloatArray, sizes: list[int]) -> tuple[float, float]:
         """Return the second-order biases: those of the unperturbed model (``tau``), each unique weighed by ``own``."""
@@ -198,11 +248,9 @@ class _Links:
         one = curvature.bias(-self.own * x * np.exp(-x), self.own * x * (x - 1) * np.exp(-x))
         return one, curvature.bias(self.own * x * first, self.own * x * (x * second + first))
 
-    def _errors(
-        self, true: TrueMargins, everywhere: NDArray[np.int32], inverse: FloatArray, sizes: list[int]
-    ) -> tuple[float, float]:
+    def _errors(self, everywhere: NDArray[np.int32], inverse: FloatArray, sizes: list[int]) -> tuple[float, float]:
         """Return the standard errors of the two expectations that come from the estimated margins."""
-        edges = np.cumsum([0, *sizes])
+        true, edges = self.true, np.cumsum([0, *sizes])
         total = [np.zeros(true.released.counts.size), np.zeros(true.released.counts.size)]
         gammas = [inverse @ _sum_into(everywhere, slope, sum(sizes)) for slope in self._slopes()]
         for m, margin in enumerate(self.fit.margins):
@@ -227,6 +275,11 @@ class _Links:
         return found[0], found[1]
 
 
+def draws_of(uniques: int) -> int:
+    """Return how many releases are drawn of a file with so many released uniques."""
+    return max(min(DRAWS, MAX_DRAWN // max(uniques, 1)), 50)
+
+
 def _sum_into(index: NDArray[np.int32], values: FloatArray, size: int) -> FloatArray:
     gradient = np.zeros(size)
     for column in index.T:
@@ -241,7 +294,7 @@ def _influence(true: TrueMargins, margin: tuple[int, ...], gammas: Sequence[Floa
     shares, size = true.of(variables), math.prod(shape)
     inside = [true.released.codes[:, j] for j in variables]
     wide = [_expand(gamma, margin, variables, shape) for gamma in gammas]
-    if not any(changed & set(variables) for changed in true.law.changed):
+    if not true.law.moves(variables):
         return [w[tuple(inside)] for w in wide]
     if size > MAX_MARGIN:
         return [np.zeros(true.released.counts.size) for _ in wide]

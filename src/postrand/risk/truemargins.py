@@ -98,7 +98,8 @@ class TrueMargins:
 
     def _kept(self, variables: tuple[int, ...]) -> float:
         """Return the share of the information on these keys that the perturbation keeps, by the unbiased estimate."""
-        kept = 1.0
+        blend = self.law.blend
+        kept = 1.0 if blend is None else blend.information(self.counted(variables), variables)
         for b, changed in enumerate(self.law.changed):
             if changed & set(variables):
                 kept *= self._kept_by(b)
@@ -119,7 +120,7 @@ class TrueMargins:
     def _climb(self, observed: FloatArray, variables: Sequence[int], centre: FloatArray, strength: float) -> FloatArray:
         """Return the maximum a posteriori shares by EM from the prior's centre."""
         shares, weight = np.maximum(centre, np.where(centre > 0, 1e-12, 0.0)), strength / self.records
-        if not any(changed & set(variables) for changed in self.law.changed):
+        if not self.law.moves(variables):
             return observed
         released, back = self._operators(variables)
         for _ in range(MAX_STEPS):

@@ -10,13 +10,15 @@ import errno
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from postrand.codebook import Codebook, Variable
+from postrand.codebook import Codebook, Variable, not_released
+from postrand.codebook.not_released import released_field, shown_codebook
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.formats.base import Format, comparing, new_file, read_file, writing
 from postrand.testing.refusals import refused
@@ -270,6 +272,65 @@ def check_many(entry: Format, folder: Path) -> None:
     assert values(read(entry, one, batch_size=777)) == values(table), f"{entry.name}: of many records some changed"
 
 
+def check_not_released(entry: Format, folder: Path) -> None:
+    """Assert that what a record does not show is told from what is missing, and that what stands for it is declared.
+
+    Categories are numbers, texts, truth values and letters of missing values, among them what usually stands for it.
+    """
+    for number, book in enumerate(_split_codebooks()):
+        shown = shown_codebook(book, book.names)
+        schema = pa.schema([released_field(variable) for variable in shown.variables])
+        for kind, codes in _split_codes(book).items():
+            columns = [not_released.decode(codes[variable.name], variable) for variable in book.variables]
+            table = pa.Table.from_arrays(columns, schema=schema)
+            for suffix in entry.written:
+                path = write(entry, folder / f"{number}{kind}{suffix}", table)
+                said = f"{entry.name}: {kind} values of split {number}"
+                assert values(read(entry, path, shown)) == values(table), f"{said} came back as others"
+                source = read_file(entry, path, shown)
+                for variable in book.variables:
+                    column = pa.Table.from_batches(list(source.batches([variable.name])))[variable.name]
+                    found = not_released.encode(column, variable).tolist()
+                    assert found == codes[variable.name].tolist(), f"{said} came back as other codes"
+                _compare(entry, path, table)
+        for variable in shown.variables:
+            texts = tuple(map(str, variable.categories))
+            held = texts if entry.partly is None else entry.partly(texts)
+            assert len({*held}) == len(texts), f"{entry.name}: what stands for (not released) is a category too"
+
+
+def _split_codebooks() -> Iterator[Codebook]:
+    """Yield codebooks of split variables, with what usually stands for what is not released among the categories."""
+    categories: dict[str, tuple[Any, ...]] = {
+        "int64": (10, 20, -9, 99),
+        "int8": (-9, -99, 0),
+        "double": (0.5, -9.0, 1e22),
+        "bool": (False, True),
+        "string": ("F", "NR", "é, too long to be declared", "."),
+        "large_string": ("1", ".n", "2", "-1"),
+    }
+    for missing in ("error", "category", "keep"):
+        kinds = [
+            Variable(f"x{number}", role="key", type=of, categories=held, missing=missing, missing_codes=held[1:2])
+            for number, (of, held) in enumerate(categories.items())
+        ]
+        labelled = [replace(v, name=f"{v.name}_said", labels=tuple("zyxw"[: len(v.categories)])) for v in kinds]
+        yield Codebook((*kinds, *labelled))
+
+
+def _split_codes(book: Codebook) -> dict[str, dict[str, Any]]:
+    """Return codes of each variable: any, and not released in all records and in none."""
+    generator = np.random.default_rng(_SEED)
+    drawn: dict[str, dict[str, Any]] = {"mixed": {}, "blank": {}, "shown": {}}
+    for variable in book.variables:
+        lowest = -1 if variable.missing == "keep" else 0
+        every = np.arange(lowest, variable.size + 1, dtype=np.int8)
+        drawn["mixed"][variable.name] = generator.permutation(np.resize(every, 4 * ROWS))
+        drawn["blank"][variable.name] = np.full(ROWS, variable.size, dtype=np.int8)
+        drawn["shown"][variable.name] = generator.permutation(np.resize(every[:-1], ROWS))
+    return drawn
+
+
 def check_codebook(entry: Format, folder: Path) -> None:
     """Assert that a file that does not fit its codebook is refused, with every column at once."""
     path = write(entry, _file(entry, folder), pa.table({"a": ["1"], "b": ["2"]}))
@@ -392,6 +453,7 @@ LAWS: tuple[Callable[[Format, Path], None], ...] = (
     check_single_column,
     check_dictionaries,
     check_many,
+    check_not_released,
     check_codebook,
     check_empty,
     check_damaged,

@@ -56,6 +56,8 @@ def files() -> dict[str, RiskFile]:
     wild = (np.where(rng.random(n) < 0.1, -1, mixed[0]), *mixed[1:])
     names = ("a", "b", "c")
     full: dict[str, Any] = {"household": household, "sensitive": ("ill",), "columns": {"ill": ill}}
+    hidden = 2 * (np.arange(n) % 2)  # each record shows two of three keys; the last code says that it does not show one
+    split = tuple(np.where(hidden == j, s, codes) for j, (s, codes) in enumerate(zip(shape, mixed, strict=True)))
     few = KeyCodes(("a",), (2,), (np.arange(16) // 2 % 2,))
     told: dict[str, Any] = {
         "sensitive": ("ill",),
@@ -68,6 +70,7 @@ def files() -> dict[str, RiskFile]:
         "few classes": RiskFile(few, weights=weights[:16], household=household[:16], **told),
         "the whole population": RiskFile(KeyCodes(names, shape, mixed), 1.0, **full),
         "missing keys that match all": RiskFile(KeyCodes(names, shape, wild), 0.1, **full),
+        "released by a split": RiskFile(KeyCodes(names, tuple(s + 1 for s in shape), split), 0.1, **full),
         "no records": RiskFile(KeyCodes(("a",), (2,), (none,)), 0.5, household=none),
         "one record": RiskFile(KeyCodes(("a",), (1,), one), 0.5, household=one[0]),
         "all alike": RiskFile(KeyCodes(("a",), (3,), (np.full(9, 2),)), 0.5, household=np.arange(9) // 2),

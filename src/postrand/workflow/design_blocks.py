@@ -30,7 +30,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, needs_joint, of_file
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
-from postrand.plan.plan import BlockPlan
+from postrand.plan.values import BlockPlan
 from postrand.privacy import (
     Bistochastic,
     DifferentialPrivacy,
@@ -324,6 +324,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
         return _bits(level_of(plan.privacy), sharing, tasks, plan.codebook)
     taken = [e for t in tasks for model in models_of(t.plan.privacy) if (e := spent(model)) is not None]
     taken += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
+    taken += [] if plan.split is None else [plan.split.spent]
     left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
         what = "the record's epsilon is used up: nothing is left to share"

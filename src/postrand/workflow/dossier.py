@@ -26,6 +26,7 @@ from postrand.risk.findings import Findings
 from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
+from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
@@ -232,7 +233,7 @@ def _told(found: PairReveal) -> dict[str, object]:
 def _point(point: Point) -> dict[str, object]:
     return {
         "Structure": point.structure,
-        "ε": point.epsilon,
+        "ε": f"{point.epsilon:g}",
         "Information, nats": point.information,
         "Proven bound": point.bound,
         "Estimator variance × n": point.variance if math.isfinite(point.variance) else "not estimable",
@@ -244,7 +245,7 @@ def _design(entry: Mapping[str, Any]) -> dict[str, object]:
     unknown = "–"
     return {
         "Block": " × ".join(entry["variables"]),
-        "ε, at most": unknown if entry["epsilon"] is None else entry["epsilon"],
+        "ε, at most": unknown if entry["epsilon"] is None else format_upper(entry["epsilon"]),
         "Unchanged, least": low,
         "Unchanged, most": high,
         "Objective": entry.get("objective", "matrix given"),

@@ -83,9 +83,13 @@ def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, t
     """Yield a section for each result: title, rows, the picture of its histogram or "", and paragraphs above."""
     for one in found.measured:
         title = f"{one.title}: before protection"
-        yield title, figures(one), picture(one), (kinds()[one.measure].meaning, *one.notes)
+        yield title, figures(one), picture(one), (kinds()[one.measure].meaning, *map(_sentence, one.notes))
         if one.table:
             yield f"{title}, in detail", [dict(row) for row in one.table], "", ()
+
+
+def _sentence(note: str) -> str:
+    return note[:1].upper() + note[1:] + ("" if note.endswith(".") else ".")
 
 
 def figures(one: Measured) -> list[Row]:

@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from postrand.certification import Certificate
-from postrand.certification.account import record_account
+from postrand.certification.account import mechanism_account
 from postrand.certification.file_level import FileLevel, failing, require
 from postrand.designers.budget import LARGEST_SHARE, is_share
 from postrand.engines import Engine, LocalEngine
@@ -48,7 +48,7 @@ def records_of(plan: Plan, engine: Engine, source: Source) -> int:
     """Return the number of records of the file; reads it if its format does not state the number."""
     if source.num_rows is not None:
         return source.num_rows
-    table = engine.count(source, plan.codebook, plan.blocks[0].variables[:1])
+    table = engine.count(source, plan.codebook, plan.perturbed[:1])
     return int(table.total + table.omitted)
 
 
@@ -81,7 +81,7 @@ def solved(
     engine = engine or LocalEngine()
     source = open_records(plan.source, plan.codebook) if source is None else source
     records, asked = records_of(plan, engine, source), goal.epsilon
-    known = Known.tables(plan, engine, source) if any(block.reads_file for block in plan.blocks) else None
+    known = Known.tables(plan, engine, source) if plan.reads_file else None
 
     def at(epsilon: float) -> Plan:
         return dataclasses.replace(plan, privacy=DifferentialPrivacy(epsilon))
@@ -97,9 +97,9 @@ def solved(
     require(FileLevel(records, goal.delta, asked, fails=failing(first, facts_of(plan, key), _models(plan))), asked)
     if _shares(plan):
         return at(_largest(lambda epsilon: excess(_designed(at(epsilon), known)), start, excess(first)))
-    total = record_account(first.blocks).total
+    total = mechanism_account(first).total
     if excess(first) > 0:
-        fix = "lower the blocks' own epsilon, give them privacy = 'share', or raise file_epsilon"
+        fix = "lower the blocks' and the split's own epsilon, let them share the record's, or raise file_epsilon"
         what = "the blocks' own epsilon are too large for the file's level"
         raise PrivacyError(sentence(what, where="[privacy] file_epsilon", got=total, wanted=asked, fix=fix))
     return at(total)
@@ -108,6 +108,9 @@ def solved(
 def _start(plan: Plan, records: int, asked: float, delta: float) -> float:
     """Return the ε of a record at which randomised response with equal shares would give the file's level."""
     sizes = [plan.cells_of(block) for block in plan.blocks]
+    if plan.split is not None:  # whose subsets are not known yet: a table of two variables
+        inside = sorted(plan.codebook[name].size for name in plan.split.variables)
+        sizes.append(min(math.prod(inside[-2:]), plan.split.max_cells))
 
     def feasible(epsilon: float) -> bool:
         each = epsilon / len(sizes)
@@ -155,12 +158,15 @@ def _designed(plan: Plan, known: Known | None) -> Mechanism:
 
 
 def _shares(plan: Plan) -> bool:
-    return any(is_share(block.privacy) and block.matrix is None for block in plan.blocks)
+    """Return whether the ε of a block, or of the split, follows from the record's."""
+    rest = plan.split is not None and plan.split.epsilon is None
+    return rest or any(is_share(block.privacy) and block.matrix is None for block in plan.blocks)
 
 
 def _fixed(plan: Plan) -> float:
-    """Return the ε that blocks with one of their own, and priors, take from a record."""
+    """Return the ε that blocks and a split with one of their own, and priors, take from a record."""
     own = [spent(model) or 0.0 for b in plan.blocks if not is_share(b.privacy) for model in models_of(b.privacy)]
+    own += [] if plan.split is None else [plan.split.spent]
     return math.fsum([*own, *(b.prior_epsilon for b in plan.blocks if b.prior == "dp")])
 
 

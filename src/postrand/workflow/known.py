@@ -17,12 +17,13 @@ from postrand.engines import Engine, LocalEngine
 from postrand.engines.cells import Cells
 from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
+from postrand.engines.split_records import SplitCells
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source
 from postrand.formats.csv import FormulaCells, writes_formulas
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
-from postrand.plan.plan import BlockPlan
+from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
 from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
@@ -111,7 +112,8 @@ def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
     """Return the want of the content under a release key: that of the plan's mechanism, before it has matrices."""
     cells = [_cells(plan.codebook, block, shape) for block, shape in shaped]
     ranked = [name for entry in plan.numerical for name in entry.variables]
-    return Digest(ContentReader.of_cells(cells, ranked, key), record_key_of(plan))
+    split = SplitCells.planned(() if plan.split is None else plan.split.variables, plan.split_reads, plan.codebook)
+    return Digest(ContentReader.of_cells(cells, ranked, key, split), record_key_of(plan))
 
 
 def _cells(codebook: Codebook, block: BlockPlan, shape: LinkedCells | None) -> Cells:
@@ -130,12 +132,13 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
             yield Count(names)
             if needs_joint(block.objective):
                 yield Count((*names, *beyond(block, names)))
+    yield from (Count(names) for names in (() if plan.split is None else plan.split.tables))
     for claim in plan.claims:
         if needs_file(claim.privacy):
             covered = [pair for pair in shaped if not claim.variables or {*pair[0].variables} & {*claim.variables}]
             yield Count(tuple(name for pair in covered for name in variables_of(*pair)))
         elif hasattr(claim.privacy, "of_records"):
-            yield Count(plan.blocks[0].variables[:1])
+            yield Count(plan.perturbed[:1])
     for variable in plan.codebook.variables if dossier else ():
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
@@ -155,8 +158,7 @@ def beyond(block: BlockPlan, names: Sequence[str]) -> tuple[str, ...]:
 def _sample(plan: Plan) -> Sample | None:
     house = household_of(plan)
     exempt = [house] if house and plan.release.renumbers else []
-    perturbed = [name for block in plan.blocks for name in block.variables]
-    perturbed += [name for entry in plan.numerical for name in entry.variables]
+    perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
     return sample_of(plan.codebook, perturbed, released_names(plan), exempt)
 
 

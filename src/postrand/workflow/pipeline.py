@@ -96,7 +96,7 @@ def _run(
     known = Known.of(plan, engine, source, key=key, dossier=dossier is not None)
     check_rules(known)
     blocks = design_blocks(plan, known)
-    mechanism = mechanism_of(plan, blocks, known)
+    mechanism = mechanism_of(plan, blocks, known)  # designs the split too
     claims, facts = claims_of(plan, mechanism, known), facts_of(plan, key)
     certificate = certify(mechanism, claims, facts)
     found = findings(plan, mechanism, known)

@@ -17,11 +17,16 @@ from postrand.plan import Plan
 from postrand.privacy import of_records
 from postrand.ranks.column import RankWarning
 from postrand.workflow.design_blocks import DesignedBlock
+from postrand.workflow.design_split import DesignedSplit, design_split
 from postrand.workflow.known import Known
 
 
-def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], known: Known | None = None) -> Mechanism:
-    """Return the mechanism of designed blocks and numerical columns, bound to the codebook of the release.
+def mechanism_of(
+    plan: Plan, blocks: Sequence[DesignedBlock], known: Known | None = None, split: DesignedSplit | None = None
+) -> Mechanism:
+    """Return the mechanism of designed blocks, split and numerical columns, bound to the codebook of the release.
+
+    A split that is not given is designed: no variable of the plan's split is ever left unperturbed.
 
     Only a rank law, which depends on the number of records and on equal values, needs what is known of the file; it is
     read where that is not given. Warns (``RankWarning``) about variables if the release would show most of their
@@ -35,7 +40,8 @@ def mechanism_of(plan: Plan, blocks: Sequence[DesignedBlock], known: Known | Non
             warnings.warn(column.warning, RankWarning, stacklevel=3)
     book = released_book(plan.codebook, plan.numerical)
     book = renumbered_book(book) if plan.release.renumbers else book
-    return Mechanism([designed.block for designed in blocks], book, ranked)
+    split = design_split(plan, known) if split is None else split
+    return Mechanism([designed.block for designed in blocks], book, ranked, None if split is None else split.split)
 
 
 def claims_of(plan: Plan, mechanism: Mechanism, known: Known | None = None) -> tuple[Claim, ...]:
@@ -48,7 +54,7 @@ def claims_of(plan: Plan, mechanism: Mechanism, known: Known | None = None) -> t
         return (known or Known.tables(plan)).table(names)
 
     def records() -> int:
-        table = count(mechanism.variables[:1])
+        table = count(plan.perturbed[:1])
         return int(table.total + table.omitted)
 
     claims = (dataclasses.replace(c, privacy=of_records(c.privacy, records)) for c in plan.claims)

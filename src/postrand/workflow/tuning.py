@@ -11,7 +11,7 @@ from postrand.designers.budget import LARGEST_SHARE, is_share
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.plan.plan import BlockPlan
+from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.known import Known
@@ -34,6 +34,9 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     """
     factor = epsilon / _total(plan)
     problems = [problem for n, block in enumerate(plan.blocks, 1) for problem in _problems(block, n)]
+    if plan.split is not None:
+        what, fix = "the risk of a split release is not simulated here", "tune a plan of blocks, or set epsilon"
+        problems.append(sentence(what, where="[split]", fix=fix))
     raise_all(UsageError, problems)
     blocks = tuple(
         dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)

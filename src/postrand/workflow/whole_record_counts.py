@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from postrand.designers.linked_cells import LinkedCells
 from postrand.errors import DesignError, sentence
 from postrand.objectives import needs_joint
-from postrand.plan.plan import BlockPlan
+from postrand.plan.values import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 from postrand.workflow.known import Known, beyond, variables_of
 

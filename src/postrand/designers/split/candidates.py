@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 
 from postrand.codebook.codebook import Codebook
 from postrand.designers.split.margins import TablePrior, prior_of, shares
-from postrand.designers.split.pricing import Priced
-from postrand.designers.split.subsets import MAX_LISTED, Bools, Listed, Pool, Subsets, all_subsets, count_subsets
+from postrand.designers.split.pricing import DEFAULT_GAP, Priced
+from postrand.designers.split.subsets import (
+    MAX_LISTED,
+    Bools,
+    Listed,
+    Pool,
+    Request,
+    Subsets,
+    all_subsets,
+    count_subsets,
+    free_questions,
+)
 from postrand.designers.split.workload import Names, Workload, workload_of
 from postrand.errors import DesignError, nearest, raise_all, sentence, shown
 from postrand.support.inputs import listed
@@ -31,24 +41,34 @@ class Candidates:
     ``subsets``: all candidates, or only one for each question where there are too many to list.
     """
 
-    codebook: Codebook
-    names: Names
-    core: Names
+    request: Request
     workload: Workload
-    prior: TablePrior
-    max_cells: int
     subsets: Subsets
     listed: bool
     weights: Floats
     sampling: Floats
 
-    def pool(self, epsilon: float) -> Pool:
-        """Return the candidates at ε: listed, or generated as they are needed."""
+    @property
+    def codebook(self) -> Codebook:
+        """The description of the variables."""
+        return self.request.codebook
+
+    @property
+    def names(self) -> Names:
+        """The variables that are split."""
+        return self.request.names
+
+    @property
+    def prior(self) -> TablePrior:
+        """What is assumed of the tables."""
+        return self.request.prior
+
+    def pool(self, epsilon: float, gap: float = DEFAULT_GAP) -> Pool:
+        """Return the candidates at ε: listed, or generated as they are needed until a design is proven within a gap."""
         if self.listed:
             return Listed(self.subsets.at(epsilon))
-        sizes = tuple(self.codebook[name].size for name in self.names)
-        core = tuple(self.names.index(name) for name in self.core)
-        return Priced(sizes, core, self.max_cells, self.subsets.questions, epsilon)
+        asked = self.request
+        return Priced(asked.sizes, asked.core_places, asked.max_cells, self.subsets.questions, epsilon, gap)
 
     def names_of(self, members: Bools) -> Names:
         """Return the variables of a subset."""
@@ -75,18 +95,11 @@ def candidates_of(
         raise DesignError(sentence(what, where=" × ".join(empty[0]), fix="leave out variables that do not vary"))
     scale = 1.0 if tables.worst else sum(tables.weights)
     weights = np.array(tables.weights) / scale / sampling
-    subsets, every = subsets_of(codebook, names, core, max_cells, [(t, None) for t in tables.tables], known)
-    return Candidates(codebook, names, core, tables, known, max_cells, subsets, every, weights, sampling)
+    request = Request(codebook, names, core, max_cells, tuple((t, None) for t in tables.tables), known)
+    return Candidates(request, tables, *subsets_of(request), weights, sampling)
 
 
-def subsets_of(
-    codebook: Codebook,
-    names: Names,
-    core: Names,
-    max_cells: int,
-    asked: Sequence[tuple[Names, int | None]],
-    prior: TablePrior,
-) -> tuple[Subsets, bool]:
+def subsets_of(request: Request) -> tuple[Subsets, bool]:
     """Return the candidate subsets, and whether they are all: with too many, one for each question.
 
     Raises
@@ -94,16 +107,12 @@ def subsets_of(
     DesignError
         If a question is covered by no subset of at most ``max_cells`` cells.
     """
-    sizes = [codebook[name].size for name in names]
-    ruled = any(set(rule.variables) <= set(names) for rule in codebook.rules)
-    places = [names.index(name) for name in core]
-    if ruled or count_subsets(sizes, places, max_cells) <= MAX_LISTED:
-        subsets, every = all_subsets(codebook, names, core, max_cells, asked, prior), True
-    else:
-        subsets, every = _needed(codebook, names, core, max_cells, asked, prior), False
-    bare = [t for (t, _), q in zip(asked, subsets.questions, strict=True) if not subsets.covering(q).size]
+    ruled = any(set(rule.variables) <= set(request.names) for rule in request.codebook.rules)
+    every = ruled or count_subsets(request.sizes, request.core_places, request.max_cells) <= MAX_LISTED
+    subsets = all_subsets(request) if every else _needed(request)
+    bare = [t for (t, _), q in zip(request.asked, subsets.questions, strict=True) if not subsets.covering(q).size]
     if bare:
-        where, got = " × ".join(bare[0]), f"more than {max_cells:,} cells with the core"
+        where, got = " × ".join(bare[0]), f"more than {request.max_cells:,} cells with the core"
         fix = "raise max_cells, merge categories, or name fewer core variables"
         raise DesignError(sentence("no subset covers a table", where=where, got=got, fix=fix))
     return subsets, every
@@ -120,22 +129,14 @@ def chosen_variables(codebook: Codebook, variables: Any, core: Any) -> tuple[Nam
     return tuple(n for n in codebook.names if n in (names or ())), tuple(n for n in codebook.names if n in (held or ()))
 
 
-def _needed(
-    codebook: Codebook,
-    names: Names,
-    core: Names,
-    max_cells: int,
-    asked: Sequence[tuple[Names, int | None]],
-    prior: TablePrior,
-) -> Subsets:
+def _needed(request: Request) -> Subsets:
     """Return the smallest subset for each question."""
-    wanted = {frozenset(core).union(table) for table, _ in asked}
-    members = np.array([[name in subset for name in names] for subset in wanted])
-    cells = np.array([reduce(int.__mul__, (codebook[name].size for name in subset), 1) for subset in wanted])
-    fits = cells <= max_cells
-    none = all_subsets(codebook, names, names, 1, asked, prior)  # without rules the questions ask nothing of subsets
+    wanted = {frozenset(request.core).union(table) for table, _ in request.asked}
+    members = np.array([[name in subset for name in request.names] for subset in wanted])
+    cells = np.array([math.prod(request.codebook[name].size for name in subset) for subset in wanted], dtype=object)
+    fits = cells <= request.max_cells
     order = np.lexsort(members[fits].T)
-    return Subsets(members[fits][order], cells[fits][order].astype(np.int64), none.questions)
+    return Subsets(members[fits][order], cells[fits][order].astype(np.int64), free_questions(request))
 
 
 def _variable_problems(codebook: Codebook, names: Any, core: Any) -> Iterable[str]:

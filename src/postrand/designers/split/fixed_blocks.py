@@ -221,7 +221,7 @@ class _Blocks:
         return self._counts[block]
 
     def fits(self, blocks: tuple[Names, ...]) -> bool:
-        return all(self.count(block) <= self.given.max_cells for block in blocks)
+        return all(self.count(block) <= self.given.request.max_cells for block in blocks)
 
 
 def partitions(items: Sequence[Any]) -> Iterator[list[list[Any]]]:

@@ -18,6 +18,7 @@ from postrand.designers.split.margins import TablePrior, prior_of, shares
 from postrand.designers.split.matrices import Chosen
 from postrand.designers.split.optimal import optimal, value_of
 from postrand.designers.split.splitting import MAX_CELLS, rounded, split_design
+from postrand.designers.split.subsets import Request
 from postrand.designers.split.workload import Names, Workload, workload_of
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.matrix_storage import UNIT
@@ -90,11 +91,9 @@ def least_epsilon(
     if short.size:
         where, fix = " × ".join(cells[short[0]][0]), "ask for wider intervals, or release more records"
         raise DesignError(sentence("even unperturbed records do not reach a half-width", where=where, fix=fix))
-    subsets, listed = subsets_of(codebook, names, core, max_cells, cells, known)
+    request = Request(codebook, names, core, max_cells, tuple(cells), known)
     # A cell's variance V has to meet spare V <= 1: the largest spare/M is the value, 1 where it is just met.
-    problem = Candidates(
-        codebook, names, core, Workload(tuple(asked), worst=True), known, max_cells, subsets, listed, spare, p
-    )
+    problem = Candidates(request, Workload(tuple(asked), worst=True), *subsets_of(request), spare, p)
     return _bisected(problem, asked)
 
 

@@ -18,6 +18,7 @@ from postrand.designers.split.candidates import Candidates
 from postrand.designers.split.margins import shares
 from postrand.designers.split.optimal import Optimum, optimal
 from postrand.designers.split.precision import exact_keep, matrix_information
+from postrand.designers.split.pricing import DEFAULT_GAP
 from postrand.designers.split.subsets import Bools, Columns, Listed, Subsets
 from postrand.designers.suitability import Structure, supports
 from postrand.errors import DesignError, sentence, shown
@@ -70,6 +71,7 @@ def chosen(
     epsilon: float,
     structure: Structure | Sequence[Structure] | None,
     objective: Objective | None,
+    gap: float = DEFAULT_GAP,
 ) -> Chosen:
     """Return the best design with randomised response; then with better matrices, as long as they lower its value.
 
@@ -78,7 +80,7 @@ def chosen(
     DesignError
         If a structure is not one, does not support the objective, or the subsets are too many to list.
     """
-    pool, worst = candidates.pool(epsilon), candidates.workload.worst
+    pool, worst = candidates.pool(epsilon, gap), candidates.workload.worst
     found = Chosen(candidates, epsilon, optimal(pool, candidates.weights, worst))
     objective = EstimatorVariance() if objective is None else objective
     offered = _structures(candidates, structure, objective)

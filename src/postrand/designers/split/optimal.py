@@ -34,6 +34,7 @@ _FACTORED = 700  # questions up to which Newton's equations are solved; beyond, 
 _STEPS = 10_000
 _CROWDED = 3  # columns for each question: beyond it those that are far from gaining are left out
 _NEAR = 1 - 1e-4
+_LEAST = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,14 +61,18 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     DesignError
         If the linear programme fails.
     """
-    columns, bound = pool.start(weights), 0.0
+    columns, bound = pool.start(weights), pool.least(weights, worst)
     master = _worst if worst else _mean
-    every = _PROVED if len(weights) <= _FACTORED else _PROVED_MANY
+    every, proved = _PROVED if len(weights) <= _FACTORED else _PROVED_MANY, True
     for left in reversed(range(pool.rounds)):
         pi, prices, top = master(columns.rows, weights)
         value = value_of(columns.rows, pi, weights, worst)
+        if value - bound <= pool.target * value:
+            break
         gains = columns.rows @ prices
-        best, fresh = pool.price(prices, float(gains.max()), prove=left % every == 0)
+        within = (value - bound) / max(bound, _LEAST * value) if left % every == 0 and (proved or not left) else 0.0
+        best, fresh = pool.price(prices, float(gains.max()), within)
+        proved = not within or best < math.inf
         bound = max(bound, top / best * (1 - ROUNDING))
         known = set(columns.labels())
         new = np.flatnonzero([label not in known for label in fresh.labels()])

@@ -27,12 +27,13 @@ class Question:
     """Hold the sums that the variance of an answer needs, over the cells c that it asks for.
 
     ``members``: positions of the variables. ``p1 = Σ p_c``, ``p2 = Σ p_c²``, ``u1 = Σ u_c``, ``pu = Σ p_c u_c``,
-    ``u2 = Σ u_c²``; the last three are numbers, or arrays with one entry for each subset that covers the question.
+    ``u2 = Σ u_c²``; the last three are numbers, or arrays with one entry for each subset that covers the question. Many
+    questions in one have arrays for all five, one entry for each.
     """
 
     members: tuple[int, ...]
-    p1: float
-    p2: float
+    p1: Any
+    p2: Any
     u1: Any
     pu: Any
     u2: Any

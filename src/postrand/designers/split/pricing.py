@@ -10,20 +10,23 @@ those third variables that still fit; one of more as pairs for all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from postrand.designers.split.precision import Question, keep_probability
-from postrand.designers.split.subsets import ROUNDING, Columns, Subsets, joined, multiplied
+from postrand.designers.split.relaxation import relaxation
+from postrand.designers.split.subsets import ROUNDING, Columns, joined, multiplied
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.uint64]
+
+DEFAULT_GAP = 1e-6
+"""A design of subsets that are generated is finished when it is proven to be so near the best, relatively."""
 
 _RATIO = 2 ** (1 / 6)  # of the cells, between levels
 _BUDGET = 500_000  # nodes of one search
@@ -68,12 +71,12 @@ class _Level:
 class Priced:
     """The pool of all subsets of variables that no rule links, with k-ary randomised response at ε."""
 
-    target: ClassVar[float] = 1e-6
     sizes: tuple[int, ...]
     core: tuple[int, ...]
     max_cells: int
     questions: tuple[Question, ...]
     epsilon: float
+    target: float = DEFAULT_GAP
 
     @property
     def rounds(self) -> int:
@@ -98,24 +101,30 @@ class Priced:
             pi = multiplied(columns.rows, weights, _STEPS, pi)
         return columns
 
-    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
+    def least(self, weights: Floats, worst: bool) -> float:
+        """Return the bound of fractional subsets."""
+        chosen = relaxation(self.sizes, self.core, self.max_cells, self.questions, self.epsilon, weights, worst)
+        return chosen.bound()
+
+    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
         """Return subsets above the threshold; where climbing finds none, what a search proves and finds."""
         random = np.random.default_rng(len(self.sizes))  # where to start climbing: it decides no result, only time
         starts = [self._mask(self.core) | int(m) for m in self._drawn(random)]
         found = {m: g for m, g in self._climbed(prices, starts).items() if g > threshold * (1 + _IMPROVED)}
-        if found and not prove:
+        if found and not within:
             return math.inf, self._columns(sorted(found))
-        bound, met = self.proven(prices, max([threshold, *found.values()]), threshold)
+        bound, met = self.proven(prices, max([threshold, *found.values()]), threshold, within or math.inf)
         return bound, self._columns(sorted({*found, *met}))
 
-    def proven(self, prices: Floats, known: float, floor: float) -> tuple[float, set[int]]:
+    def proven(self, prices: Floats, known: float, floor: float, within: float = math.inf) -> tuple[float, set[int]]:
         """Return a bound of what any subset gains, and subsets that the search met above the floor.
 
-        ``known``: a gain that some subset surely has, to prune with.
+        ``known``: a gain that some subset surely has, to prune with. ``within``: how far above it a bound is of use,
+        relatively; inf is returned where none is found.
         """
         best, met, first = known, set[int](), 0
         levels = list(self._levels(prices))
-        for excess in _EXCESS:
+        for excess in (e for e in _EXCESS if e < within):
             while first < len(levels):  # a level that holds for one threshold holds for a larger one
                 done, found, gain = self._searched(levels[first], prices, best * (1 + excess), floor)
                 best = max(best, gain)
@@ -125,6 +134,8 @@ class Priced:
                 first += 1
             if first == len(levels):
                 return best * (1 + excess) * (1 + ROUNDING), met
+        if within < math.inf:
+            return math.inf, met
         limit = max(level.base + float(level.single.sum() + level.pairs.sum() / 2) for level in levels)
         return max(limit, best) * (1 + ROUNDING), met
 
@@ -178,12 +189,12 @@ class Priced:
         order = np.argsort(-(single + pairs.sum(axis=1)) / logs, kind="stable")
         turned = [free[k] for k in order]
         place = {k: i for i, k in enumerate((*turned, *self.core))}
-        masks = np.array([sum(1 << place[k] for k in q.members) for q in self.questions], dtype=np.uint64)
         held = np.uint64(sum(1 << place[k] for k in self.core))
+        asked = self._asked([place[k] for k in range(len(place))], prices)
         ends = (math.log(level.low / cells), math.log(level.high / cells), threshold)
         done, gain, found = search(
             single[order], pairs[np.ix_(order, order)], level.base, sizes[order], logs[order], ends, floor,
-            held, float(cells), _BUDGET, math.exp(-self.epsilon), masks, prices, self._sums(),
+            held, float(cells), _BUDGET, math.exp(-self.epsilon), *asked,
         )  # fmt: skip
         back = (*turned, *self.core)
         return bool(done), {sum(1 << back[i] for i in range(len(back)) if int(m) >> i & 1) for m in found}, float(gain)
@@ -192,12 +203,11 @@ class Priced:
         """Return the subsets that climbing from the starts reaches, and their gains."""
         from postrand.designers.split.pricing_kernel import climb  # compiled when first used
 
-        masks = np.array([self._mask(q.members) for q in self.questions], dtype=np.uint64)
-        sizes, sums = np.array(self.sizes, dtype=np.float64), self._sums()
+        sizes, asked = np.array(self.sizes, dtype=np.float64), self._asked(range(len(self.sizes)), prices)
         core, far, found = np.uint64(self._mask(self.core)), math.exp(-self.epsilon), {}
-        some = max(8, min(_STARTS, int(_WORK / len(masks))))
+        some = max(8, min(_STARTS, int(_WORK / len(prices))))
         for start in starts[:: max(1, len(starts) // some)]:
-            mask, gain = climb(np.uint64(start), sizes, core, float(self.max_cells), far, masks, prices, sums)
+            mask, gain = climb(np.uint64(start), sizes, core, float(self.max_cells), far, *asked)
             found[int(mask)] = float(gain)
         return found
 
@@ -209,13 +219,29 @@ class Priced:
     def _columns(self, masks: list[int]) -> Columns:
         members = np.array([[m >> k & 1 for k in range(len(self.sizes))] for m in masks], dtype=bool)
         members = members.reshape(len(masks), len(self.sizes))
-        cells = np.array([math.prod(s for s, held in zip(self.sizes, row, strict=True) if held) for row in members])
+        cells = np.prod(np.where(members, np.array(self.sizes, dtype=np.int64), 1), axis=1)
         if not masks:
-            return Columns(members, cells.astype(np.int64), scipy.sparse.csr_array((0, len(self.questions))))
-        return Subsets(members, cells.astype(np.int64), self.questions).at(self.epsilon)
+            return Columns(members, cells, scipy.sparse.csr_array((0, len(self.questions))))
+        inside = np.array([[k in q.members for k in range(len(self.sizes))] for q in self.questions], dtype=np.float32)
+        row, asked = np.nonzero(members.astype(np.float32) @ inside.T == inside.sum(axis=1))
+        together = Question((), *(sums[asked] for sums in self._sums().T))
+        worth = together.information(keep_probability(cells[row], self.epsilon))
+        shape = (len(masks), len(self.questions))
+        return Columns(members, cells, scipy.sparse.csr_array((worth, (row, asked)), shape))
 
     def _sums(self) -> Floats:
         return np.array([[q.p1, q.p2, q.u1, q.pu, q.u2] for q in self.questions], dtype=np.float64)
+
+    def _asked(self, places: Sequence[int], prices: Floats) -> tuple[NDArray[np.intp], Masks, Floats, Floats]:
+        """Return where the questions of each first variable begin, their masks, prices and sums.
+
+        ``places``: of the variables, in the order of the search.
+        """
+        firsts = np.array([min(places[k] for k in q.members) for q in self.questions])
+        order = np.argsort(firsts, kind="stable")
+        masks = np.array([sum(1 << places[k] for k in q.members) for q in self.questions], dtype=np.uint64)
+        starts = np.searchsorted(firsts[order], np.arange(len(self.sizes) + 1))
+        return starts, masks[order], prices[order], self._sums()[order]
 
     def _mask(self, places: tuple[int, ...]) -> int:
         return sum(1 << k for k in places)

@@ -1,6 +1,7 @@
 """The compiled loops of pricing subsets. Imported when first used, compiled when first called.
 
-Prices ``c_q``, sums ``p1, p2, u1, pu, u2`` of each question (:class:`precision.Question`), ``masks`` of its variables.
+Prices ``c_q``, sums ``p1, p2, u1, pu, u2`` of each question (:class:`precision.Question`), ``masks`` of its variables;
+questions in order of their first variable, ``starts`` (n + 1,) says where those of each variable begin.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ _COLLECTED = 100
 
 
 @compiled
-def gain_of(mask, cells, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
+def gain_of(mask, cells, far, starts, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``Σ c_q I_q`` of the questions within a subset of so many cells; ``far = e^-ε``."""
     keep = (1 - far) / (1 + (cells - 1) * far)
     rest, gain = 1 - keep, 0.0
-    for q in range(masks.size):
-        if masks[q] & ~mask == 0:
-            p1, p2, u1, pu, u2 = sums[q]
-            first = keep * p1 + rest * u1
-            gain += prices[q] * keep * keep / (first - keep * keep * p2 - 2 * keep * rest * pu - rest * rest * u2)
+    for j in range(starts.size - 1):
+        if mask >> np.uint64(j) & np.uint64(1) == 0:
+            continue
+        for q in range(starts[j], starts[j + 1]):
+            if masks[q] & ~mask == 0:
+                p1, p2, u1, pu, u2 = sums[q]
+                first = keep * p1 + rest * u1
+                gain += prices[q] * keep * keep / (first - keep * keep * p2 - 2 * keep * rest * pu - rest * rest * u2)
     return gain
 
 
 @compiled
-def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
+def climb(mask, sizes, core, most, far, starts, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the subset that no adding, leaving out or exchange of one variable improves, and its gain."""
     one = np.uint64(1)
     n = sizes.size
@@ -34,7 +38,7 @@ def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no
     for j in range(n):
         if mask >> np.uint64(j) & one:
             cells *= sizes[j]
-    gain = gain_of(mask, cells, far, masks, prices, sums)
+    gain = gain_of(mask, cells, far, starts, masks, prices, sums)
     better = True
     while better:
         better, best, chosen, wide = False, gain, mask, cells
@@ -52,7 +56,7 @@ def climb(mask, sizes, core, most, far, masks, prices, sums):  # type: ignore[no
                     size = size / sizes[k] if mask & other else size * sizes[k]
                 if trial == 0 or size > most + 0.5:
                     continue
-                found = gain_of(trial, size, far, masks, prices, sums)
+                found = gain_of(trial, size, far, starts, masks, prices, sums)
                 if found > best * (1 + 1e-12):
                     better, best, chosen, wide = True, found, trial, size
         mask, cells, gain = chosen, wide, best
@@ -90,7 +94,7 @@ def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]  # numba find
 
 
 @compiled
-def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
+def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, far, starts, masks, prices, sums):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return whether the search of a level is complete, the best gain met, and subsets met that are above the floor.
 
     Complete: no subset of the level gains more than the threshold and the best gain met.
@@ -130,7 +134,7 @@ def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, f
             for j in range(n):
                 if at >> np.uint64(j) & one:
                     width *= sizes[j]
-            found = gain_of(at, width, far, masks, prices, sums)
+            found = gain_of(at, width, far, starts, masks, prices, sums)
             if found > floor and (found > best or count < _COLLECTED):
                 count = min(count + 1, _COLLECTED)
                 chosen[count - 1] = at

@@ -16,6 +16,7 @@ from postrand.designers.split.candidates import Candidates, candidates_of
 from postrand.designers.split.margins import TablePrior
 from postrand.designers.split.matrices import Chosen, chosen
 from postrand.designers.split.optimal import value_of
+from postrand.designers.split.pricing import DEFAULT_GAP
 from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.block import Provenance
@@ -152,6 +153,7 @@ def split_design(
     max_cells: int = MAX_CELLS,
     prior: TablePrior | Mapping[Any, Any] | None = None,
     n: int | None = None,
+    gap: float = DEFAULT_GAP,
 ) -> SplitDesign:
     """Return the subsets of variables that records show, with probabilities and matrices, best for the workload.
 
@@ -181,6 +183,9 @@ def split_design(
         private.
     n
         Records of the file, for :meth:`SplitDesign.effective_records`.
+    gap
+        Of more than 65,536 subsets: the relative gap at which the search ends, if it does not end before. A larger one
+        saves time; ``status`` and ``relative_gap`` state what is proven.
 
     Raises
     ------
@@ -199,10 +204,10 @@ def split_design(
     >>> found.status, sum(subset.weight for subset in found.subsets) == 2**53, round(found.effective_records())
     ('optimal', True, 986)
     """
-    raise_all(DesignError, _problems(max_cells, n))
+    raise_all(DesignError, _problems(max_cells, n, gap))
     check_epsilon(epsilon, int(max_cells))
     candidates = candidates_of(codebook, variables, workload, core, int(max_cells), prior)
-    found = chosen(candidates, finite(epsilon), structure, objective)
+    found = chosen(candidates, finite(epsilon), structure, objective, finite(gap))
     return _finished(candidates, found, n)
 
 
@@ -231,7 +236,7 @@ def _finished(candidates: Candidates, found: Chosen, n: int | None) -> SplitDesi
     status, message = _verdict(value, bound)
     return SplitDesign(
         found.epsilon, candidates.names, tuple(order), tables, value, bound, max(optimum.value, bound), status, message,
-        candidates.core, worst, n, candidates.prior.provenance,
+        candidates.request.core, worst, n, candidates.prior.provenance,
     )  # fmt: skip
 
 
@@ -257,8 +262,10 @@ def _verdict(value: float, bound: float) -> tuple[Status, str]:
     )
 
 
-def _problems(max_cells: object, n: object) -> Iterable[str]:
+def _problems(max_cells: object, n: object, gap: object) -> Iterable[str]:
     if not (is_whole(max_cells, 1) and int(max_cells) <= MAX_SIZE):  # type: ignore[call-overload]  # is_whole checks it
         yield sentence("max_cells is not valid", got=shown(max_cells, repr), wanted=f"1..{MAX_SIZE:,}")
     if n is not None and not is_whole(n, 1):
         yield sentence("the number of records is not valid", got=shown(n, repr), wanted="a whole number, at least 1")
+    if not 0 < finite(gap) < 1:
+        yield sentence("the gap is not valid", got=shown(gap, repr), wanted="a number between 0 and 1")

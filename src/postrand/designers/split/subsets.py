@@ -63,10 +63,38 @@ def multiplied(rows: scipy.sparse.csr_array, weights: Floats, steps: int, start:
     return pi
 
 
-class Pool(Protocol):
-    """All candidate subsets at one ε, listed or not, and the relative gap at which a design is finished."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """Hold what subsets are asked for: of which variables, with which core, with how many cells at most, and what for.
 
-    target: ClassVar[float]
+    ``asked``: the questions, a table each, or one cell (flat) of it. ``prior``: what is assumed of the tables.
+    """
+
+    codebook: Codebook
+    names: Names
+    core: Names
+    max_cells: int
+    asked: tuple[tuple[Names, int | None], ...]
+    prior: TablePrior
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of categories of each variable."""
+        return tuple(self.codebook[name].size for name in self.names)
+
+    @property
+    def core_places(self) -> tuple[int, ...]:
+        """The places of the core among the variables."""
+        return tuple(self.names.index(name) for name in self.core)
+
+
+class Pool(Protocol):
+    """All candidate subsets at one ε, listed or not."""
+
+    @property
+    def target(self) -> float:
+        """The relative gap at which a design is finished."""
+        ...
 
     @property
     def rounds(self) -> int:
@@ -77,10 +105,15 @@ class Pool(Protocol):
         """Return subsets that cover every question, to begin with."""
         ...
 
-    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
+    def least(self, weights: Floats, worst: bool) -> float:
+        """Return a value that no design is below, proven before there is one; 0 if the prices will prove more."""
+        ...
+
+    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
         """Return subsets above the threshold, and a bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0.
 
-        The bound is proven, but can be inf unless there are no such subsets or ``prove`` is set.
+        The bound is proven; inf where none is found that is relatively ``within`` the best gain that is known. With 0,
+        none is looked for while there are subsets above the threshold.
         """
         ...
 
@@ -139,7 +172,7 @@ def count_subsets(sizes: Sequence[int], core: Sequence[int], max_cells: int) -> 
     return sum(ways.values())
 
 
-def list_subsets(codebook: Codebook, names: Names, core: Names, max_cells: int) -> tuple[Bools, NDArray[np.int64]]:
+def list_subsets(request: Request) -> tuple[Bools, NDArray[np.int64]]:
     """Return all non-empty subsets that contain the core and have at most ``max_cells`` feasible cells, and the cells.
 
     Raises
@@ -147,33 +180,38 @@ def list_subsets(codebook: Codebook, names: Names, core: Names, max_cells: int) 
     DesignError
         If there are more than 65,536 (of the variables that rules link: combinations of them).
     """
+    codebook, names = request.codebook, request.names
     linked = _linked(codebook, names)
     free = [name for name in names if name not in linked]
-    counts = {part: len(table.cells) for part, table in _feasible(codebook, linked, core, max_cells)}
-    place = {name: k for k, name in enumerate(names)}
+    counts = {part: len(table.cells) for part, table in _feasible(request, linked)}
     members, cells = [], []
     for part, count in counts.items():
-        held = np.zeros((1, len(names)), dtype=bool)
-        held[:, [place[name] for name in part]] = True
-        size = np.array([count], dtype=np.int64)
-        for name in free:
-            more = held if name in core else held[size * codebook[name].size <= max_cells]
-            grown = more.copy()
-            grown[:, place[name]] = True
-            wide = size[: len(held)] * codebook[name].size
-            if name in core:
-                held, size = grown, wide
-            else:
-                fits = wide <= max_cells
-                held, size = np.concatenate([held, grown]), np.concatenate([size, wide[fits]])
-            if len(held) > MAX_LISTED:
-                raise _too_many(len(names))
-        fits = (size <= max_cells) & held.any(axis=1)
+        held, size = _grown(request, part, count, free)
+        fits = (size <= request.max_cells) & held.any(axis=1)
         members.append(held[fits])
         cells.append(size[fits])
     if sum(map(len, members)) > MAX_LISTED:
         raise _too_many(len(names))
     return np.concatenate(members), np.concatenate(cells)
+
+
+def _grown(request: Request, part: Names, count: int, free: Sequence[str]) -> tuple[Bools, NDArray[np.int64]]:
+    """Return the subsets that some linked variables of so many cells make with the free ones, and their cells."""
+    held = np.array([[name in part for name in request.names]])
+    size = np.array([count], dtype=np.int64)
+    for name in free:
+        wide = size * request.codebook[name].size
+        fits = wide <= request.max_cells
+        grown = held if name in request.core else held[fits]
+        grown = grown.copy()
+        grown[:, request.names.index(name)] = True
+        if name in request.core:
+            held, size = grown, wide
+        else:
+            held, size = np.concatenate([held, grown]), np.concatenate([size, wide[fits]])
+        if len(held) > MAX_LISTED:
+            raise _too_many(len(request.names))
+    return held, size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,8 +230,9 @@ class _Part:
         return np.asarray(counts.reshape(shape) / len(self.cells))
 
 
-def _feasible(codebook: Codebook, linked: Names, core: Names, most: int) -> Iterator[tuple[Names, _Part]]:
-    """Yield the sets of linked variables that contain the core's, and have at most ``most`` feasible cells."""
+def _feasible(request: Request, linked: Names) -> Iterator[tuple[Names, _Part]]:
+    """Yield the sets of linked variables that contain the core's, and have at most ``max_cells`` feasible cells."""
+    codebook = request.codebook
     rules = [rule for rule in codebook.rules if set(rule.variables) <= set(linked)]
     stack = [(0, _Part((), np.zeros((1, 0), dtype=np.int32)))]
     while stack:
@@ -202,10 +241,10 @@ def _feasible(codebook: Codebook, linked: Names, core: Names, most: int) -> Iter
             yield part.names, part
             continue
         name = linked[depth]
-        if name not in core:
+        if name not in request.core:
             stack.append((depth + 1, part))
         grown = _extended(codebook, part, name, rules)
-        if len(grown.cells) <= most:
+        if len(grown.cells) <= request.max_cells:
             stack.append((depth + 1, grown))
 
 
@@ -226,42 +265,52 @@ def _linked(codebook: Codebook, names: Names) -> Names:
     return tuple(name for name in names if any(name in rule.variables for rule in inside))
 
 
-def all_subsets(
-    codebook: Codebook,
-    names: Names,
-    core: Names,
-    max_cells: int,
-    asked: Sequence[tuple[Names, int | None]],
-    prior: TablePrior,
-) -> Subsets:
-    """Return every candidate subset, and the questions ``asked``: a table each, or one cell (flat) of it.
+def all_subsets(request: Request) -> Subsets:
+    """Return every candidate subset, and the questions that are asked.
 
     Raises
     ------
     DesignError
         If there are too many subsets to list.
     """
-    members, cells = list_subsets(codebook, names, core, max_cells)
-    linked = _linked(codebook, names)
-    parts = dict(_feasible(codebook, linked, core, max_cells)) if linked else {}
-    place = {name: k for k, name in enumerate(names)}
-    at = [place[name] for name in linked]
+    members, cells = list_subsets(request)
+    linked = _linked(request.codebook, request.names)
+    parts = dict(_feasible(request, linked)) if linked else {}
     found = []
-    for table, cell in asked:
-        p = shares(prior, codebook, table)
-        where = [place[name] for name in table]
-        if not set(linked).intersection(table):
-            found.append(_question(where, p, np.full(p.shape, 1 / p.size), cell))
-            continue
-        covers = members[members[:, where].all(axis=1)]
-        kinds, which = np.unique(covers[:, at], axis=0, return_inverse=True)
-        each = []
-        for kind in kinds:
-            part = parts[tuple(name for name, held in zip(linked, kind, strict=True) if held)]
-            each.append(_question(where, p, _noise(codebook, part, table), cell))
-        sums = {name: np.array([getattr(q, name) for q in each])[which] for name in ("u1", "pu", "u2")}
-        found.append(Question(tuple(where), each[0].p1, each[0].p2, **sums) if each else _question(where, p, p, cell))
+    for table, cell in request.asked:
+        if set(linked).intersection(table):
+            found.append(_linked_question(request, members, linked, parts, table, cell))
+        else:
+            found.append(_free_question(request, table, cell))
     return Subsets(members, cells, tuple(found))
+
+
+def free_questions(request: Request) -> tuple[Question, ...]:
+    """Return the questions that are asked, where no rule links the variables: they ask nothing of subsets."""
+    return tuple(_free_question(request, table, cell) for table, cell in request.asked)
+
+
+def _free_question(request: Request, table: Names, cell: int | None) -> Question:
+    p = shares(request.prior, request.codebook, table)
+    return _question([request.names.index(name) for name in table], p, np.full(p.shape, 1 / p.size), cell)
+
+
+def _linked_question(
+    request: Request, members: Bools, linked: Names, parts: dict[Names, _Part], table: Names, cell: int | None
+) -> Question:
+    """Return a question with variables that rules link: its noise depends on the linked variables of the subset."""
+    where = [request.names.index(name) for name in table]
+    p = shares(request.prior, request.codebook, table)
+    covers = members[members[:, where].all(axis=1)]
+    kinds, which = np.unique(covers[:, [request.names.index(name) for name in linked]], axis=0, return_inverse=True)
+    each = []
+    for kind in kinds:
+        part = parts[tuple(name for name, held in zip(linked, kind, strict=True) if held)]
+        each.append(_question(where, p, _noise(request.codebook, part, table), cell))
+    if not each:
+        return _question(where, p, p, cell)
+    sums = {name: np.array([getattr(q, name) for q in each])[which] for name in ("u1", "pu", "u2")}
+    return Question(tuple(where), each[0].p1, each[0].p2, **sums)
 
 
 def _noise(codebook: Codebook, part: _Part, table: Names) -> Floats:
@@ -305,7 +354,11 @@ class Listed:
         best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
         return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
 
-    def price(self, prices: Floats, threshold: float, *, prove: bool) -> tuple[float, Columns]:
+    def least(self, weights: Floats, worst: bool) -> float:
+        """Return 0: prices are exact."""
+        return 0.0
+
+    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
         """Price every subset."""
         gain = self.columns.rows @ prices
         return float(gain.max()), self.columns.take(_largest(np.where(gain > threshold, gain, 0), self.most))

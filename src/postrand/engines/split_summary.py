@@ -1,0 +1,50 @@
+"""Count the released records of a split: how many show each subset, and in which of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.engines.cells import Cells
+from postrand.errors import DataError, sentence
+from postrand.mechanism import Split
+from postrand.mechanism.split_sampling import grouped
+from postrand.mechanism.split_shown import subsets_shown
+
+
+class SplitCounter:
+    """Add up batches; ``records`` (T,) and ``cells``, (K_T,) for each subset, are the counts so far.
+
+    A missing value that is kept is in no cell, but its record shows the subset.
+    """
+
+    __slots__ = ("_cells", "_sizes", "_split", "cells", "records")
+
+    def __init__(self, split: Split, codebook: Codebook) -> None:
+        self._split = split
+        self._sizes = {name: codebook[name].size for name in split.variables}
+        self._cells = [Cells.of(block, codebook) for block in split.blocks]
+        self.records = np.zeros(len(split.subsets), dtype=np.int64)
+        self.cells = [np.zeros(block.matrix.size, dtype=np.int64) for block in split.blocks]
+
+    def add(self, codes: Mapping[str, NDArray[Any]]) -> None:
+        """Count the released codes (n,) of a batch.
+
+        Raises
+        ------
+        DataError
+            If a record shows no subset of the split, or a combination that is not a cell of its subset.
+        """
+        shown = subsets_shown(codes, self._split, self._sizes)
+        self.records += np.bincount(shown, minlength=self.records.size)
+        for k, at in grouped(shown, self.records.size):
+            cells = self._cells[k]
+            found = cells.find({name: codes[name][at] for name in cells.names})
+            if cells.table is not None and (found < 0).any():
+                what = "the release contains a combination that is not a cell of the subset"
+                raise DataError(sentence(what, where=f"subset {' × '.join(cells.names)!r}"))
+            self.cells[k] += np.bincount(found[found >= 0], minlength=self.cells[k].size)

@@ -1,0 +1,95 @@
+"""Do the parts of a plan go together? Checks of blocks, split and codebook beside one another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from postrand.codebook import Codebook
+from postrand.designers import STRUCTURES, Setting, supports
+from postrand.designers.budget import is_share
+from postrand.designers.linked_cells import LinkedCells
+from postrand.errors import nearest, sentence
+from postrand.objectives import needs_joint
+from postrand.plan.split_plan import SplitPlan
+from postrand.plan.values import BlockPlan, Plan, budget_of
+from postrand.privacy import needs_file, split_problems
+
+
+def unsuited(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> Iterable[str]:
+    """Say which blocks ask for what does not go together, and which structures would do."""
+    for block, shape in zip(plan.blocks, shapes, strict=False):
+        privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy
+        if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
+            continue
+        classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
+        size = plan.cells_of(block) if shape is None else 0
+        setting = Setting(size, shape is not None, classes, block.prior)
+        problem = supports(privacy, block.objective, block.structure, setting)
+        if problem is not None:
+            members: Sequence[Any] = STRUCTURES
+            others = [s.name for s in members if supports(privacy, block.objective, s(), setting) is None]
+            hint = f" Structures that do: {', '.join(others)}." if others else ""
+            yield f"{where}, block {'*'.join(block.variables)!r}: {problem}{hint}"
+
+
+def with_clear(block: BlockPlan, blocks: Iterable[BlockPlan], split: Iterable[str], codebook: Codebook) -> BlockPlan:
+    """Set the unperturbed variables of an objective that lists none: all categorical ones released as they are."""
+    if not needs_joint(block.objective) or block.objective.clear:
+        return block
+    perturbed = {*split, *(name for other in blocks for name in other.variables)}
+    released = codebook.with_role("key", "sensitive", "other")
+    clear = tuple(v.name for v in released if v.is_categorical and v.name not in perturbed)
+    return dataclasses.replace(block, objective=block.objective.beyond(clear))
+
+
+def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Codebook, where: str) -> Iterable[str]:
+    """Say which variables are in two places, or cannot be perturbed or read."""
+    names = [name for block in blocks for name in block.variables]
+    both = set(names).intersection(() if split is None else split.variables)
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        yield sentence(f"variable {name!r} is in two places", where=f"{where} [[blocks]]", fix="keep one block")
+    for name in sorted(both):
+        fix = "keep it in a block, or in the split"
+        yield sentence(f"variable {name!r} is in two places", where=f"{where} [split]", fix=fix)
+    names += [] if split is None else [n for n in split.variables if n not in both]
+    clear = {n for b in blocks if needs_joint(b.objective) for n in b.objective.clear}
+    for name in sorted(clear.intersection(names)):
+        yield sentence(f"{name!r} is in 'clear', but a block perturbs it", where=f"{where} [[blocks]] objective")
+    names += [*(name for block in blocks for name in block.given), *sorted(clear), *(split.given if split else ())]
+    for name in dict.fromkeys(names):
+        if name not in codebook:
+            yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+        elif not codebook[name].is_categorical:
+            yield sentence(
+                f"variable {name!r} has no categories to perturb", where=where, fix="list them in the codebook"
+            )
+        elif codebook[name].role not in ("key", "sensitive", "other"):
+            yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")
+
+
+def beside_problems(plan: Plan, where: str) -> Iterable[str]:
+    """Say why the split cannot stand beside the rest of the plan."""
+    split, part = plan.split, f"{where} [split]"
+    if split is None:
+        return
+    if not needs_file(plan.privacy):
+        for model in (plan.privacy, *plan.also):
+            yield from (f"{where} [privacy]: {problem}" for problem in split_problems(model, split.variables))
+    if split.epsilon is None and budget_of(plan.privacy) is None:
+        yield sentence("the split has no epsilon, and the record's claim has no budget", where=part, fix="set epsilon")
+    if split.epsilon is None and any(is_share(block.privacy) for block in plan.blocks):
+        what, fix = "blocks share the record's budget, so the split needs an epsilon of its own", "set epsilon"
+        yield sentence(what, where=part, fix=fix)
+    inside = {name for block in plan.blocks for name in block.variables}
+    for name in sorted({*split.given} & {*plan.perturbed}):
+        yield sentence(f"given variable {name!r} is perturbed", where=part, fix="leave it out of 'given'")
+    own = {*split.variables}
+    mixed = {n for r in plan.codebook.rules if not own.isdisjoint(r.variables) for n in r.variables if n in inside}
+    if mixed:
+        what = f"rules link {', '.join(sorted(mixed))}, of other blocks, to variables of the split"
+        yield sentence(what, where=part, fix="put all variables of a rule into the split, or all into one block")
+    shown = {name for block in plan.blocks for name in block.given} & own
+    for name in sorted(shown):
+        yield sentence(f"a block reads {name!r}, which some records do not show", where=f"{where} [[blocks]]")

@@ -1,0 +1,268 @@
+"""What the page says of a split: subsets, which variables appear together, and what their tables are worth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.engines.summary import Summary
+from postrand.errors import EstimationError
+from postrand.estimate import Estimate, from_tally
+from postrand.estimate.split_counts import from_split_counts
+from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.split_data import pair_of
+
+MAX_SUBSETS = 40
+"""The most frequent subsets are in the table of the page."""
+MAX_TABLES = 3
+MAX_TABLE_CELLS = 60
+WORK = 20_000_000
+"""Cells of subsets times cells of tables that the worth of all tables of two variables may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVariable:
+    """Say how often a variable is shown: ``share`` of the law, ``records`` of the release; ``effective`` is the worth.
+
+    ``lowest`` and ``highest`` are the probabilities that its value is unchanged in a record that shows it.
+    """
+
+    name: str
+    label: str
+    size: int
+    share: float
+    records: int
+    lowest: float
+    highest: float
+    effective: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSubset:
+    """Say what one subset is: its variables, probability, records and cells; ``lowest`` and ``highest`` as above."""
+
+    variables: tuple[str, ...]
+    given: tuple[str, ...]
+    share: float
+    records: int
+    cells: int
+    lowest: float
+    highest: float
+    response: bool
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairWorth:
+    """The worth of a table of two variables in unperturbed records: as released, and with each variable by itself."""
+
+    names: tuple[str, str]
+    share: float
+    effective: float | None
+    separate: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitView:
+    """Everything that the page shows of a split; ``together[i, j]`` is the probability that i and j are shown both.
+
+    ``pairs`` are the tables of two variables that some subset shows, best first; None where there are too many cells to
+    compute their worth. ``mean`` are the harmonic means of what they are worth, released and separate.
+    """
+
+    names: tuple[str, ...]
+    variables: tuple[ShownVariable, ...]
+    subsets: tuple[ShownSubset, ...]
+    count: int
+    given: tuple[str, ...]
+    epsilon: float
+    prior_epsilon: float
+    prior: str
+    records: int
+    together: NDArray[np.float64]
+    pairs: tuple[PairWorth, ...] | None
+    mean: tuple[float, float] | None
+    tables: tuple[Estimate, ...]
+
+    @property
+    def never(self) -> list[tuple[str, str]]:
+        """The pairs of variables that no record shows together."""
+        missing = np.argwhere(np.triu(self.together == 0, 1))
+        return [(self.names[i], self.names[j]) for i, j in missing.tolist()]
+
+    @property
+    def response(self) -> bool:
+        """Whether every subset is released by randomised response on its cells."""
+        return all(subset.response for subset in self.subsets)
+
+
+def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
+    """Return what the page shows of the split, a function of the release alone; None where there is no split."""
+    split, book = mechanism.split, mechanism.require_codebook()
+    if split is None:
+        return None
+    names = tuple(name for name in book.names if name in split.variables)
+    subsets = [_subset(split, k, int(records)) for k, records in enumerate(summary.subsets.tolist())]
+    order = sorted(range(len(subsets)), key=lambda k: -split.subsets[k].weight)
+    together = co_appearance(split, names)
+    estimates = {pair: _estimate(pair, mechanism, summary) for pair in _affordable(split, book, names, together)}
+    pairs = _pairs(estimates, split, book, names, together, summary)
+    tables = sorted(_small(estimates), key=lambda e: -(e.effective_sample_size or 0.0))[:MAX_TABLES]
+    return SplitView(
+        names,
+        tuple(_variable(name, mechanism, summary, together[k, k]) for k, name in enumerate(names)),
+        tuple(subsets[k] for k in order[:MAX_SUBSETS]),
+        len(subsets),
+        split.given,
+        split.epsilon,
+        split.blocks[0].prior_epsilon,
+        split.blocks[0].provenance,
+        summary.records,
+        together,
+        pairs,
+        _means(pairs),
+        tuple(tables),
+    )
+
+
+def co_appearance(split: Split, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the probability that a record shows both of two variables, shape (J, J); of one on the diagonal.
+
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> blocks = [Block(("a", "b"), randomised_response(4, 1.0)), Block(("b",), randomised_response(2, 1.0))]
+    >>> co_appearance(Split.of([0.75, 0.25], blocks), ("a", "b")).tolist()
+    [[0.75, 0.75], [0.75, 1.0]]
+    """
+    found = np.zeros((len(names), len(names)))
+    for subset in split.subsets:
+        at = [k for k, name in enumerate(names) if name in subset.variables]
+        found[np.ix_(at, at)] += subset.probability
+    return found
+
+
+def _subset(split: Split, k: int, records: int) -> ShownSubset:
+    subset = split.subsets[k]
+    kept = subset.matrix.diagonal
+    response = pair_of(subset.matrix) is not None and not subset.block.given
+    return ShownSubset(
+        subset.variables,
+        subset.block.given,
+        subset.probability,
+        records,
+        subset.matrix.size,
+        float(kept.min()),
+        float(kept.max()),
+        response,
+        subset.block.epsilon,
+    )
+
+
+def _variable(name: str, mechanism: Mechanism, summary: Summary, share: float) -> ShownVariable:
+    split, book = mechanism.split, mechanism.require_codebook()
+    assert split is not None
+    blocks = [(k, block) for k, block in enumerate(split.blocks) if name in block.perturbed]
+    ends = [_unchanged(block, name, book) for _, block in blocks]
+    found = _estimate((name,), mechanism, summary)
+    return ShownVariable(
+        name,
+        book[name].label,
+        book[name].size,
+        float(share),
+        int(sum(summary.subsets[k] for k, _ in blocks)),
+        min(low for low, _ in ends),
+        max(high for _, high in ends),
+        found.effective_sample_size if isinstance(found, Estimate) else None,
+    )
+
+
+def _unchanged(block: Block, name: str, book: Codebook) -> tuple[float, float]:
+    """Return the least and the largest probability that the value of one variable is released as it was."""
+    codes = block.cell_table(tuple(book[n].size for n in block.variables))[:, block.variables.index(name)]
+    pair = pair_of(block.matrix)
+    if pair is not None:  # stays, or another cell with the same value is drawn
+        alike = np.bincount(codes)[codes] - 1
+        kept = block.matrix.diagonal + alike * (pair["off"] / 2**53)
+    else:
+        same = (codes[:, None] == np.arange(book[name].size)).astype(np.float64)
+        kept = block.matrix.times(same)[np.arange(len(codes)), codes]
+    return float(kept.min()), float(kept.max())
+
+
+def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) -> Estimate | None:
+    try:
+        found = from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells))
+    except EstimationError:
+        return None
+    lost = not np.isclose(found.value.sum(), 1.0)  # rounding errors are larger than what the matrices leave
+    return None if lost else found
+
+
+def _affordable(
+    split: Split, book: Codebook, names: Sequence[str], together: NDArray[np.float64]
+) -> list[tuple[str, str]]:
+    """Return the pairs that are shown together, or none where their tables take too long."""
+    pairs = [(a, b) for (i, a), (j, b) in itertools.combinations(enumerate(names), 2) if together[i, j] > 0]
+    work = 0
+    for a, b in pairs:
+        cells = sum(block.matrix.size for block in split.blocks if {a, b} <= set(block.perturbed))
+        work += cells + (book[a].size * book[b].size) ** 2
+    return pairs if work <= WORK else []
+
+
+def _pairs(
+    estimates: dict[tuple[str, str], Estimate | None],
+    split: Split,
+    book: Codebook,
+    names: Sequence[str],
+    together: NDArray[np.float64],
+    summary: Summary,
+) -> tuple[PairWorth, ...] | None:
+    if not estimates:
+        return None
+    epsilon, place = split.epsilon, {name: k for k, name in enumerate(names)}
+    found = []
+    for pair, estimate in estimates.items():
+        worth = None if estimate is None else estimate.effective_sample_size
+        alone = None
+        if estimate is not None and math.isfinite(epsilon):
+            sizes = [book[name].size for name in pair]
+            alone = separate_worth(estimate.value, sizes, epsilon / len(names), summary.records)
+        found.append(PairWorth(pair, float(together[place[pair[0]], place[pair[1]]]), worth, alone))
+    return tuple(sorted(found, key=lambda one: -(one.effective or 0.0)))
+
+
+def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: float, records: int) -> float:
+    """Return the worth of a table if each variable were released by itself, by randomised response with this ε.
+
+    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` the squared length of one record's unbiased contribution is
+    ``Π_j (1 − 2 c_j + S_j c_j²)/λ_j²``, ``c_j = (1 − λ_j)/S_j``, whatever is released: the worth of n records is
+    ``n (1 − Σ p²)/(that − Σ p²)``, with the table's ``shares`` p, cut at 0.
+    """
+    squared = 1.0
+    for size in sizes:
+        keep = math.expm1(epsilon) / (math.expm1(epsilon) + size)
+        away = (1 - keep) / size
+        squared *= (1 - 2 * away + size * away**2) / keep**2
+    p = np.maximum(shares, 0.0)
+    p = p / p.sum()
+    same = float((p**2).sum())
+    return records * (1 - same) / (squared - same)
+
+
+def _means(pairs: Sequence[PairWorth] | None) -> tuple[float, float] | None:
+    """Return the harmonic means: as many unperturbed records would have the same mean of relative variances."""
+    known = [(one.effective, one.separate) for one in pairs or () if one.effective and one.separate]
+    if not known or len(known) < len(pairs or ()):
+        return None
+    one, other = (len(known) / sum(1 / pair[k] for pair in known) for k in (0, 1))
+    return one, other
+
+
+def _small(estimates: dict[tuple[str, str], Estimate | None]) -> Iterable[Estimate]:
+    return [e for e in estimates.values() if e is not None and e.value.size <= MAX_TABLE_CELLS]

@@ -1,0 +1,228 @@
+"""The law of a mechanism with a split on the key variables: one ordinary law for each set of keys that records show.
+
+A subset T is drawn without looking at the record. So the records that show T are a random sample of the file, fraction
+``π_T``, of which these variables are released as by a joint block: every measure after perturbation applies to each of
+these samples. The attacker sees which keys a record shows. Subsets that show the same keys, and differ in other
+variables, are one part: what is shown beside the keys is not used, as no measure uses other variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.codebook import Codebook
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.mechanism import Block, Mechanism, Subset
+from postrand.risk.blend import Blend
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel
+from postrand.risk.law import KeyLaw, LawOf, group_of, releases
+
+MAX_DENSE = 4096
+"""The largest matrix of a subset, other than randomised response, that is used: 128 MB."""
+_SAME = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The records that show the keys ``positions``, with probability ``probability``; ``law`` is that of these keys.
+
+    ``law`` is None where no key is shown.
+    """
+
+    probability: float
+    positions: tuple[int, ...]
+    law: KeyLaw | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the keys that are shown have no other law than one of randomised response, or none is shown."""
+        return self.law is None or not self.law.matrices
+
+    def require_law(self) -> KeyLaw:
+        """Return the law of the keys that are shown."""
+        assert self.law is not None, "records of this part show no key"
+        return self.law
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitLaw:
+    """Hold the parts of a split, whose probabilities sum to 1, for keys of these names and numbers of true codes.
+
+    A released file has one code more, the last, for each key of ``partly``: the record does not show it.
+
+    Examples
+    --------
+    >>> from postrand.codebook import Variable
+    >>> from postrand.mechanism import Split
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> book = Codebook(tuple(Variable(name, role="key", categories=("no", "yes")) for name in "ab"))
+    >>> pair, one = Block(("a", "b"), randomised_response(4, 2.0)), Block(("b",), randomised_response(2, 2.0))
+    >>> law = SplitLaw.of(Mechanism([], book, split=Split.of([0.75, 0.25], [pair, one])), ("a", "b"), (2, 2))
+    >>> [(part.probability, part.positions) for part in law.parts], law.released_shape
+    ([(0.75, (0, 1)), (0.25, (1,))], (3, 3))
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    partly: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> SplitLaw:
+        """Return the parts on keys of these names and numbers of codes.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`KeyLaw.of`; or if the law of a subset's keys depends on variables that are not keys.
+        """
+        split = mechanism.split
+        assert split is not None, "a mechanism with a split"
+        problems: list[str] = []
+        partly = tuple(j for j, name in enumerate(names) if name in split.variables)
+        subsets: dict[tuple[int, ...], list[Subset]] = {}
+        for subset in split.subsets:
+            shown = tuple(j for j in range(len(names)) if j not in partly or names[j] in subset.variables)
+            subsets.setdefault(shown, []).append(subset)
+        parts = []
+        for shown, members in subsets.items():
+            inner, sizes = [names[j] for j in shown], [shape[j] for j in shown]
+            laws = [_law_of(one, inner, sizes, mechanism.codebook, problems) for one in members]
+            law = None if problems else _mixed(members, laws, sizes, problems)
+            if not problems:
+                more = () if law is None else (law,)
+                whole = KeyLaw.of_blocks(mechanism.blocks, inner, sizes, *more) if shown else None
+                parts.append(Part(sum(one.probability for one in members), shown, whole))
+        raise_all(UsageError, problems)
+        return cls(tuple(names), tuple(shape), partly, tuple(parts))
+
+    is_identity = False
+    """A split hides values, even where it changes none."""
+
+    @property
+    def released_shape(self) -> tuple[int, ...]:
+        """The numbers of codes of a released file."""
+        return tuple(size + (j in self.partly) for j, size in enumerate(self.shape))
+
+    def shown(self, codes: IntArray) -> IntArray:
+        """Return the number of the part of each row of released codes, (m, J) → (m,).
+
+        Raises
+        ------
+        UsageError
+            If a record shows other keys than any subset does.
+        """
+        pattern = np.stack([codes[:, j] != self.shape[j] for j in self.partly], axis=1)
+        found = np.full(codes.shape[0], -1)
+        for k, part in enumerate(self.parts):
+            found[(pattern == [j in part.positions for j in self.partly]).all(axis=1)] = k
+        if (found < 0).any():
+            raise UsageError(sentence("a record shows a set of keys that no subset of the split shows"))
+        return found
+
+    def tables(self, released: CellTable) -> Iterator[tuple[Part, IntArray, CellTable | None]]:
+        """Yield each part with the numbers of its cells in a released table, and their own table; None without keys."""
+        of = self.shown(released.codes)
+        for k, part in enumerate(self.parts):
+            at = np.flatnonzero(of == k)
+            sizes = tuple(self.shape[j] for j in part.positions)
+            names = tuple(self.names[j] for j in part.positions)
+            codes, counts = released.codes[at][:, list(part.positions)], released.counts[at]
+            records = np.repeat(np.arange(at.size), counts)
+            yield part, at, CellTable(names, sizes, codes, counts, records) if names else None
+
+    def drawn(self, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyCodes]:
+        """Yield a released version of the true keys for each seed, for risk estimates."""
+        for seed in seeds:
+            rng = np.random.default_rng([seed, 22])
+            of = rng.choice(len(self.parts), keys.records, p=[part.probability for part in self.parts])
+            codes = [np.full(keys.records, size, np.min_scalar_type(-(size + 1))) for size in self.shape]
+            for k, part in enumerate(self.parts):
+                at = np.flatnonzero(of == k)
+                if part.law is not None and at.size:
+                    inside = keys.take(at).select([self.names[j] for j in part.positions])
+                    released = next(releases(part.law, inside, [int(rng.integers(2**31))]))
+                    for j, column in zip(part.positions, released.codes, strict=True):
+                        codes[j][at] = column
+            yield KeyCodes(keys.names, self.released_shape, tuple(codes))
+
+
+Law = KeyLaw | SplitLaw
+
+
+def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> Law:
+    """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError."""
+    return (KeyLaw if mechanism.split is None else SplitLaw).of(mechanism, names, shape)
+
+
+def _law_of(
+    subset: Subset, names: Sequence[str], shape: Sequence[int], book: Codebook | None, problems: list[str]
+) -> LawOf | None:
+    """Return the law of the keys that a subset shows, among keys of these names; None where it shows none."""
+    block, where = subset.block, f"subset {subset.block.name!r}"
+    if not any(name in names for name in block.perturbed):
+        return None
+    inside = sorted((names.index(name), k) for k, name in enumerate(block.variables) if name in names)
+    at, order = zip(*inside, strict=True)
+    every = len(inside) == len(block.variables)
+    if every and (block.given or block.matrix.size != _size(block, shape, at)):
+        return group_of(block, names, shape, problems)  # strata, or one variable whose missing values are kept
+    fix = "name all of its variables as keys"
+    if not every and (block.given or book is None):
+        problems.append(sentence("the subset shows or reads other variables than keys", where=where, fix=fix))
+        return None
+    sizes = [shape[names.index(n)] if n in names else book[n].size if book else 0 for n in block.variables]
+    blend = Blend.of(block, at, sizes, order)
+    if blend is not None:
+        return blend
+    if block.matrix.size > MAX_DENSE:
+        what = "the matrix of a subset is too large for the risk after perturbation"
+        problems.append(sentence(what, where=where, got=f"{block.matrix.size:,} cells", wanted=f"<= {MAX_DENSE:,}"))
+        return None
+    found = _lumped(block, sizes, order)
+    if found is None:
+        what = "the released keys of a subset depend on variables that are not keys"
+        problems.append(sentence(what, where=where, fix=fix))
+        return None
+    matrix, cells = found
+    return at, matrix, cells, np.arange(cells.size)
+
+
+def _size(block: Block, shape: Sequence[int], at: Sequence[int]) -> int:
+    return block.matrix.size if block.cells is not None else math.prod(shape[j] for j in at)
+
+
+def _lumped(block: Block, sizes: Sequence[int], order: Sequence[int]) -> tuple[FloatArray, IntArray] | None:
+    """Return the matrix of some of a block's variables, and its cells; None where the others decide it too."""
+    codes = block.cell_table(tuple(sizes))[:, list(order)]
+    cells, place = np.unique(ravel(list(codes.T), [sizes[k] for k in order]), return_inverse=True)
+    margin = np.zeros((block.matrix.size, cells.size))
+    np.add.at(margin.T, place, block.matrix.array.T)
+    matrix = np.empty((cells.size, cells.size))
+    matrix[place] = margin
+    return None if np.abs(matrix[place] - margin).max() > _SAME else (matrix, cells)
+
+
+def _mixed(
+    members: Sequence[Subset], laws: Sequence[LawOf | None], sizes: Sequence[int], problems: list[str]
+) -> LawOf | None:
+    """Return the law of keys that several subsets show: the mean of theirs, by their probabilities."""
+    if len(laws) == 1 or None in laws:
+        return laws[0]
+    known = [law for law in laws if law is not None]
+    weights = np.array([one.weight for one in members], dtype=np.float64)
+    blends = [law for law in known if isinstance(law, Blend)]
+    if len(blends) == len(known):
+        return Blend.mean(blends, weights / weights.sum())
+    groups = [law.group() if isinstance(law, Blend) else law for law in known]
+    if any(g[0] != groups[0][0] or not np.array_equal(g[2], groups[0][2]) for g in groups):
+        where = f"subset {members[0].block.name!r} and others"
+        what = "subsets show the same keys on different cells"
+        problems.append(sentence(what, where=where, fix="name all of their variables as keys"))
+        return None
+    matrix = sum(w * g[1][np.ix_(g[3], g[3])] for w, g in zip(weights / weights.sum(), groups, strict=True))
+    return groups[0][0], np.asarray(matrix), groups[0][2], np.arange(groups[0][2].size)

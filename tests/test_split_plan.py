@@ -1,0 +1,693 @@
+"""Plans with a section [split]: what they refuse, what they release, and that a forged split is not believed."""
+
+import itertools
+import json
+import math
+import re
+import shutil
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tomlkit
+from click.testing import CliRunner
+from scipy import stats
+
+import postrand as pr
+from postrand import estimate, formats, release
+from postrand.cli import main
+from postrand.codebook.not_released import NOT_RELEASED
+from postrand.engines import LocalEngine
+from postrand.engines.frame import perturb
+from postrand.engines.summary import Summary, check_margins, summarise
+from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, SpecificationError, UsageError
+from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.margins import Draw, impossible
+from postrand.plan import Plan, load_plan, writing
+from postrand.plan.split_plan import FIELDS, split_from
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow import pipeline
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.design_split import design_split
+from postrand.workflow.known import Known
+from postrand.workflow.planned import mechanism_of
+from postrand.workflow.tuning import tune_plan
+from tests.conftest import ROOT
+from tests.release_case import edit, rehash
+
+UNIT = 2**53
+KEY = ReleaseKey.from_seed(3)
+NAMES = ("sex", "age", "ill", "area")
+BOOK = """
+rules = [{ age = 10, ill = true }]
+[[variables]]
+name = "id"
+role = "record_key"
+type = "int64"
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["F", "M"]
+label = "Sex"
+[[variables]]
+name = "age"
+role = "key"
+type = "int64"
+categories = [10, 20, 30]
+missing = "category"
+[[variables]]
+name = "ill"
+role = "sensitive"
+type = "bool"
+categories = [false, true]
+[[variables]]
+name = "area"
+role = "key"
+categories = ["a", "b", "c"]
+[[variables]]
+name = "town"
+role = "other"
+categories = ["x", "y"]
+[[variables]]
+name = "weight"
+role = "weight"
+type = "double"
+"""
+PLAN = """
+[source]
+file = "survey.parquet"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 3.0
+[split]
+variables = ["sex", "age", "ill", "area"]
+epsilon = 2.0
+max_cells = 16
+[[blocks]]
+variables = ["town"]
+[release]
+as_is = ["weight"]
+"""
+
+
+def survey(rows: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(8)
+
+    def pick(values: list[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([values[i] for i in rng.integers(0, len(values), rows)], kind)
+
+    table = pa.table(
+        {
+            "id": pa.array(rng.permutation(rows)),
+            "sex": pick(["F", "M", "M", "M", "M", "M"], pa.string()),
+            "age": pick([10, *[20] * 8, 30, None], pa.int64()),
+            "ill": pick([False, False, False, False, True], pa.bool_()),
+            "area": pick([*"aaaaaaaaabc"], pa.string()),
+            "town": pick(["x", "y"], pa.string()),
+            "weight": pa.array(rng.integers(1, 9, rows) / 2),
+        }
+    )
+    bad = np.array([a == 10 and i for a, i in zip(table["age"].to_pylist(), table["ill"].to_pylist(), strict=True)])
+    return table.filter(pa.array(~bad))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pq.write_table(survey(), tmp_path / "survey.parquet")
+    (tmp_path / "codebook.toml").write_text(BOOK)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path
+
+
+@pytest.fixture
+def planned(folder: Path) -> Callable[..., Plan]:
+    """Return a function that loads the plan, with pieces of its text or of the codebook's exchanged."""
+
+    def load(*pieces: tuple[str, str], book: str = BOOK) -> Plan:
+        text = PLAN
+        for old, new in pieces:
+            assert old in text, old
+            text = text.replace(old, new)
+        (folder / "codebook.toml").write_text(book)
+        (folder / "plan.toml").write_text(text)
+        return load_plan(folder / "plan.toml")
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of the plan, with the tables of the file as prior."""
+    root = tmp_path_factory.mktemp("split")
+    pq.write_table(survey(), root / "survey.parquet")
+    (root / "codebook.toml").write_text(BOOK)
+    (root / "plan.toml").write_text(PLAN.replace("max_cells = 16", 'max_cells = 16\nprior = "file"'))
+    (root / "key").write_text(bytes(range(32)).hex())
+    (root / "key").chmod(0o600)
+    pipeline.run(load_plan(root / "plan.toml"), root / "release", release_key=bytes(range(32)))
+    return root
+
+
+@pytest.fixture
+def copied(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made / "release", tmp_path / "copy"))
+
+
+# What a plan says.
+
+
+def test_a_plan_is_read_as_it_is_written(planned: Callable[..., Plan]) -> None:
+    split = planned(
+        ("epsilon = 2.0", 'epsilon = 2\ncore = ["sex"]\nstructure = "circulant"\nobjective = "variance"'),
+        ("max_cells = 16", 'workload = [{table = ["area", "sex"], weight = 2}, ["age", "ill"]]'),
+    ).split
+    assert split is not None
+    assert (split.variables, split.core, split.epsilon, split.max_cells) == (NAMES, ("sex",), 2, 65_536)
+    assert split.workload.tables == (("sex", "area"), ("age", "ill"))
+    assert split.workload.weights == (2.0, 1.0)
+    assert [structure.name for structure in split.structure] == ["circulant"]
+    assert split.objective is not None
+    assert split.objective.name == "variance"
+    for name, tables in (("pairs", 6), ("triples", 4), ("worst", 6)):
+        split = planned(("max_cells = 16", f'workload = "{name}"')).split
+        assert split is not None
+        assert (len(split.workload.tables), split.workload.worst) == (tables, name == "worst")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "max_cells = 16",
+        'workload = "worst"\nprior = "dp"\nprior_epsilon = 0.25',
+        'workload = [{table = ["area", "sex"], weight = 2}, ["age"], ["ill", "sex"]]\ncore = ["sex"]\nprior = "file"',
+        'structure = ["circulant", { model = "general" }]\nobjective = "variance"\nworkload = "triples"',
+        'prior = [{table = ["sex", "ill"], counts = [[0.1, 0.2], [0.3, 0.4]]}, {table = ["area"], counts = [1, 2, 1]}]',
+    ],
+)
+def test_what_is_written_is_read_as_the_same(planned: Callable[..., Plan], options: str) -> None:
+    split = planned(("max_cells = 16", options)).split
+    assert split is not None
+    text = tomlkit.dumps({"split": writing.split_of(split.to_dict())})
+    again, problems = split_from(tomllib.loads(text)["split"], {}, load_book(), "plan")
+    assert problems == []
+    assert again is not None
+    assert again.to_dict() == split.to_dict()
+    if isinstance(split.prior, str):
+        assert again == split
+
+
+def test_blocks_may_be_absent_and_the_split_then_has_the_whole_epsilon(planned: Callable[..., Plan]) -> None:
+    plan = planned(
+        ('[[blocks]]\nvariables = ["town"]\n', ""), ("epsilon = 2.0\n", ""), ('["weight"]', '["weight", "town"]')
+    )
+    made = design_split(plan)
+    assert made is not None
+    assert plan.blocks == ()
+    assert 2.999 < made.split.epsilon <= 3.0
+
+
+def test_every_problem_is_said_at_once(planned: Callable[..., Plan]) -> None:
+    section = 'variables = ["sex", "agee", "town"]\nepsilon = -2\ncorr = []\nprior = "files"\nmax_cells = 0\ngiven = 3'
+    with pytest.raises(SpecificationError) as caught:
+        planned(('variables = ["sex", "age", "ill", "area"]\nepsilon = 2.0\nmax_cells = 16', section))
+    text = "\n".join(caught.value.problems)
+    for wanted in (
+        "[split]: no variable 'agee' in the codebook (did you mean 'age'?)",
+        "[split]: epsilon is not a positive number; got -2",
+        "unknown option 'corr'",
+        "unknown prior 'files'",
+        "max_cells is not valid; got 0",
+        "'given' is not a list of names",
+    ):
+        assert wanted in text, (wanted, text)
+    assert all("plan.toml [split]" in problem for problem in caught.value.problems)
+
+
+SPLIT = 'variables = ["sex", "age", "ill", "area"]'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (SPLIT, 'variables = ["sex", "town"]', r"'town' is in two places.*keep it in a block, or in the split"),
+        (SPLIT, "variables = []", "'variables' is missing or empty"),
+        (SPLIT, 'variables = "sex"', "'variables' is not a list of names"),
+        (SPLIT, 'variables = ["sex", "weight"]', "'weight' has no categories"),
+        ("max_cells = 16", 'workload = "pair"', "unknown workload 'pair' .did you mean 'pairs'"),
+        ("max_cells = 16", 'workload = [["sex", "town"]]', "variable that is not split: 'town'"),
+        ("max_cells = 16", 'workload = [["sex", "age"]]', "no table of the workload has 'ill', 'area'"),
+        ("max_cells = 16", 'workload = [{tables = ["sex"]}]', "not a list of names, or {table"),
+        ("max_cells = 16", 'core = ["town"]', "core variable 'town' is not one of the split variables"),
+        ("max_cells = 16", 'structure = "circulan"', "circulan"),
+        ("max_cells = 16", 'structure = "metric"', r"\[split\]: structure 'metric' has no algorithm for"),
+        ("max_cells = 16", 'prior = "dp"', "prior = 'dp' needs a budget"),
+        ("max_cells = 16", 'given = ["town"]', "given variable 'town' is perturbed"),
+        ("max_cells = 16", 'prior = [{table = ["sex"], counts = [1, 2, 3]}]', "does not fit the variables' categories"),
+        ("max_cells = 16", 'prior = [{table = ["town"], counts = [1, 2]}]', "'town', which is not one of"),
+        ("epsilon = 2.0\n", "", "blocks share the record's budget, so the split needs an epsilon of its own"),
+        ('[[blocks]]\nvariables = ["town"]', '[[blocks]]\nvariables = ["town"]\ngiven = ["sex"]', "reads 'sex', which"),
+        ('model = "differential"\nepsilon = 3.0', 'model = "bistochastic"\nbeta = 0.5', "random subset of the"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(planned: Callable[..., Plan], old: str, new: str, message: str) -> None:
+    with pytest.raises(SpecificationError, match=message):
+        planned((old, new))
+
+
+def test_rules_between_the_split_and_a_block_are_refused(planned: Callable[..., Plan]) -> None:
+    book = BOOK.replace("{ age = 10, ill = true }", '{ age = 10, town = "x" }')
+    with pytest.raises(SpecificationError, match="rules link town, of other blocks, to variables of the split"):
+        planned(book=book)
+
+
+def test_a_codebook_with_the_category_is_refused(planned: Callable[..., Plan]) -> None:
+    with pytest.raises(SpecificationError, match=r"a category or label is '\(not released\)'.*rename it"):
+        planned(book=BOOK.replace('categories = ["a", "b", "c"]', 'categories = ["a", "b", "(not released)"]'))
+
+
+def test_a_table_that_no_subset_can_show_is_refused(planned: Callable[..., Plan], folder: Path) -> None:
+    plan = planned(("max_cells = 16", "max_cells = 7"))
+    with pytest.raises(DesignError, match=r"the split: .*no subset covers a table"):
+        pipeline.run(plan, folder / "release")
+    assert not (folder / "release").exists()
+
+
+# What is designed.
+
+
+def test_the_design_is_that_of_the_library_with_the_file_s_tables(planned: Callable[..., Plan]) -> None:
+    found = design_split(planned(("max_cells = 16", 'max_cells = 16\nprior = "file"')))
+    table, book = survey(), load_book()
+    tables = {pair: count(table, book, pair) for pair in itertools.combinations(NAMES, 2)}
+    prior = pr.designers.TablePrior(tables, "confidential")
+    wanted = pr.split_design(book, NAMES, 2.0, max_cells=16, prior=prior)
+    assert found is not None
+    assert {s.variables: s.weight for s in found.split.subsets} == {s.variables: s.weight for s in wanted.subsets}
+    assert sum(s.weight for s in found.split.subsets) == UNIT
+    assert {block.provenance for block in found.split.blocks} == {"confidential"}
+    assert found.to_dict()["effective_per_1000"][0]["table"] == ["sex", "age"]
+
+
+def load_book() -> pr.Codebook:
+    return pr.Codebook.from_dict(tomllib.loads(BOOK))
+
+
+def count(table: pa.Table, book: pr.Codebook, names: tuple[str, ...]) -> np.ndarray:
+    found = np.zeros([book[name].size for name in names])
+    places = [{**{v: k for k, v in enumerate(book[n].categories)}, None: len(book[n].categories)} for n in names]
+    for row in zip(*(table[name].to_pylist() for name in names), strict=True):
+        found[tuple(place[value] for place, value in zip(places, row, strict=True))] += 1
+    return found
+
+
+def test_a_prior_can_be_noisy_or_published(planned: Callable[..., Plan]) -> None:
+    noisy = planned(("max_cells = 16", 'prior = "dp"\nprior_epsilon = 0.5'), ("epsilon = 3.0", "epsilon = 3.5"))
+    found = design_split(noisy)
+    assert found is not None
+    assert {(b.provenance, b.prior_epsilon) for b in found.split.blocks} == {("dp", 0.5)}
+    assert [claim.privacy.epsilon for claim in noisy.claims] == [3.5, 2.5]
+    published = design_split(planned(("max_cells = 16", 'prior = [{table = ["sex"], counts = [2, 4]}]')))
+    assert published is not None
+    assert {b.provenance for b in published.split.blocks} == {"public"}
+    uniform = design_split(planned())
+    assert uniform is not None
+    assert uniform.design.value != published.design.value
+
+
+def test_blocks_that_share_leave_the_split_its_epsilon(planned: Callable[..., Plan]) -> None:
+    (town,) = design_blocks(planned())
+    assert 0.999 < town.block.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("prior", ["file", "uniform"])
+@pytest.mark.parametrize("given", ["", 'given = ["town"]'])
+def test_what_is_digested_before_the_subsets_exist_is_the_content_of_the_mechanism(
+    planned: Callable[..., Plan], prior: str, given: str
+) -> None:
+    block = ('[[blocks]]\nvariables = ["town"]', '[[blocks]]\nvariables = ["sex"]')
+    pieces = [block, ('"sex", ', "")] if given else []
+    plan = planned(("max_cells = 16", f'prior = "{prior}"\n{given}'), *pieces)
+    known = Known.of(plan, key=KEY)
+    mechanism = mechanism_of(plan, design_blocks(plan, known), known)
+    assert known.digest is not None
+    assert known.answers[known.digest] == LocalEngine().content(known.source, mechanism, KEY, record_key="id")
+
+
+def test_a_plan_for_the_file_s_level_is_solved_for_the_record_s(planned: Callable[..., Plan], folder: Path) -> None:
+    plan = planned(
+        ("epsilon = 3.0", "file_epsilon = 1.0\ndelta = 1e-6"),
+        ("epsilon = 2.0\n", ""),
+        ('[[blocks]]\nvariables = ["town"]\n', ""),
+        ('as_is = ["weight"]\n', ""),
+        book=BOOK.replace('role = "weight"', 'role = "drop"').replace('role = "other"', 'role = "drop"'),
+    )
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    stated, record = made.certificate["file"], made.certificate["account"]["total"]
+    assert 0.97 < stated["epsilon"] <= 1.0
+    assert stated["records"] == survey().num_rows
+    assert made.mechanism.split is not None
+    assert made.mechanism.split.epsilon == record > 2.0
+    assert release.verify(made.path).verdict == "verified"
+    larger = replace(plan, split=replace(plan.split, epsilon=2 * record))
+    with pytest.raises(PostrandError, match=r"own epsilon are too large for the file's level"):
+        pipeline.run(larger, folder / "other", release_key=bytes(32))
+
+
+# What is released.
+
+
+def test_the_release_says_what_it_shows_and_verifies(made: Path) -> None:
+    found, frame = release.read(made / "release"), release.read(made / "release").frame()
+    assert release.verify(made / "release").verdict == "verified"
+    assert found.mechanism.partly == NAMES
+    assert found.codebook["age"].categories == (10, 20, 30)
+    assert frame["age"].chunk(0).dictionary.to_pylist() == ["10", "20", "30", NOT_RELEASED]
+    assert set(frame["age"].to_pylist()) == {"10", "20", "30", None, NOT_RELEASED}
+    assert set(frame["town"].to_pylist()) == {"x", "y"}
+    assert sorted(frame["weight"].to_pylist()) == sorted(survey()["weight"].to_pylist())
+    entries = json.loads((made / "release" / "codebook.json").read_text())["variables"]
+    assert {e["name"]: e.get("not_released") for e in entries} == {
+        **dict.fromkeys(NAMES, NOT_RELEASED), "town": None, "weight": None,
+    }  # fmt: skip
+    names = [set(s.variables) for s in found.mechanism.split.subsets]
+    for row in frame.select(NAMES).to_pylist():
+        assert {name for name, value in row.items() if value != NOT_RELEASED} in names
+        assert not (row["age"] == "10" and row["ill"] == "True")
+    with formats.open_writer(made / "x.csv", frame.schema) as writer:
+        writer.write(frame.to_batches()[0])
+
+
+def law_of(root: Path) -> dict[str, Any]:
+    return json.loads((root / "mechanism.json").read_text())
+
+
+def ratio(weights: Any) -> Fraction:
+    """Return the largest ratio of two entries of a column, from the plain data of a matrix."""
+    if isinstance(weights, dict):
+        assert set(weights) == {"size", "diagonal", "off"}
+        high, low = sorted((weights["diagonal"], weights["off"]), reverse=True)
+        return Fraction(high, low)
+    return max(Fraction(a, b) for column in zip(*weights, strict=True) for a in column for b in column)
+
+
+def test_the_level_follows_from_the_integers_of_the_folder(made: Path) -> None:
+    """Computed here from mechanism.json alone: the largest ratio of a subset, times that of the block."""
+    law, stated = law_of(made / "release"), json.loads((made / "release" / "certificate.json").read_text())
+    subsets = [ratio(subset["weights"]) for subset in law["split"]["subsets"]]
+    assert sum(subset["weight"] for subset in law["split"]["subsets"]) == UNIT
+    town = ratio(law["blocks"][0]["weights"])
+    exact = math.log(max(subsets) * town)
+    assert exact <= stated["account"]["total"] <= exact + 1e-12
+    levels = {tuple(claim["variables"]): claim["level"] for claim in stated["claims"]}
+    assert math.log(max(subsets)) <= levels[NAMES] <= 2.0
+    assert [entry["weight"] for entry in stated["split"]] == [s["weight"] for s in law["split"]["subsets"]]
+    for exact, entry in zip(map(math.log, subsets), stated["split"], strict=True):
+        assert exact <= entry["epsilon"] <= exact + 1e-12
+
+
+def test_tables_are_estimated_from_the_folder(made: Path) -> None:
+    found, truth = release.read(made / "release"), count(survey(), load_book(), ("sex", "ill"))
+    made_table = estimate.table(found.frame(), ["sex", "ill"], found.mechanism)
+    z = (made_table.value - truth / truth.sum()) / made_table.standard_error
+    assert np.abs(z).max() < 4
+
+
+@pytest.mark.parametrize("suffix", ["csv", "arrow", "parquet"])
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+def test_engines_and_formats_release_the_same(
+    planned: Callable[..., Plan], folder: Path, suffix: str, engine: str
+) -> None:
+    plan = planned(("[release]", f'[release]\nformat = "{suffix}"'))
+    first = pipeline.run(planned(), folder / "wanted", release_key=bytes(32))
+    other = pipeline.run(plan, folder / "release", release_key=bytes(32), engine=engine)
+    assert release.verify(other.path).verdict == "verified"
+    assert other.frame().to_pylist() == first.frame().to_pylist()
+
+
+def test_an_auditor_draws_it_again(made: Path) -> None:
+    done = CliRunner().invoke(
+        main,
+        ["verify", str(made / "release"), "--plan", str(made / "plan.toml"), "--key-file", str(made / "key")],
+    )
+    assert done.exit_code == 0, done.output
+    assert "drawn" in done.output
+
+
+def test_the_command_shows_the_split(made: Path) -> None:
+    done = CliRunner().invoke(main, ["design", "--plan", str(made / "plan.toml")])
+    assert done.exit_code == 0, done.output
+    assert "Split of sex, age, ill, area" in done.output
+    data = CliRunner().invoke(main, ["design", "--plan", str(made / "plan.toml"), "--json"])
+    split = json.loads(data.output)["split"]
+    assert sum(s["probability"] for s in split["subsets"]) == pytest.approx(1)
+    assert split["status"] in ("optimal", "bounded")
+    assert len(split["effective_per_1000"]) == 6
+
+
+def test_a_key_is_not_used_for_other_records_of_the_split(made: Path, folder: Path) -> None:
+    values = survey()
+    ill = values["ill"].to_pylist()
+    at = next(k for k, v in enumerate(ill) if v)
+    ill[at] = False
+    place = values.schema.get_field_index("ill")
+    pq.write_table(values.set_column(place, "ill", pa.array(ill)), folder / "survey.parquet")
+    (folder / "key").write_text(bytes(range(32)).hex())
+    (folder / "key").chmod(0o600)
+    words = ["protect", "--plan", str(folder / "plan.toml"), "--key-file", str(folder / "key")]
+    assert CliRunner().invoke(main, [*words, "--out", str(folder / "one")]).exit_code == 0
+    pq.write_table(values, folder / "survey.parquet")
+    refused = CliRunner().invoke(main, [*words, "--out", str(folder / "two")])
+    assert refused.exit_code != 0
+    assert "--again" in refused.output
+
+
+def test_strata_are_kept_inside_every_subset(planned: Callable[..., Plan], folder: Path) -> None:
+    plan = planned(("max_cells = 16", 'max_cells = 16\ngiven = ["town"]'), ('[[blocks]]\nvariables = ["town"]\n', ""))
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    split = made.mechanism.split
+    assert split is not None
+    assert split.given == ("town",)
+    assert release.verify(made.path).verdict == "verified"
+    assert sorted(made.frame()["town"].to_pylist()) == sorted(survey()["town"].to_pylist())
+    for block in split.blocks:
+        town = np.array(block.cells)[:, 0]
+        weights = block.matrix.weights
+        assert (weights[town[:, None] != town[None, :]] == 0).all()
+        assert (weights[town[:, None] == town[None, :]] > 0).all()
+    assert "strata" in [entry["code"] for entry in made.certificate["not_covered"]]
+    assert [claim.get("within") for claim in made.certificate["claims"]] == [True]
+
+
+def test_a_rule_with_an_unperturbed_variable_is_kept(planned: Callable[..., Plan], folder: Path) -> None:
+    book = BOOK.replace("{ age = 10, ill = true }", '{ age = 10, ill = true, town = "x" }')
+    plan = planned(('[[blocks]]\nvariables = ["town"]\n', ""), book=book)
+    assert plan.split_reads == ("town",)
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    assert release.verify(made.path).verdict == "verified"
+    shown = [r for r in made.frame().to_pylist() if r["age"] == "10" and r["ill"] == "True"]
+    assert {row["town"] for row in shown} == {"y"}
+
+
+def test_what_has_no_law_for_a_split_says_so(planned: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="the risk of a split release is not simulated here"):
+        tune_plan(planned(), "tau1 <= 100", sampling_fraction=0.1)
+
+
+# What is not believed.
+
+
+def everything(root: Path) -> None:
+    """Write every file that follows from others anew, as the best forger would, without looking at the data's law."""
+    import postrand.release.verification as reading
+    from postrand.certification.certificate import claims_from_dict, recertify
+    from postrand.release.bundle import derive
+
+    law = Mechanism.from_dict(law_of(root), reading._codebook(root))
+    stated, facts = claims_from_dict(json.loads((root / "certificate.json").read_text()))
+    data = root / json.loads((root / "manifest.json").read_text())["data"]
+    found = derive(law, recertify(law, stated, facts), summarise(data, law), data, reading._description(root, 3))
+    for name, content in found.items():
+        (root / name).write_bytes(content)
+    rehash(root)
+
+
+def moved(law: dict[str, Any]) -> None:
+    """Move a tenth of all probability from the most frequent subset to another."""
+    subsets = sorted(law["split"]["subsets"], key=lambda s: -s["weight"])
+    subsets[0]["weight"] -= UNIT // 10
+    subsets[1]["weight"] += UNIT // 10
+
+
+def test_forged_probabilities_are_refused(copied: Path) -> None:
+    edit(copied / "mechanism.json", moved)
+    rehash(copied)
+    with pytest.raises(ReleaseError, match="the certificate does not agree with the matrices"):
+        release.verify(copied)
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused(copied: Path) -> None:
+    edit(copied / "mechanism.json", lambda law: law["split"]["subsets"][0].update(weight=1))
+    rehash(copied)
+    with pytest.raises(ReleaseError, match="do not sum to 2"):
+        release.verify(copied)
+
+
+def test_probabilities_that_were_not_drawn_by_are_refused_by_the_records(copied: Path) -> None:
+    edit(copied / "mechanism.json", moved)
+    everything(copied)
+    with pytest.raises(ReleaseError, match=r"margins: block 'subsets of the split': .*almost never produces"):
+        release.verify(copied)
+
+
+def test_a_stronger_matrix_that_was_not_used_is_refused_by_the_records(copied: Path) -> None:
+    """The file says more than it should: its cells were drawn at a larger ε than is stated."""
+
+    def stronger(law: dict[str, Any]) -> None:
+        for subset in law["split"]["subsets"]:
+            held = subset["weights"]
+            if isinstance(held, dict):
+                held["off"] = UNIT // held["size"] - 1
+                held["diagonal"] = UNIT - (held["size"] - 1) * held["off"]
+
+    edit(copied / "mechanism.json", stronger)
+    everything(copied)
+    with pytest.raises(ReleaseError, match=r"margins: block '.*' of the split"):
+        release.verify(copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("certificate.json", lambda c: c["split"][0].update(epsilon=0.5), "does not agree with the matrices"),
+        ("certificate.json", lambda c: c["split"].pop(), "does not agree with the matrices"),
+        ("certificate.json", lambda c: c.pop("split"), "does not agree with the matrices"),
+        ("codebook.json", lambda b: b["variables"][0].pop("not_released"), "codebook.json: this file does not follow"),
+        ("codebook.json", lambda b: b["variables"][0].update(not_released="M"), "codebook.json: this file does not"),
+        ("mechanism.json", lambda m: m.pop("split"), "."),
+    ],
+)
+def test_a_changed_file_is_refused(copied: Path, name: str, change: Any, message: str) -> None:
+    edit(copied / name, change)
+    rehash(copied)
+    with pytest.raises(ReleaseError, match=message):
+        release.verify(copied)
+
+
+def swapped(root: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Write other records, with a manifest that fits."""
+    table = pq.read_table(root / "data.parquet")
+    rows = table.to_pylist()
+    change(rows)
+    with formats.open_writer(root / "data.parquet.new.parquet", table.schema) as writer:
+        for batch in pa.Table.from_pylist(rows, table.schema.remove_metadata()).to_batches():
+            writer.write(batch)
+    (root / "data.parquet.new.parquet").replace(root / "data.parquet")
+    rehash(root)
+
+
+def test_a_record_that_shows_no_subset_is_refused(copied: Path) -> None:
+    def blank(rows: list[dict[str, Any]]) -> None:
+        rows[0].update(dict.fromkeys(NAMES, NOT_RELEASED))
+
+    swapped(copied, blank)
+    with pytest.raises(ReleaseError, match="a set of variables that is no subset of the split"):
+        release.verify(copied)
+
+
+def test_a_combination_that_cannot_be_is_refused(copied: Path) -> None:
+    def impossible_pair(rows: list[dict[str, Any]]) -> None:
+        row = next(r for r in rows if NOT_RELEASED not in (r["age"], r["ill"]))
+        row.update(age="10", ill="True")
+
+    swapped(copied, impossible_pair)
+    with pytest.raises(ReleaseError, match=r"a rule of the codebook forbids|not a cell of the subset"):
+        release.verify(copied)
+
+
+# Subsets that follow the data.
+
+
+def summary_of(
+    folder: Path, chances: Callable[[str], tuple[float, float]], rows: int = 20_000
+) -> tuple[Summary, Mechanism]:
+    """Return a release whose subsets were drawn with probabilities that may depend on sex, and the law it states."""
+    book = pr.Codebook(
+        (pr.Variable("sex", role="key", categories=("F", "M")), pr.Variable("age", role="key", categories=("o", "y")))
+    )
+    blocks = [Block((name,), pr.TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])) for name in ("sex", "age")]
+    rng = np.random.default_rng(1)
+    true = pa.table({"sex": np.array(["F", "M"])[rng.integers(0, 2, rows)], "age": np.array(["o", "y"])[[0] * rows]})
+    parts = []
+    for sex in ("F", "M"):
+        law = Mechanism([], book, split=Split.of(chances(sex), blocks))
+        drawn = perturb(true, law, ReleaseKey.from_seed(7))
+        parts.append(drawn.filter(pa.array(np.array(true["sex"].to_pylist()) == sex)))
+    law, table = Mechanism([], book, split=Split.of((0.5, 0.5), blocks)), pa.concat_tables(parts).unify_dictionaries()
+    with formats.open_writer(folder / "data.parquet", table.schema) as writer:
+        writer.write(table.combine_chunks().to_batches()[0])
+    found = summarise(folder / "data.parquet", law)
+    (folder / "data.parquet").unlink()
+    return found, law
+
+
+def test_subsets_drawn_by_the_law_pass_and_others_do_not(tmp_path: Path) -> None:
+    assert check_margins(*summary_of(tmp_path, lambda _: (0.5, 0.5))) == 3
+    for wrong in (lambda _: (0.55, 0.45), lambda sex: (0.65, 0.35) if sex == "F" else (0.5, 0.5)):
+        with pytest.raises(DataError, match="subsets of the split"):
+            check_margins(*summary_of(tmp_path, wrong))
+
+
+@pytest.mark.parametrize("level", [0.3, 0.01, 1e-6])
+@pytest.mark.parametrize("probabilities", [(0.5, 0.5), (0.9, 0.1), (0.2, 0.3, 0.5)])
+def test_a_right_draw_is_refused_no_more_often_than_stated(level: float, probabilities: tuple[float, ...]) -> None:
+    """All outcomes of 30 records, each with its probability."""
+    n, wrong = 30, 0.0
+    for counts in itertools.product(range(n + 1), repeat=len(probabilities) - 1):
+        if sum(counts) <= n:
+            every = [*counts, n - sum(counts)]
+            if impossible([Draw("x", np.array(probabilities), np.array(every))], level):
+                wrong += stats.multinomial.pmf(every, n, probabilities)
+    assert wrong <= level
+
+
+def test_a_draw_of_probability_zero_is_refused() -> None:
+    assert impossible([Draw("x", np.array([1.0, 0.0]), np.array([99, 1]))]) == ["x"]
+
+
+def test_the_folder_of_the_same_key_has_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    again = pipeline.run(load_plan(made / "plan.toml"), tmp_path / "again", release_key=bytes(range(32)))
+    for path in (made / "release").iterdir():
+        assert path.read_bytes() == (again.path / path.name).read_bytes()
+
+
+def test_the_plan_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "split.md").read_text(encoding="utf-8")
+    found = re.search(r"```toml\n# plan.toml\n(.*?)```", guide, re.DOTALL)
+    assert found is not None
+    names, rng = ("owner", "works", "urban", "married", "happy"), np.random.default_rng(4)
+    columns = {name: np.array(["no", "yes"])[rng.integers(0, 2, 4000)] for name in names}
+    pq.write_table(pa.table(columns), tmp_path / "survey.parquet")
+    variables = [{"name": name, "role": "key", "categories": ["no", "yes"]} for name in names]
+    pr.Codebook.from_dict({"variables": variables}).save(tmp_path / "codebook.toml")
+    (tmp_path / "plan.toml").write_text(found.group(1), encoding="utf-8")
+    made = pipeline.run(load_plan(tmp_path / "plan.toml"), tmp_path / "release", release_key=bytes(32))
+    assert release.verify(made.path).ok
+    assert made.certificate["account"]["total"] <= 5.0
+    assert set(re.findall(r"^\| `([a-z_]+)`", guide.partition("## In a plan")[2], re.MULTILINE)) >= {*FIELDS} - {
+        "objective", "prior_epsilon",
+    }  # fmt: skip
+
+
+def test_the_guide_says_which_shares_of_subsets_are_refused() -> None:
+    law = np.array([0.5, 0.5])
+    for share, refused in ((0.533, False), (0.535, True)):
+        counts = np.array([round(10_000 * share), 10_000 - round(10_000 * share)])
+        assert bool(impossible([Draw("x", law, counts), *[Draw("y", law, np.array([1, 1]))] * 2])) == refused
