@@ -467,6 +467,12 @@ def test_strata_are_kept_inside_every_subset(planned: Callable[..., Plan], folde
     assert [claim.get("within") for claim in made.certificate["claims"]] == [True]
 
 
+def test_strata_have_randomised_response_only(planned: Callable[..., Plan]) -> None:
+    block = ('[[blocks]]\nvariables = ["town"]\n', "")
+    with pytest.raises(SpecificationError, match=r"'structure' cannot be combined with .* every subset reads \(town\)"):
+        planned(block, ("max_cells = 16", 'structure = "circulant"\ngiven = ["town"]'))
+
+
 def test_a_rule_with_an_unperturbed_variable_is_kept(planned: Callable[..., Plan], folder: Path) -> None:
     book = BOOK.replace("{ age = 10, ill = true }", '{ age = 10, ill = true, town = "x" }')
     plan = planned(('[[blocks]]\nvariables = ["town"]\n', ""), book=book)
