@@ -536,6 +536,21 @@ def test_another_claim_on_the_record_covers_the_split(planned: Callable[..., Pla
     assert claim["level"] == pytest.approx(town + max(subsets), rel=1e-6)
 
 
+def test_a_claim_on_the_file_s_keys_is_of_the_blocks(planned: Callable[..., Plan], folder: Path) -> None:
+    """The split then has its own claim."""
+    plan = planned(
+        ('model = "differential"\nepsilon = 3.0', 'model = "recognition"\nalpha = 0.5\nsubsets = 2'),
+        ('["sex", "age", "ill", "area"]', '["ill", "area"]'),
+        ('["town"]', '["sex", "age"]'),
+        ('["weight"]', '["weight", "town"]'),
+        book=BOOK.replace("rules = [{ age = 10, ill = true }]\n", ""),
+    )
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    assert release.verify(made.path, file=folder / "survey.parquet").verdict == "verified"
+    claims = [(claim["privacy"]["model"], claim["variables"]) for claim in made.certificate["claims"]]
+    assert claims == [("recognition", ["sex", "age"]), ("differential", ["ill", "area"])]
+
+
 def weights_of(law: dict[str, Any]) -> list[np.ndarray]:
     """Return the matrix of the block, then those of the subsets, from plain data."""
     found = [np.array(law["blocks"][0]["weights"])]
