@@ -356,6 +356,20 @@ def test_a_group_mean_is_a_ratio_of_two_such_tables() -> None:
     np.testing.assert_allclose(ours, ratio / ratio[0, 0], rtol=1e-8)
 
 
+def test_records_that_miss_the_value_are_left_out_of_a_mean_and_counted() -> None:
+    """Missing values are alike in all subsets here, so what is left is the mean of the others."""
+    whole = released(1)
+    pay = [None if k % 5 == 0 else value for k, value in enumerate(whole["pay"].to_pylist())]
+    frame = whole.set_column(whole.schema.get_field_index("pay"), "pay", pa.array(pay))
+    others = whole.filter(pa.array([value is not None for value in pay]))
+    found, wanted = (estimate.mean(f, "pay", law_of(), by="sex") for f in (frame, others))
+    np.testing.assert_allclose(found.value, wanted.value, rtol=1e-12)
+    np.testing.assert_allclose(found.standard_error, wanted.standard_error, rtol=1e-12)
+    shown = sum(1 for value in whole["sex"].to_pylist() if value != NOT_RELEASED)
+    assert found.records == wanted.records
+    assert found.records + found.dropped == shown
+
+
 @pytest.mark.parametrize("variables", [("sex", "age"), ("age", "job", "area")])
 def test_the_likelihood_is_that_of_every_record_in_its_subset(variables: tuple[str, ...]) -> None:
     """``Σ log Σ_x p_x M_T[x, y]`` from whole matrices: no distribution found by another method is more likely."""
@@ -527,6 +541,27 @@ def test_what_has_no_estimator_on_a_split_says_what_to_use() -> None:
     for bad in ({"weights": "age"}, {"strata": "sex"}):
         with pytest.raises(SpecificationError, match="is in the split"):
             estimate.table(frame, ["job"], law, **bad)
+
+
+def test_what_singular_subsets_leave_identified_is_estimated_from_all_of_them() -> None:
+    """Ages are alike in pairs in both subsets: each pair is estimated, an age is not."""
+    pairs = np.kron(np.eye(2), np.full((2, 2), 0.5))
+    laws = [np.kron(np.eye(2), pairs), np.kron(pairs, np.eye(2))]
+    blocks = [
+        Block(names, TransitionMatrix.from_array(0.6 * law + 0.4 / 8))
+        for names, law in zip((("sex", "age"), ("age", "ill")), laws, strict=True)
+    ]
+    law = Mechanism([], BOOK, split=Split.of([0.5, 0.5], blocks))
+    frame = perturb(records(4000, np.random.default_rng(3)), law, ReleaseKey.from_seed(3))
+    found, refused = estimate.identified(frame, "age", law)
+    assert found.labels == (("10 + 20", "30 + (missing)"),)
+    assert not refused
+    assert found.records == 4000
+    truth = POPULATION.sum(axis=0).reshape(2, 2).sum(axis=1)
+    assert np.abs((found.value - truth) / found.standard_error).max() < 4
+    for ask in (lambda: estimate.table(frame, ["age"], law), lambda: estimate.mean(frame, "pay", law, by="age")):
+        with pytest.raises(EstimationError, match=r"cannot answer the table|does not identify"):
+            ask()
 
 
 def test_a_stratum_without_a_record_that_shows_the_variables_is_refused() -> None:
