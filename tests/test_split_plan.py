@@ -28,7 +28,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary, check_margins, summarise
-from postrand.errors import DataError, PostrandError, ReleaseError, SpecificationError, UsageError
+from postrand.errors import DataError, EstimationError, PostrandError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.margins import Table, impossible
 from postrand.mechanism.matrix import randomised_response
@@ -36,6 +36,7 @@ from postrand.mechanism.split_margins import split_tables
 from postrand.plan import Plan, load_plan, writing
 from postrand.plan.split_plan import FIELDS, split_from
 from postrand.privacy import level_of
+from postrand.release import fields
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
 from postrand.workflow.design_blocks import design_blocks
@@ -45,8 +46,11 @@ from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import tune_plan
 from tests.conftest import ROOT
+from tests.fixtures.releases.make import write_people
+from tests.json_schema import problems
 from tests.release_case import edit, rehash
 
+KEPT = ROOT / "tests" / "fixtures" / "releases" / "3" / "split"
 UNIT = 2**53
 KEY = ReleaseKey.from_seed(3)
 NAMES = ("sex", "age", "ill", "area")
@@ -569,6 +573,30 @@ def test_a_rule_with_an_unperturbed_variable_is_kept(planned: Callable[..., Plan
 def test_what_has_no_law_for_a_split_says_so(planned: Callable[..., Plan]) -> None:
     with pytest.raises(UsageError, match="the risk of a split release is not simulated here"):
         tune_plan(planned(), "tau1 <= 100", sampling_fraction=0.1)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_files_fit_their_schemas(kept: bool, made: Path) -> None:
+    root = KEPT if kept else made / "release"
+    for name in ("manifest.json", "codebook.json", "mechanism.json", "certificate.json", "description.json"):
+        data = json.loads((root / name).read_text())
+        schema = fields.schema_of(data, name)
+        assert schema is not None
+        assert list(problems(data, schema, schema)) == []
+
+
+def test_a_release_that_is_kept_is_verified_drawn_again_and_estimated_from_for_ever(tmp_path: Path) -> None:
+    write_people(tmp_path)
+    found = release.verify(KEPT, file=tmp_path / "people.csv", release_key=ReleaseKey.from_seed(16))
+    assert found.verdict == "verified"
+    assert {check.name: check.outcome for check in found.checks}["drawn"] == "passed"
+    kept = release.read(KEPT)
+    assert kept.certificate_sentences[0].endswith("released under ε-differential privacy, ε <= 5.")
+    table = estimate.table(kept.frame(), ["age", "job"], kept.mechanism)
+    assert table.value.sum() == pytest.approx(1.0)
+    assert abs(table.value[0, 1:]).max() < 1e-9  # children have no job
+    with pytest.raises(EstimationError, match="no record shows all variables of the table"):
+        estimate.table(kept.frame(), ["region", "job"], kept.mechanism)
 
 
 # What is not believed.
