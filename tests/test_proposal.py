@@ -86,3 +86,16 @@ def test_design_prints_what_the_same_level_buys_three_ways(tmp_path):
     found = json.loads(CliRunner().invoke(main, ["design", "--plan", str(plan), "--json"]).output)
     assert found["ways"]["best"] == "split"
     assert found["ways"]["prior"] == "public"
+
+
+def test_the_dossier_compares_the_ways(tmp_path):
+    path = write(tmp_path / "s.parquet")
+    _, plan = initialise(path, tmp_path / "work", {"key": list(SIZES)}, way="blocks")
+    words = ["protect", "--plan", str(plan), "--out", str(tmp_path / "release"), "--dossier", str(tmp_path / "dossier")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    page = next((tmp_path / "dossier").glob("*.html")).read_text("utf-8")
+    assert "What the same level buys" in page
+    assert "Split release (best)" in page
+    public = next((tmp_path / "release").glob("*.html")).read_text("utf-8")
+    assert "What the same level buys" not in public

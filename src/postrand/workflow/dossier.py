@@ -31,6 +31,7 @@ from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
 from postrand.workflow.known import Known
+from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
@@ -76,6 +77,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
+            "What the same level buys": way_rows(mechanism),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
