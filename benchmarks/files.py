@@ -60,9 +60,9 @@ def grown(path, times, folder):
 
 
 def plan(path, folder, caches, keys=NAMES, sensitive=(), **changes):
-    """Return the plan that ``postrand init`` writes for a file; ``changes`` replaces settings of [release]."""
+    """Return the plan of blocks that ``postrand init`` writes; ``changes`` replaces settings of [release]."""
     roles = ["--keys", ",".join(keys), *(["--sensitive", ",".join(sensitive)] if sensitive else [])]
-    child.run(child.postrand("init", path, *roles, "--out", folder), caches)
+    child.run(child.postrand("init", path, *roles, "--perturb", "blocks", "--out", folder), caches)
     made = folder / "plan.toml"
     for name, (before, after) in changes.items():
         text = made.read_text()

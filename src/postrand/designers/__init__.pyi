@@ -13,11 +13,15 @@ from .recognition.recognition import LeastLoss, by_stratum, least_loss
 from .rounding import round_inside
 from .solve import design
 from .split import (
+    Quick,
     SplitDesign,
     TablePrior,
     Workload,
     compare_split,
+    compare_ways,
+    fewest_subsets,
     least_epsilon,
+    quick_split,
     split_design,
     split_frontier,
 )
@@ -54,6 +58,7 @@ __all__ = [
     "Parameterised",
     "Prior",
     "Product",
+    "Quick",
     "Setting",
     "SplitDesign",
     "Structure",
@@ -65,10 +70,13 @@ __all__ = [
     "by_stratum",
     "compare",
     "compare_split",
+    "compare_ways",
     "design",
+    "fewest_subsets",
     "least_epsilon",
     "least_loss",
     "load_design",
+    "quick_split",
     "round_inside",
     "split_design",
     "split_frontier",

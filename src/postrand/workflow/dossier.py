@@ -34,6 +34,7 @@ from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, meas
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
@@ -81,7 +82,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
-            **self.split,
+            **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
