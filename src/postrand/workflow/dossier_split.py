@@ -7,6 +7,7 @@ from typing import Any
 
 from postrand.designers import SplitDesign, TablePrior, compare_split, split_frontier
 from postrand.designers.split.fixed_blocks import FixedBlocks
+from postrand.designers.split.inverse import FrontierPoint
 from postrand.designers.split.workload import Workload
 from postrand.errors import PostrandError
 from postrand.report.text import decimal
@@ -70,25 +71,11 @@ def split_sections(known: Known, epsilon: float) -> dict[str, list[Row]]:
         WAYS: [
             _way("Separate blocks", found.separate, records),
             _way("Joint blocks", found.joint, records),
-            {
-                "Way": "Split",
-                "Effective records": decimal(records / found.split.value),
-                "Blocks": _subsets(found.split),
-            },
+            _row("Split", found.split.value, records, _subsets(found.split)),
         ],
     }
     frontier = split_frontier(known.plan.codebook, [f * epsilon for f in FACTORS], **options)
-    sections[LEVELS] = [
-        {
-            "ε": format_upper(point.epsilon),
-            "Effective records": decimal(records * point.share),
-            "At most": decimal(records * point.bound),
-            "Subsets": point.subsets,
-            "Status": str(point.status),
-        }
-        for point in frontier.points
-    ]
-    return sections
+    return {**sections, LEVELS: [_level(point, records) for point in frontier.points]}
 
 
 def dossier_tables(workload: Workload, variables: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -101,6 +88,16 @@ def _way(name: str, found: FixedBlocks, records: int) -> Row:
     pairs = zip(found.blocks, found.epsilons, strict=True)
     blocks = "; ".join(f"{' × '.join(block)} (ε = {epsilon:.3g})" for block, epsilon in pairs)
     return _row(name, found.value, records, blocks)
+
+
+def _level(point: FrontierPoint, records: int) -> Row:
+    return {
+        "ε": format_upper(point.epsilon),
+        "Effective records": decimal(records * point.share),
+        "At most": decimal(records * point.bound),
+        "Subsets": point.subsets,
+        "Status": str(point.status),
+    }
 
 
 def _row(name: str, value: float, records: int, blocks: str) -> Row:
