@@ -26,8 +26,9 @@ from postrand.cli import main
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
+from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary, check_margins, summarise
-from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, SpecificationError, UsageError
+from postrand.errors import DataError, PostrandError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.margins import Table, impossible
 from postrand.mechanism.matrix import randomised_response
@@ -39,6 +40,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.design_split import design_split
+from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import tune_plan
@@ -115,7 +117,7 @@ def survey(rows: int = 3000) -> pa.Table:
             "ill": pick([False, False, False, False, True], pa.bool_()),
             "area": pick([*"aaaaaaaaabc"], pa.string()),
             "town": pick(["x", "y"], pa.string()),
-            "weight": pa.array(rng.integers(1, 9, rows) / 2),
+            "weight": pa.array(rng.permutation(rows) / 8),
         }
     )
     bad = np.array([a == 10 and i for a, i in zip(table["age"].to_pylist(), table["ill"].to_pylist(), strict=True)])
@@ -276,11 +278,37 @@ def test_a_codebook_with_the_category_is_refused(planned: Callable[..., Plan]) -
         planned(book=BOOK.replace('categories = ["a", "b", "c"]', 'categories = ["a", "b", "(not released)"]'))
 
 
-def test_a_table_that_no_subset_can_show_is_refused(planned: Callable[..., Plan], folder: Path) -> None:
-    plan = planned(("max_cells = 16", "max_cells = 7"))
-    with pytest.raises(DesignError, match=r"the split: .*no subset covers a table"):
-        pipeline.run(plan, folder / "release")
-    assert not (folder / "release").exists()
+def test_a_table_that_no_subset_can_show_is_refused(planned: Callable[..., Plan]) -> None:
+    """Of age and ill together 7 of 8 combinations can occur."""
+    assert planned(("max_cells = 16", "max_cells = 12")).split is not None
+    with pytest.raises(SpecificationError, match=r"no subset of at most 7 cells shows sex × age, age × area\. Next"):
+        planned(("max_cells = 16", "max_cells = 7"))
+    with pytest.raises(SpecificationError, match=r"no subset of at most 13 cells shows age × ill, age × area\. Next"):
+        planned(("max_cells = 16", 'max_cells = 13\ncore = ["sex"]'))
+
+
+def test_the_noise_of_a_prior_is_drawn_once(planned: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each draw would spend its ε; the search for the record's level tries many designs."""
+    drawn: list[int] = []
+
+    def noisy(counts: np.ndarray, epsilon: float) -> np.ndarray:
+        drawn.append(len(counts))
+        return counts
+
+    monkeypatch.setattr("postrand.workflow.design_split.noisy_counts", noisy)
+    plan = planned(
+        ("epsilon = 3.0", "file_epsilon = 1.5\ndelta = 1e-6"),
+        ("epsilon = 2.0\n", 'prior = "dp"\nprior_epsilon = 0.4\n'),
+        ('[[blocks]]\nvariables = ["town"]\n', ""),
+        ('as_is = ["weight"]\n', ""),
+        book=BOOK.replace('role = "weight"', 'role = "drop"').replace('role = "other"', 'role = "drop"'),
+    )
+    known = Known.tables(found := solved(plan))
+    law = mechanism_of(found, (), known)
+    assert drawn == [2, 4, 2, 3]
+    assert law.split is not None
+    assert {(block.provenance, block.prior_epsilon) for block in law.split.blocks} == {("dp", 0.4)}
+    assert law.split.epsilon + 0.4 <= level_of(found.privacy)
 
 
 # What is designed.
@@ -434,6 +462,44 @@ def test_engines_and_formats_release_the_same(
     other = pipeline.run(plan, folder / "release", release_key=bytes(32), engine=engine)
     assert release.verify(other.path).verdict == "verified"
     assert other.frame().to_pylist() == first.frame().to_pylist()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_cluster_releases_the_same(planned: Callable[..., Plan], folder: Path, made: Path) -> None:
+    plan = planned(("max_cells = 16", 'max_cells = 16\nprior = "file"'))
+    other = pipeline.run(plan, folder / "release", release_key=bytes(range(32)), engine=SparkEngine(parts=2))
+    assert release.verify(other.path).verdict == "verified"
+    wanted = release.read(made / "release").frame().to_pylist()
+    assert sorted(map(str, other.frame().to_pylist())) == sorted(map(str, wanted))
+
+
+def test_an_interrupted_run_continues(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, taken = load_plan(made / "plan.toml"), []
+
+    def stop(*_: object, **__: object) -> None:
+        taken.append(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("postrand.release.bundle.summarise", stop)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.run(plan, tmp_path / "release", release_key=bytes(range(32)), resume=tmp_path / "parts")
+    assert taken
+    again = pipeline.run(plan, tmp_path / "release", release_key=bytes(range(32)), resume=tmp_path / "parts")
+    assert again.frame().equals(release.read(made / "release").frame())
+
+
+def test_numerical_columns_stand_beside(planned: Callable[..., Plan], folder: Path) -> None:
+    ranked = '[[numerical]]\nvariables = ["weight"]\nmethod = {model = "rank-blocks", k = 10}\nform = "permute"\n'
+    plan = planned(
+        ('as_is = ["weight"]\n', ""),
+        ("[release]", f"{ranked}[release]"),
+        book=BOOK.replace('"weight"\ntype', '"other"\ntype'),
+    )
+    made = pipeline.run(plan, folder / "release", release_key=bytes(32))
+    assert release.verify(made.path).verdict == "verified"
+    assert [column.variable for column in made.mechanism.numerical] == ["weight"]
 
 
 def test_an_auditor_draws_it_again(made: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,6 +102,16 @@ def design_split(plan: Plan, known: Known | None = None) -> DesignedSplit | None
     return DesignedSplit(asked, design, _split(plan, design))
 
 
+def with_noise(plan: Plan, known: Known | None) -> Plan:
+    """Return the plan whose split has a prior with noise that is drawn now, once for all designs that are tried.
+
+    Each draw of the noise spends the prior's ε anew.
+    """
+    if plan.split is None or plan.split.prior != "dp":
+        return plan
+    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=_prior(plan.split, known)))
+
+
 def _epsilon(plan: Plan, asked: SplitPlan) -> float:
     """Return the split's own ε, or what blocks and priors leave of the record's."""
     if asked.epsilon is not None:
@@ -120,7 +131,7 @@ def _epsilon(plan: Plan, asked: SplitPlan) -> float:
 def _prior(asked: SplitPlan, known: Known | None) -> TablePrior:
     if isinstance(asked.prior, TablePrior):
         return asked.prior
-    if known is None or not asked.reads_file:
+    if known is None or not asked.reads_file:  # design_split reads the file where it must
         return TablePrior({}, "public")
     tables = [known.table(names) for names in asked.tables]
     if asked.prior == "file":
