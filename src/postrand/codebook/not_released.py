@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from postrand.codebook import coding
 from postrand.codebook.codebook import Codebook
-from postrand.codebook.variable import MAX_CATEGORIES, Variable
+from postrand.codebook.variable import MAX_CATEGORIES, RELEASED_ROLES, Variable
 from postrand.errors import DataError, sentence
 
 NOT_RELEASED = "(not released)"
 """The category of a value that the record does not show."""
-MARK = b"not_released"
+METADATA_KEY = b"not_released"
 """The key of a column's metadata that says so of it."""
 SENTENCE = f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value."
 """What people are told who open the data alone."""
@@ -93,7 +93,7 @@ def released_field(variable: Variable) -> pa.Field:
         b"label": variable.label,
         b"value_labels": json.dumps(labels, ensure_ascii=False),
         b"missing_codes": json.dumps(variable.missing_codes, ensure_ascii=False) if variable.missing_codes else "",
-        MARK: SENTENCE,
+        METADATA_KEY: SENTENCE,
     }
     return pa.field(variable.name, coding.arrow_type(variable.type), metadata={k: v for k, v in said.items() if v})
 
@@ -130,11 +130,15 @@ def _swapped(codes: NDArray[Any], variable: Variable) -> NDArray[Any]:
 
 
 def not_released_problems(codebook: Codebook, names: Sequence[str]) -> Iterable[str]:
-    """Yield a sentence for each variable of a split that has a category or label ``(not released)`` already."""
+    """Yield a sentence for each released variable that has a category or label ``(not released)`` already.
+
+    ``names`` are the variables of a split; without any, the category has no meaning, and is a category like any other.
+    """
     for name in names:
         if name in codebook and len(codebook[name].categories) >= MAX_CATEGORIES:
             what = "too many categories: one more says that a record does not show the variable"
             yield sentence(what, where=f"variable {name!r}", wanted=f"< {MAX_CATEGORIES}")
-        if name in codebook and NOT_RELEASED in (*map(str, codebook[name].categories), *codebook[name].labels):
+    for variable in codebook.with_role(*RELEASED_ROLES) if names else ():
+        if NOT_RELEASED in (*map(str, variable.categories), *variable.labels):
             what = f"a category or label is {NOT_RELEASED!r}, which says that a record does not show the variable"
-            yield sentence(what, where=f"variable {name!r}", fix="rename it")
+            yield sentence(what, where=f"variable {variable.name!r}", fix="rename it")
