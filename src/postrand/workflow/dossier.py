@@ -178,8 +178,9 @@ def assess(
     try:
         return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
     except PostrandError as error:
+        split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
         try:
-            return risk.assess(source, keys, codebook=codebook), str(error)
+            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
         except PostrandError:
             return None, str(error)
 
