@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.codebook.rules import feasible_cells
 from postrand.data.table import ContingencyTable
 from postrand.designers import SplitDesign, TablePrior, split_design
 from postrand.designers.budget import LARGEST_SHARE, is_share
@@ -150,28 +149,22 @@ def _split(plan: Plan, design: SplitDesign) -> Split:
     asked, reads = plan.split, plan.split_reads
     assert asked is not None
     spent = asked.prior_epsilon if design.provenance == "dp" else 0.0
-    subsets = []
-    for found in design.subsets:
-        names, book = found.variables, plan.codebook
-        if reads:
-            shape = _shape(book, names, reads, asked.variables)
-            law, cells = _by_stratum(shape, design.epsilon), tuple(map(tuple, shape.cells.tolist()))
-            block = Block(shape.variables, law, cells, design.provenance, shape.given, spent)
-        else:
-            block = Block(names, found.matrix, _cells(book, names), design.provenance, (), spent)
-        subsets.append(Subset(found.weight, block))
-    split = Split(tuple(subsets))
+    split = design.split(plan.codebook, spent) if not reads else _within(plan.codebook, design, reads, spent)
     if left := [name for name in asked.variables if name not in split.variables]:
         what = f"no subset shows {', '.join(left)}"  # rounding took the last one: never release them unperturbed
         raise DesignError(sentence(what, where=WHERE, fix="give a larger weight to a table with it"))
     return split
 
 
-def _cells(codebook: Codebook, names: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the feasible cells of a subset, None where all combinations are feasible."""
-    if not any(set(rule.variables) <= set(names) for rule in codebook.rules):
-        return None
-    return tuple(map(tuple, feasible_cells(codebook, names, codebook.rules).tolist()))
+def _within(book: Codebook, design: SplitDesign, reads: Sequence[str], spent: float) -> Split:
+    """Return the law within each combination of what the subsets read."""
+    subsets = []
+    for found in design.subsets:
+        shape = _shape(book, found.variables, reads, design.variables)
+        law, cells = _by_stratum(shape, design.epsilon), tuple(map(tuple, shape.cells.tolist()))
+        block = Block(shape.variables, law, cells, design.provenance, shape.given, spent)
+        subsets.append(Subset(found.weight, block))
+    return Split(tuple(subsets))
 
 
 def _shape(codebook: Codebook, names: Sequence[str], reads: Sequence[str], every: Sequence[str]) -> LinkedCells:
