@@ -1,6 +1,8 @@
 """The files of the benchmarks, and their plans, which ``postrand init`` writes as for anybody."""
 
+import json
 import os
+import shutil
 
 import child
 
@@ -68,6 +70,17 @@ def plan(path, folder, caches, keys=NAMES, sensitive=(), **changes):
         text = made.read_text()
         assert f"{name} = {before}" in text, name
         made.write_text(text.replace(f"{name} = {before}", f"{name} = {after}"))
+    return made
+
+
+def split_plan(plan, folder, epsilon=8.0):
+    """Return the same plan with all variables in one split, in place of a block for each."""
+    folder.mkdir()
+    shutil.copy(plan.with_name("codebook.toml"), folder)
+    head, blocks, _ = plan.read_text().partition("[[blocks]]")
+    assert blocks
+    made = folder / "plan.toml"
+    made.write_text(f"{head}[split]\nvariables = {json.dumps(NAMES)}\nepsilon = {epsilon}\n")
     return made
 
 
