@@ -5,7 +5,7 @@ import math
 import subprocess
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import pytest
 from benchmarks.split_estimators import study
 from scipy import optimize
 
-from postrand import estimate
+from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, SpecificationError, UsageError
 from postrand.estimate.split_axis import SplitAxis
@@ -29,6 +30,10 @@ from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_respons
 from postrand.ranks import RankBlocks
 from postrand.ranks.column import RankedColumn
 from postrand.support.randomness import ReleaseKey
+from postrand.testing.engines import Memory
+from tests.test_not_released_files import KEY
+from tests.test_not_released_files import mechanism as partly_law
+from tests.test_not_released_files import records as partly_records
 
 ALPHA = 1e-4
 
@@ -599,3 +604,61 @@ def test_base_r_reproduces_a_table_of_a_split(tmp_path: Path, variables: tuple[s
 
 def text_of(of: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_dictionary(of) else of
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("suffix", [".csv", ".sav", ".dta", ".xpt"])
+def test_r_reads_a_split_in_the_files_of_statistical_programs(tmp_path: Path, suffix: str) -> None:
+    """Letters, declared codes and numbered texts for what is not released: the same estimates from every format."""
+    law = partly_law()
+    for name, text in estimate.r_files(law).items():
+        (tmp_path / name).write_text(text, "utf-8")
+    sink = partial(formats.open_writer, tmp_path / f"data{suffix}")
+    LocalEngine().perturb(Memory(partly_records()), law, KEY, sink, shuffle=False)
+    script = """
+        source("postrand.R", encoding = "UTF-8")
+        data <- postrand_data(".")
+        for (name in c("sex", "age", "area", "works", "pay")) {
+          out <- postrand_table(data, name, postrand_read("."))
+          cat(sprintf("%.17g %.17g\\n", out$estimate, out$standard_error), file = "out.txt", sep = "", append = TRUE)
+        }
+    """
+    done = subprocess.run(["Rscript", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    frame = perturb(partly_records(), law, KEY)
+    found = [estimate.table(frame, [name], law) for name in ("sex", "age", "area", "works", "pay")]
+    value, error = np.loadtxt(tmp_path / "out.txt").T
+    np.testing.assert_allclose(value, np.concatenate([one.value for one in found]), atol=1e-12)
+    np.testing.assert_allclose(error, np.concatenate([one.standard_error for one in found]), atol=1e-12)
+
+
+ONE = {
+    "mean": lambda f, m: estimate.mean(f, "pay", m, by=["age", "ill"]),
+    "mean of its own": lambda f, m: estimate.mean(f, "age", m, by="ill", weights="weight"),
+    "total": lambda f, m: estimate.total(f, "pay", m, by="age", strata="stratum"),
+    "ratio": lambda f, m: estimate.ratio_of_totals(f, "pay", "age", m, by="ill"),
+    "quantile": lambda f, m: estimate.quantile(f, "pay", m, q=[0.2, 0.5], by="age"),
+    "quantities": lambda f, m: estimate.quantities(f, ["age"], {"score": [1, 2, 3, 4]}, m, strata="stratum"),
+    "weighted table": lambda f, m: estimate.table(f, ["ill", "age"], m, weights="weight", strata="stratum"),
+    "likelihood": lambda f, m: estimate.maximum_likelihood(f, ["ill", "age"], m),
+    "regression": lambda f, m: estimate.regression("pay ~ C(age) + ill", f, m, "linear", weights="weight"),
+    "logistic": lambda f, m: estimate.regression("ill ~ town", f, m, "logistic"),
+    "by likelihood": lambda f, m: estimate.regression("town ~ C(age) + ill", f, m, "logistic", method="likelihood"),
+}
+
+
+@pytest.mark.parametrize("matrix", [randomised_response(7, 2.5), rough(7, 3)], ids=["response", "any"])
+@pytest.mark.parametrize("question", ONE)
+def test_a_split_of_one_subset_is_a_block(question: str, matrix: TransitionMatrix) -> None:
+    """On listed cells: every value and standard error is that of the ordinary block."""
+    listed = tuple((a, i) for a in range(4) for i in range(2) if (a, i) != (0, 1))
+    block = Block(("age", "ill"), matrix, listed)
+    split, plain = Mechanism([], BOOK, split=Split.of([1.0], [block])), Mechanism([block], BOOK)
+    frame = perturb(records(500, np.random.default_rng(4)), split, ReleaseKey.from_seed(4))
+    ages = [None if v is None else int(v) for v in frame["age"].to_pylist()]
+    back = frame.set_column(frame.schema.get_field_index("age"), "age", pa.array(ages, pa.int64()))
+    ill = pa.array([v == "True" for v in frame["ill"].to_pylist()])
+    back = back.set_column(back.schema.get_field_index("ill"), "ill", ill)
+    ours, wanted = ONE[question](frame, split), ONE[question](back, plain)
+    np.testing.assert_allclose(ours.value, wanted.value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.standard_error, wanted.standard_error, rtol=1e-5, atol=1e-9)
