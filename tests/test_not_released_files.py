@@ -226,6 +226,20 @@ def test_sas_files_have_the_letter_byte_by_byte(folder: Any, released: pa.Table)
     }  # fmt: skip
 
 
+def test_a_damaged_sas_file_is_refused_or_read(folder: Any, tmp_path: Any) -> None:
+    """One byte of the head is another one: no error but ours comes out."""
+    data, rng = (folder / "data.xpt").read_bytes(), np.random.default_rng(6)
+    head, refused = data.index(b"OBSV8") + 60, 0
+    for at in rng.integers(240, head, 200):
+        path = tmp_path / "x.xpt"
+        path.write_bytes(data[:at] + bytes([rng.integers(0, 256)]) + data[at + 1 :])
+        try:
+            list(formats.read(path, shown_codebook(BOOK, PARTLY)).batches())
+        except DataError:
+            refused += 1
+    assert refused > 10
+
+
 def test_text_formats_hold_the_category_and_null_is_missing(folder: Any, released: pa.Table) -> None:
     with open(folder / "data.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -86,7 +86,10 @@ class LabelledSource:
         marked = None
         if self.program.bytewise and held.is_number:
             place = self.schema.get_field_index(name)
-            marked = _xport.marked(self.path, place, start, len(values), str(held.mark)[1:])
+            try:
+                marked = _xport.marked(self.path, place, start, len(values), str(held.mark)[1:])
+            except (ValueError, IndexError):
+                raise _damaged(self.program, self.path) from None
         return held.read(values, marked, field)
 
 
