@@ -1,0 +1,103 @@
+"""The whole design of a tab's decisions: what protecting the file would release, before anything is drawn."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from postrand.app import documents
+from postrand.app.decisions import Decisions, Opened
+from postrand.certification import Certificate, certify
+from postrand.designers.split import Compared, compare_split
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan, load_plan
+from postrand.risk.findings import Findings
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
+from postrand.workflow.file_goal import of_file, solved
+from postrand.workflow.known import Known
+from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.unperturbed import findings as measured
+
+SEARCHED = 10
+"""Of so many variables at most, joint blocks are searched: with more it takes too long for a page."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Designed:
+    """Hold the plan, its ε solved, with its mechanism, what the mechanism guarantees, and what is known of the file."""
+
+    plan: Plan
+    known: Known
+    mechanism: Mechanism
+    certificate: Certificate
+    split: DesignedSplit | None = None
+
+    def level(self, name: str) -> float:
+        """Return the ε of the block of one variable."""
+        return self.mechanism[name].epsilon
+
+
+class Latest:
+    """What is known of the file that was measured last, and the last design; a level that moves reads nothing again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Opened, Known] | None = None
+        self._made: tuple[tuple[Any, ...], Designed] | None = None
+
+    def known(self, opened: Opened, plan: Plan) -> Known:
+        """Return what the plan wants of its file, and read the file only for what is new."""
+        before = self._known[1] if self._known is not None and self._known[0] is opened else None
+        found = Known.of(plan, before=before)
+        self._known = opened, found
+        return found
+
+    def designed(self, decisions: Decisions, folder: Path) -> Designed:
+        """Return the design of the decisions; ``folder`` holds its plan for a moment.
+
+        Raises
+        ------
+        PostrandError
+            If choices are missing, or the plan cannot be met.
+        """
+        asked = decisions.shaping
+        if self._made is None or self._made[0] != asked:
+            self._made = asked, self._design(decisions, folder)
+        return self._made[1]
+
+    def _design(self, decisions: Decisions, folder: Path) -> Designed:
+        assert decisions.opened is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the run of the plan gives them again
+            plan = solved(planned(decisions, folder))
+            known = self.known(decisions.opened, plan)
+            blocks, split = design_blocks(plan, known), design_split(plan, known)
+            mechanism = mechanism_of(plan, blocks, known, split)
+            certificate = certify(mechanism, claims_of(plan, mechanism, known))
+            return Designed(plan, known, mechanism, of_file(plan, mechanism, certificate, known), split)
+
+
+def planned(decisions: Decisions, folder: Path) -> Plan:
+    """Return the plan of the decisions, as it is read from ``folder``, which holds it for a moment."""
+    with tempfile.TemporaryDirectory(prefix=".plan-", dir=folder) as made:
+        return load_plan(documents.write(decisions, Path(made)))
+
+
+def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -> Findings | None:
+    """Return the findings about unperturbed variables before the release; None while choices are missing."""
+    if documents.problems(decisions):
+        return None
+    made = (latest or Latest()).designed(decisions, folder)
+    return measured(made.plan, made.mechanism, made.known)
+
+
+def compared(decisions: Decisions, folder: Path, latest: Latest) -> Compared:
+    """Return what the guarantee of a split buys as separate blocks and as joint blocks, for the same tables."""
+    made = latest.designed(decisions, folder)
+    assert made.split is not None
+    asked, level = made.split.plan, made.split.design.epsilon
+    choices: dict[str, Any] = {"max_cells": asked.max_cells, "prior": prior_of(asked, made.known)}
+    return compare_split(made.plan.codebook, asked.variables, level, asked.workload, asked.core, **choices)
