@@ -58,6 +58,7 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 	$(BIN)/python -m benchmarks.interval_grid $(STUDY)
 	$(BIN)/python -m benchmarks.group_means $(STUDY)
 	$(BIN)/python -m benchmarks.regression_grid $(STUDY)
+	$(BIN)/python -m benchmarks.split_estimators $(STUDY)
 	$(if $(SHARED),$(BIN)/python -m benchmarks.risk_perturbed $(SHARED))
 	$(if $(SHARED),$(BIN)/python -m benchmarks.designs $(SHARED))
 

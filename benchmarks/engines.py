@@ -84,7 +84,9 @@ def prepared(folder, caches, uri):
         ("postgres", uri, uri),
     ):
         roles = ("--table", "persons", "--record-key", "id", "--keys", ",".join(files.NAMES))
-        child.run(child.postrand("init", "--uri", address, *roles, "--out", folder / kind), caches)
+        child.run(
+            child.postrand("init", "--uri", address, *roles, "--perturb", "blocks", "--out", folder / kind), caches
+        )
         plans[kind] = folder / kind / "plan.toml"
         lines = f'\nuri = "{target}"\ntable = "released"\nif_exists = "replace"'
         plans[kind].write_text(plans[kind].read_text().replace('\nformat = "same"', lines))

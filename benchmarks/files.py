@@ -1,6 +1,8 @@
 """The files of the benchmarks, and their plans, which ``postrand init`` writes as for anybody."""
 
+import json
 import os
+import shutil
 
 import child
 
@@ -60,14 +62,25 @@ def grown(path, times, folder):
 
 
 def plan(path, folder, caches, keys=NAMES, sensitive=(), **changes):
-    """Return the plan that ``postrand init`` writes for a file; ``changes`` replaces settings of [release]."""
+    """Return the plan of blocks that ``postrand init`` writes; ``changes`` replaces settings of [release]."""
     roles = ["--keys", ",".join(keys), *(["--sensitive", ",".join(sensitive)] if sensitive else [])]
-    child.run(child.postrand("init", path, *roles, "--out", folder), caches)
+    child.run(child.postrand("init", path, *roles, "--perturb", "blocks", "--out", folder), caches)
     made = folder / "plan.toml"
     for name, (before, after) in changes.items():
         text = made.read_text()
         assert f"{name} = {before}" in text, name
         made.write_text(text.replace(f"{name} = {before}", f"{name} = {after}"))
+    return made
+
+
+def split_plan(plan, folder, epsilon=8.0):
+    """Return the same plan with all variables in one split, in place of a block for each."""
+    folder.mkdir()
+    shutil.copy(plan.with_name("codebook.toml"), folder)
+    head, blocks, _ = plan.read_text().partition("[[blocks]]")
+    assert blocks
+    made = folder / "plan.toml"
+    made.write_text(f"{head}[split]\nvariables = {json.dumps(NAMES)}\nepsilon = {epsilon}\n")
     return made
 
 

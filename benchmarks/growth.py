@@ -24,7 +24,7 @@ def measure(path, folder, caches, times=TIMES):
         here.mkdir()
         file = files.grown(path, factor, here)
         place = {"file": file, "plan": files.plan(file, here / "plan", caches), "release": here / "release"}
-        place["standard"] = place["plan"]
+        place |= {"standard": place["plan"], "split": place["plan"], "shown": place["release"]}
         child.run(child.postrand("protect", "--plan", place["plan"], "--out", place["release"]), caches)
         for name in COMMANDS:
             found = min((jobs.once(name, place, here, caches) for _ in range(2)), key=lambda run: run["seconds"])

@@ -31,8 +31,11 @@ def prepared(folder, caches):
         "plan": files.plan(path, all_keys, caches),
         "standard": files.standard_plan(path, standard, caches),
         "release": folder / "release",
+        "shown": folder / "shown",
     }
-    child.run(child.postrand("protect", "--plan", place["plan"], "--out", place["release"]), caches)
+    place["split"] = files.split_plan(place["plan"], folder / "split")
+    for plan, release in (("plan", "release"), ("split", "shown")):
+        child.run(child.postrand("protect", "--plan", place[plan], "--out", place[release]), caches)
     return place
 
 
@@ -42,7 +45,9 @@ def commands(place, out):
     typed = {
         "protect": (*protect, place["plan"], "--out", out / "release"),
         "protect --dossier": (*protect, place["standard"], "--out", out / "release", "--dossier", out / "dossier"),
+        "protect, one split of all variables": (*protect, place["split"], "--out", out / "release"),
         "verify": ("verify", place["release"]),
+        "verify, one split of all variables": ("verify", place["shown"]),
         f"assess --keys {ASSESSED}": ("assess", place["file"], "--keys", ASSESSED),
         f"estimate --table {TABLE}": ("estimate", place["release"], "--table", TABLE),
         "design": ("design", "--plan", place["plan"]),
@@ -99,7 +104,8 @@ def markdown(rows):
     yield "| command | least, s | median, s | / read and write | processor time, s | peak memory, MB |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for r in rows:
-        name = r["command"] if r["command"] == BESIDE else f"`postrand {r['command']}`"
+        typed, comma, what = r["command"].partition(", ")
+        name = r["command"] if r["command"] == BESIDE else f"`postrand {typed}`{comma}{what}"
         yield (
             f"| {name} | {r['seconds']:.2f} | {r['median_s']:.2f} | {r['over_beside']:.1f} "
             f"| {r['cpu_s']:.2f} | {r['peak_bytes'] / 1e6:.0f} |"

@@ -231,3 +231,15 @@ def test_no_progress_is_drawn_among_the_answers(database, tmp_path):
         assert connection.sql(asked).fetchall() == [(False,)]
     with duckdb_transaction(tmp_path / "new.duckdb") as transaction:
         assert [row for batch in transaction.fetch(asked) for row in batch.column(0).to_pylist()] == [False]
+
+
+def test_a_table_holds_what_is_not_released_as_its_category(tmp_path):
+    target, law = tmp_path / "split.duckdb", testing.split()
+    ENGINE.perturb(Memory(testing.records_for("split")), law, KEY, into_duckdb(target, "released"))
+    rows = [row for batch in DuckDBSource.table(target, "released").batches() for row in batch.to_pylist()]
+    assert rows == perturbed(LocalEngine(), Memory(testing.records_for("split")), law).to_pylist()
+    count = "SELECT count(*) FROM released WHERE {} = '(not released)'"
+    with duckdb.connect(str(target), read_only=True) as connection:
+        for name in law.partly:
+            found = connection.execute(count.format(name)).fetchone()[0]
+            assert found == sum(row[name] == "(not released)" for row in rows) > 0

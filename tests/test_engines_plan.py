@@ -112,6 +112,30 @@ def rows(release: pr.Release) -> list[dict[str, object]]:
     return sorted(release.frame().to_pylist(), key=str)
 
 
+def with_split(path: Path) -> Path:
+    """Return the plan with sex and age in a split, in place of a block each."""
+    text = path.read_text()
+    for name in ("sex", "age"):
+        text, count = re.subn(rf'\[\[blocks\]\]\nvariables = \["{name}"\]\nprivacy = .*\n', "", text)
+        assert count == 1
+    changed = path.with_name(f"split_{path.name}")
+    changed.write_text(text + '\n[split]\nvariables = ["sex", "age"]\nepsilon = 2.0\nprior = "file"\n')
+    return changed
+
+
+@every_database
+def test_a_split_release_from_a_table_into_a_table(place, plan):
+    wanted = protect(with_split(plan.with_name("file.toml")), "wanted")
+    made = protect(into(with_split(plan), f'uri = "{place.uri}"\ntable = "out.released"'), "made")
+    assert made.mechanism == wanted.mechanism
+    assert made.mechanism.partly == ("sex", "age")
+    assert rows(made) == rows(wanted)
+    shown = {row["age"] for row in rows(made)}
+    assert {"10", "20", "30"} < shown <= {"10", "20", "30", None, "(not released)"}
+    verified = call("verify", made.path, "--plan", plan.with_name("into0.toml"), "--key-file", plan.parent / "key")
+    assert verified.exit_code == 0, verified.output
+
+
 @every_database
 def test_a_release_from_a_table_into_a_table(place, plan):
     wanted = protect(plan.with_name("file.toml"), "wanted")

@@ -229,3 +229,14 @@ def test_unfit_sources_are_refused(uri):
         assert "secret" not in str(caught.value)
         assert "curator" not in str(caught.value)
     assert "curator" not in repr(PostgresSource(uri, "SELECT 1 AS a"))
+
+
+def test_a_table_holds_what_is_not_released_as_its_category(uri):
+    source, law = Memory(testing.records_for("split")), testing.split()
+    LocalEngine().perturb(source, law, KEY, into_postgres(uri, "split_released"))
+    rows = [row for batch in PostgresSource.table(uri, "split_released").batches() for row in batch.to_pylist()]
+    assert rows == perturbed(LocalEngine(), source, law).to_pylist()
+    for name in law.partly:
+        shown = PostgresSource(uri, f"SELECT 1 AS one FROM split_released WHERE {name} = '(not released)'")
+        found = sum(batch.num_rows for batch in shown.batches())
+        assert found == sum(row[name] == "(not released)" for row in rows) > 0

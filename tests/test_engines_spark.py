@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
+from postrand.codebook.not_released import shown_codebook
 from postrand.engines import FolderSink, LocalEngine
+from postrand.engines.base import released_names
 from postrand.engines.spark import SparkEngine, SparkSource, local_session
 from postrand.engines.spark_session import quietly as _quietly
 from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.testing import engines as testing
 from tests.conftest import ROOT
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, mechanism, perturbed, survey
 
@@ -223,3 +226,14 @@ def test_a_lost_executor_changes_nothing(tmp_path):
     assert records(formats.read(tmp_path / "out")) == collector.table.to_pylist()
     assert not list((tmp_path / "out").glob(".*"))
     shutil.rmtree(tmp_path / "spark", ignore_errors=True)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".dta", ".sav", ".xpt"])
+def test_files_of_a_cluster_hold_what_is_not_released_as_one_process_writes_it(session, tmp_path, suffix):
+    law, table = testing.split(), testing.records_for("split")
+    book = shown_codebook(testing.BOOK.select(released_names(testing.BOOK)), law.partly)
+    pq.write_table(table, tmp_path / "survey.parquet")
+    source, target = formats.read(tmp_path / "survey.parquet", testing.BOOK), FolderSink(tmp_path / "out", suffix)
+    SparkEngine(session, parts=2).perturb(source, law, KEY, target)
+    assert len(list(target.folder.iterdir())) == 2
+    assert records(formats.read(target.folder, book)) == perturbed(LocalEngine(), Memory(table), law).to_pylist()

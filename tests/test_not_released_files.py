@@ -154,8 +154,8 @@ def test_pandas_reads_stata_files_with_their_labels(folder: Any, released: pa.Ta
     labelled = pd.read_stata(folder / "data.dta")
     for name in PARTLY:
         wanted = texts(released, name)
-        held = {**values_of(".dta")[name], NOT_RELEASED: ".n", None: "."}
-        found = [str(v) if isinstance(v, pd.io.stata.StataMissingValue) else v for v in tagged[name]]
+        held: dict[Any, Any] = {**values_of(".dta")[name], NOT_RELEASED: ".n", None: "."}
+        found = [v if isinstance(v, int | float) else str(v) for v in tagged[name]]
         assert found == [held[t] for t in wanted]
     for name in ("sex", "area", "works"):
         seen = [None if pd.isna(v) else v for v in labelled[name]]
@@ -280,6 +280,10 @@ def test_a_codebook_that_has_the_category_is_refused(categories: Any, labels: An
     split = Split.of([0.5, 0.5], [Block((n,), randomised_response(2, 1.0)) for n in ("sex", "area")])
     with pytest.raises(SpecificationError, match=r"'\(not released\)', which says .* rename it"):
         Mechanism([], book, split=split)
+    beside = Codebook((Variable("area", "key", ("a", "b")), Variable("town", "other", ("a", "b")), book["sex"]))
+    split = Split.of([0.5, 0.5], [Block((n,), randomised_response(2, 1.0)) for n in ("area", "town")])
+    with pytest.raises(SpecificationError, match=r"variable 'sex': .* rename it"):
+        Mechanism([], beside, split=split)
 
 
 TEXTS = st.one_of(
@@ -327,6 +331,56 @@ def test_any_codebook_comes_back_or_is_refused(own: list[str], data: st.DataObje
         assert not_released.encode(back["v"], variable).tolist() == codes.tolist()
 
 
+def is_declared(value: Any, declared: list[Any]) -> bool:
+    return any(d["lo"] <= value <= d["hi"] if isinstance(d, dict) else value == d for d in declared)
+
+
+def best_places(categories: list[int], missing: list[int]) -> bool:
+    """Whether some free number and all codes have places in SPSS, by trying each: three, or a range and one more."""
+    for blank in set(range(min(categories) - 2, max(categories) + 3)) - set(categories):
+        codes = sorted([*missing, blank])
+        if len(codes) <= 3:
+            return True
+        for alone in [None, *codes]:
+            rest = [code for code in codes if code != alone]
+            if [v for v in sorted([*categories, blank]) if rest[0] <= v <= rest[-1] and v != alone] == rest and (
+                alone is None or not rest[0] <= alone <= rest[-1]
+            ):
+                return True
+    return False
+
+
+@given(st.lists(st.integers(-12, 12), min_size=2, max_size=9, unique=True), st.data())
+def test_codes_for_no_answer_are_declared_beside_it_wherever_spss_has_room(own: list[int], data: st.DataObject) -> None:
+    missing = data.draw(st.lists(st.sampled_from(own), unique=True, max_size=6))
+    held = Rule().held((*map(str, own), NOT_RELEASED), [*map(str, missing)])
+    declared = held.declared([*map(str, missing)])
+    ranges = [d for d in declared if isinstance(d, dict)]
+    assert len(declared) + len(ranges) <= 3
+    assert len(ranges) <= 1
+    assert is_declared(held.blank, declared)
+    assert held.blank not in own
+    found = {value for value in own if is_declared(value, declared)}
+    assert found == (set(missing) if best_places(own, missing) else set())
+
+
+def test_three_codes_for_no_answer_stay_missing_in_spss(tmp_path: Any) -> None:
+    """As the General Social Survey has them: 0 not asked, 8 does not know, 9 no answer."""
+    shown = released_variable(Variable("v", "key", (0, 1, 2, 8, 9), type="int64", missing_codes=(0, 8, 9)))
+    texts = ["0", "1", "2", "8", "9", NOT_RELEASED]
+    with formats.open_writer(tmp_path / "x.sav", pa.schema([released_field(shown)])) as writer:
+        writer.write(pa.record_batch({"v": texts}))
+    plain, _ = pyreadstat.read_sav(str(tmp_path / "x.sav"))
+    assert [None if pd.isna(v) else v for v in plain["v"]] == [None, 1, 2, None, None, None]
+    seen, meta = pyreadstat.read_sav(str(tmp_path / "x.sav"), user_missing=True)
+    assert seen["v"].tolist() == [0, 1, 2, 8, 9, 10]
+    assert meta.missing_ranges["v"] == [{"lo": 8, "hi": 10}, {"lo": 0, "hi": 0}]
+    assert meta.variable_value_labels["v"] == {10: NOT_RELEASED}
+    assert formats.values_of("data.sav", shown) == (0, 1, 2, 8, 9, 10)
+    back = pa.Table.from_batches(list(formats.read(tmp_path / "x.sav", Codebook((shown,))).batches()))
+    assert back["v"].to_pylist() == texts
+
+
 @pytest.mark.parametrize("size", [127, 128, 40_000, 65_535, 65_536, 99_999])
 def test_long_lists_of_categories(size: int, tmp_path: Any) -> None:
     variable = Variable("v", "key", tuple(f"category {k}" for k in range(size)), missing="category")
@@ -341,3 +395,16 @@ def test_long_lists_of_categories(size: int, tmp_path: Any) -> None:
     seen, meta = pyreadstat.read_dta(str(tmp_path / "x.dta"), user_missing=True)
     assert seen["v"][3] == ("n" if size <= 65_535 else NOT_RELEASED)
     assert len(meta.variable_value_labels.get("v", {})) == (size + 1 if size <= 65_535 else 0)
+
+
+def test_long_labels_are_cut_where_a_program_holds_no_longer_ones(tmp_path: Any) -> None:
+    shown = released_variable(Variable("v", "key", (1, 2), type="int64", label="é" * 300))
+    table = pa.table([pa.array(["1", NOT_RELEASED])], schema=pa.schema([pa.field("v", pa.string())]))
+    schema, labels = pa.schema([released_field(shown)]), {}
+    for suffix, read in ((".dta", pyreadstat.read_dta), (".xpt", pyreadstat.read_xport)):
+        with formats.open_writer(tmp_path / f"x{suffix}", schema) as writer:
+            writer.write(table.to_batches()[0])
+        labels[suffix] = read(str(tmp_path / f"x{suffix}"))[1].column_names_to_labels["v"]
+        source = formats.read(tmp_path / f"x{suffix}", Codebook((shown,)))
+        assert source.schema.field("v").metadata[b"label"].decode() == "é" * 300
+    assert labels == {".dta": "é" * 80, ".xpt": "é" * 237 + " (.N: not released)"}

@@ -40,7 +40,9 @@ def survey_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     table = demo.survey().slice(0, 3000)
     pq.write_table(table, folder / "gss.parquet")
-    _, plan = initialise(folder / "gss.parquet", folder, {"key": demo.KEYS, "sensitive": demo.SENSITIVE}, epsilon=2.0)
+    _, plan = initialise(
+        folder / "gss.parquet", folder, {"key": demo.KEYS, "sensitive": demo.SENSITIVE}, epsilon=2.0, way="blocks"
+    )
     text = plan.read_text(encoding="utf-8")
     assert '\nprior = "uniform"\n' in text
     plan.write_text(text.replace('\nprior = "uniform"\n', '\nprior = "file"\n'), encoding="utf-8")

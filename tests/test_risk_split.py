@@ -120,6 +120,23 @@ def test_parts_of_many_cells_need_no_matrix():
     assert pair == pytest.approx(np.full((40, 40), 30 / (np.exp(12) + 47_999)), rel=1e-9)
 
 
+@pytest.mark.parametrize("names", [NAMES, ("d", "b", "a", "c")])
+def test_posteriors_and_best_guesses_are_bayes_rule_by_enumeration(names):
+    sizes = [SIZES[NAMES.index(n)] for n in names]
+    law = SplitLaw.of(mixed(), names, sizes)
+    prior = np.random.default_rng(2).dirichlet(np.ones(48)).reshape(sizes)
+    joint = {}
+    for true in itertools.product(*map(range, sizes)):
+        for seen, chance in enumerated(mixed(), dict(zip(names, true, strict=True)), names).items():
+            joint.setdefault(seen, np.zeros(sizes))[true] += prior[true] * chance
+    for seen, table_of in joint.items():
+        codes = [s if c is None else c for c, s in zip(seen, sizes, strict=True)]
+        np.testing.assert_allclose(law.posterior(codes, prior), table_of / table_of.sum(), atol=1e-14)
+    assert law.vulnerability(prior) == pytest.approx(sum(t.max() for t in joint.values()), rel=1e-12)
+    with pytest.raises(UsageError, match="no subset of the split shows"):
+        law.posterior([s if n != "a" else 0 for n, s in zip(names, sizes, strict=True)], prior)
+
+
 def codes_of(rng, n, sizes=SIZES):
     kind = rng.integers(0, 3, n)
     return tuple(((rng.random(n) ** (1 + kind)) * s).astype(np.int64) for s in sizes)

@@ -259,7 +259,6 @@ IN_SPLIT = "is in the split"
     ("use", "message"),
     [
         (lambda _: KeyLaw.of(BESIDE, ["town"], [2]), LATER),
-        (lambda _: estimate.r_files(BESIDE), LATER),
         (lambda _: estimate.regression("pay ~ town", FRAME, BESIDE, "linear", strata="sex"), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, weights="age"), IN_SPLIT),
         (lambda _: estimate.table(FRAME, ["town"], BESIDE, strata="sex"), IN_SPLIT),

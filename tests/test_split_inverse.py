@@ -11,7 +11,7 @@ import postrand as pr
 from postrand.codebook.rules import Rule
 from postrand.designers import TablePrior, compare_split, least_epsilon, split_frontier
 from postrand.designers.split.candidates import candidates_of
-from postrand.designers.split.fixed_blocks import _Blocks, partitions
+from postrand.designers.split.fixed_blocks import Blocks, partitions
 from postrand.errors import DesignError
 from tests.split_cases import HAPPY, book_of, covariance_trace, happiness
 
@@ -125,7 +125,7 @@ def test_value_of_blocks_is_the_covariance_by_enumeration(ruled):
     joint /= joint.sum()
     given = candidates_of(book, None, "pairs", (), 100, {book.names: joint})
     blocks, epsilons = (("a", "b"), ("c",)), np.array([2.0, 1.0])
-    value = _Blocks(given, 3.0).valued(blocks, epsilons).value
+    value = Blocks(given, 3.0).valued(blocks, epsilons).value
     cells = [c for c in itertools.product(range(2), range(3)) if not (ruled and c[0] == 0 and c[1] > 0)]
     both = [(*c, k) for c in cells for k in range(2)]
     matrix = np.kron(pr.randomised_response(len(cells), 2.0).array, pr.randomised_response(2, 1.0).array)

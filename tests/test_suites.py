@@ -137,11 +137,22 @@ def doubled(frame, variable, mechanism, weights=None, strata=None):
     return found if weights is None else dataclasses.replace(found, value=2 * found.value)
 
 
+def shown_alone(frame, variable, mechanism, weights=None, strata=None):
+    """Take the released values of the records of a split that show the variable for true ones."""
+    found = proportions(frame, variable, mechanism, weights, strata)
+    if mechanism.split is None:
+        return found
+    values = frame[variable].to_pylist()
+    seen = [values.count(category) for category in of_estimators.BOOK[variable].categories]
+    return dataclasses.replace(found, value=np.array(seen) / sum(seen))
+
+
 @pytest.mark.parametrize(
     ("mutant", "said"),
     [
         ({"ask": naive}, "standard errors from the true records"),
         ({"ask": doubled}, "weights of 1 change"),
+        ({"ask": shown_alone}, "with a split"),
         ({"help": "No full stop"}, "not a sentence"),
         ({"name": "--shares"}, "no name to type"),
         ({"options": (WEIGHT, WEIGHT)}, "declared twice"),

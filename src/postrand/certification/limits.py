@@ -80,16 +80,17 @@ def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> It
 
 
 def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
-    def of(code: str, chosen: Iterable[Block]) -> Iterable[dict[str, Any]]:
-        blocks = [list(block.variables) for block in chosen]
+    def of(code: str, chosen: Iterable[tuple[str, ...]]) -> Iterable[dict[str, Any]]:
+        blocks = [list(names) for names in chosen]
         return [{"code": code, "blocks": blocks}] if blocks else []
 
-    blocks = mechanism.every_block
+    designs = mechanism.designs
     for origin in ("confidential", "unstated"):
-        yield from of(f"{origin}_matrix", [b for b in blocks if b.provenance == origin])
+        yield from of(f"{origin}_matrix", [names for names, b in designs if b.provenance == origin])
     for origin in ("dp", "confidential", "unstated"):
-        yield from of(f"{origin}_budget", [b for b in blocks if b.budget == origin])
-    yield from of("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
+        yield from of(f"{origin}_budget", [names for names, b in designs if b.budget == origin])
+    unstated = [names for names, b in designs if b.provenance == "dp" and not b.prior_epsilon]
+    yield from of("unstated_spending", unstated)
 
 
 def _class_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:

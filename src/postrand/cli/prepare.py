@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -60,6 +60,14 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--weight", metavar="W", help="Sampling weight.")
 @click.option("--household", metavar="H", help="Column of household numbers.")
 @click.option("--ddi", type=FILE, help="DDI-Codebook XML file with labels and missing codes of the variables.")
+@click.option(
+    "--perturb",
+    "way",
+    type=click.Choice(["best", "blocks", "split"]),
+    default="best",
+    show_default=True,
+    help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
+)
 def init(
     file: Path | None,
     uri: str | None,
@@ -69,6 +77,7 @@ def init(
     out: Path,
     ddi: Path | None,
     keys: str | None,
+    way: Literal["best", "blocks", "split"],
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
@@ -78,7 +87,7 @@ def init(
     from postrand.workflow import draft
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
-    made = draft.start(records_of(file, uri, table, query, password_from), out, given, ddi=ddi)
+    made = draft.start(records_of(file, uri, table, query, password_from), out, given, ddi=ddi, way=way)
     lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
@@ -180,7 +189,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
     from postrand.workflow.unperturbed import findings
-    from postrand.workflow.worth import expected
+    from postrand.workflow.worth import expected, ways
 
     loaded = load_plan(plan)
     check_sizes(loaded)
@@ -197,6 +206,8 @@ def design(plan: Path) -> Result:
     data["advice"] = list(loaded.advice)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [] if split is None else [str(split)]
+    data["ways"], compared = ways(mechanism)
+    lines += [compared] * bool(compared)
     level = [] if certificate.file is None else no_file_level(certificate.file.to_dict())
     found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()

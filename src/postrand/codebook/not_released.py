@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import coding
 from postrand.codebook.codebook import Codebook
-from postrand.codebook.variable import MAX_CATEGORIES, Variable
+from postrand.codebook.variable import MAX_CATEGORIES, RELEASED_ROLES, Variable
 from postrand.errors import DataError, sentence
 
 NOT_RELEASED = "(not released)"
@@ -130,11 +130,15 @@ def _swapped(codes: NDArray[Any], variable: Variable) -> NDArray[Any]:
 
 
 def not_released_problems(codebook: Codebook, names: Sequence[str]) -> Iterable[str]:
-    """Yield a sentence for each variable of a split that has a category or label ``(not released)`` already."""
+    """Yield a sentence for each released variable that has a category or label ``(not released)`` already.
+
+    ``names`` are the variables of a split; without any, the category has no meaning, and is a category like any other.
+    """
     for name in names:
         if name in codebook and len(codebook[name].categories) >= MAX_CATEGORIES:
             what = "too many categories: one more says that a record does not show the variable"
             yield sentence(what, where=f"variable {name!r}", wanted=f"< {MAX_CATEGORIES}")
-        if name in codebook and NOT_RELEASED in (*map(str, codebook[name].categories), *codebook[name].labels):
+    for variable in codebook.with_role(*RELEASED_ROLES) if names else ():
+        if NOT_RELEASED in (*map(str, variable.categories), *variable.labels):
             what = f"a category or label is {NOT_RELEASED!r}, which says that a record does not show the variable"
-            yield sentence(what, where=f"variable {name!r}", fix="rename it")
+            yield sentence(what, where=f"variable {variable.name!r}", fix="rename it")

@@ -6,6 +6,8 @@ one entry for each category takes it to another dictionary's number; nothing is 
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,9 @@ from postrand.formats.base import cast
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+_ENUMS = threading.Lock()
+"""Polars widens indices to four bytes: of several Enums at a time, one byte a record, that is as much as the frame."""
 
 _MOST_PHYSICAL = 1 << 14
 """Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
@@ -83,45 +88,50 @@ def dictionary_of(column: pa.ChunkedArray) -> pa.Array:
 
 
 def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
-    """Return the column as a series of the old one's dtype: a series of the distinct values, then one gather."""
+    """Return the column as a series of the old one's dtype: by its codes, else a series of the values and a gather."""
     import narwhals as nw
 
     values, indices, missing = _levels(column)
     levels = values.to_pylist() + [None] * (missing is not None)
     native = old.to_native()
+    of_pandas = old.implementation.is_pandas() and hasattr(native, "cat")
+    if of_pandas and is_text(values.type):
+        places = {category: code for code, category in enumerate(native.array.categories.tolist())}
+        own = np.array([places.get(text, -1) for text in levels], dtype=native.array.codes.dtype)
+        if (own[: len(values)] < 0).any():
+            raise _refused(old)
+        return _categorical(native, own, indices, missing).alias(old.name)
     try:
         made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
-        held = _texts(made, levels) if is_text(values.type) else made.to_arrow().to_pylist()
+        held = made.to_arrow().to_pylist()
     except Exception:  # each library has its own kinds, and their messages show values
         held = None
     # Some dtypes take what they cannot hold in silence: None in a pandas bool is False.
     if held != levels:
-        what = "the column's dtype cannot represent the released values"
-        fix = "convert it to a dtype with every category of the codebook, and missing values if they are a category"
-        raise DataError(sentence(what, where=f"column {old.name!r}", got=native.dtype, fix=fix))
-    if old.implementation.is_pandas() and hasattr(native, "cat"):
-        return _categorical(native, made.to_native(), indices, missing).alias(old.name)
+        raise _refused(old)
+    if of_pandas:
+        return _categorical(native, made.to_native().array.codes, indices, missing).alias(old.name)
     if missing is not None:
-        indices = np.where(missing, np.int64(len(values)), indices)
-    return made[indices].alias(old.name)
+        indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
+    with _ENUMS if old.dtype == nw.Enum else contextlib.nullcontext():
+        return made[indices].alias(old.name)
 
 
-def _texts(series: nw.Series[Any], wanted: list[Any]) -> list[Any]:
-    """Return ``series.to_arrow().to_pylist()`` of what was made of these texts and None."""
-    native = series.to_native()
-    if series.implementation.is_pandas() and hasattr(native, "cat"):  # a value outside its categories becomes missing
-        return [v if code >= 0 else None for v, code in zip(wanted, native.array.codes.tolist(), strict=True)]
-    return list(series.to_arrow().to_pylist())
+def _refused(old: nw.Series[Any]) -> DataError:
+    what = "the column's dtype cannot represent the released values"
+    fix = "convert it to a dtype with every category of the codebook, and missing values if they are a category"
+    return DataError(sentence(what, where=f"column {old.name!r}", got=old.to_native().dtype, fix=fix))
 
 
-def _categorical(native: Any, levels: Any, indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> nw.Series[Any]:
-    """Return a pandas categorical of these levels by its codes."""
+def _categorical(
+    native: Any, own: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None
+) -> nw.Series[Any]:
+    """Return a pandas categorical whose values, at ``indices``, have the codes ``own``, and that of missing last."""
     import narwhals as nw
 
-    own = levels.array.codes
     codes = _mapped(own if missing is not None else np.append(own, own[:1]), indices, missing)
     codes = codes if codes.flags.writeable else codes.copy()  # as are those of any other categorical
-    made = type(native.array).from_codes(codes, dtype=native.dtype)
+    made = type(native.array).from_codes(codes, dtype=native.dtype, validate=False)
     return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
 
 
@@ -192,5 +202,6 @@ def _levels(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[Any], NDArray[np
         column = column.unify_dictionaries()
     if not column.num_chunks:
         return values, np.zeros(0, dtype=np.int64), None
-    indices = pa.concat_arrays([chunk.indices for chunk in column.chunks])
+    parts = [chunk.indices for chunk in column.chunks]
+    indices = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)  # which copies a single one too
     return values, index_values(indices), is_null(indices) if indices.null_count else None

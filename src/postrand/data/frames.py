@@ -54,26 +54,31 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
     return [work(task) for task in tasks]
 
 
-def like(frame: Any, table: pa.Table, each: Each = _in_turn, categorical: Collection[str] = ()) -> Any:
-    """Return ``frame`` with the columns of ``table`` in place of its own columns of the same names.
+def like(frame: Any, columns: dict[str, pa.Array], each: Each = _in_turn, categorical: Collection[str] = ()) -> Any:
+    """Return ``frame`` with these columns in place of its own of the same names.
 
-    Each keeps the column's dtype with its category order; those of ``categorical``, dictionaries in the table, become
+    Each keeps the column's dtype with its category order; those of ``categorical``, dictionaries here, become
     categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other columns, the order and a
-    pandas index do not change.
-    ``each`` applies a function to the columns, by default one after the other.
+    pandas index do not change. ``each`` applies a function to the columns, by default one after the other.
+
+    The columns are taken out of ``columns``, so that the memory of those that were converted is free for the others.
 
     Raises
     ------
     DataError
-        If a dtype cannot represent a value of the table, for example a missing value in a pandas ``int64``.
+        If a dtype cannot represent a value, for example a missing value in a pandas ``int64``.
     """
+
+    def taken(name: str) -> pa.ChunkedArray:
+        return pa.table({name: columns.pop(name)}).column(0)
+
     if isinstance(frame, pa.Table):
-        places = [frame.column_names.index(name) for name in table.column_names]
+        places = [frame.column_names.index(name) for name in columns]
         fields = [frame.schema.field(place) for place in places]
-        fields = [pa.field(f.name, table.column(f.name).type) if f.name in categorical else f for f in fields]
+        fields = [pa.field(f.name, columns[f.name].type) if f.name in categorical else f for f in fields]
 
         def arrow(field: pa.Field) -> pa.ChunkedArray:
-            new = table.column(field.name)
+            new = taken(field.name)
             return new if field.name in categorical else arrow_like(frame.column(field.name), new, field)
 
         made = each(arrow, fields)
@@ -83,9 +88,9 @@ def like(frame: Any, table: pa.Table, each: Each = _in_turn, categorical: Collec
     held = _narwhals(frame)
 
     def series(name: str) -> nw.Series[Any]:
-        return (categorical_like if name in categorical else series_like)(held[name], table.column(name))
+        return (categorical_like if name in categorical else series_like)(held[name], taken(name))
 
-    new = each(series, table.column_names)
+    new = each(series, list(columns))
     return held.with_columns(*new).to_native()
 
 

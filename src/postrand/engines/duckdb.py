@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import queue
 import re
 import threading
@@ -124,6 +125,8 @@ class DuckDBSource:
         listed = ", ".join(map(quoted, names))
         with self.connected() as (connection, relation):
             order = order_sql(order_of(self.query, self.schema.names))
+            if _PLAIN.fullmatch(self.query) and not any("memory_limit" in setting for setting in self.settings):
+                connection.execute(_reading_limit(len(self.schema)))
             reader = connection.sql(f"SELECT {listed} FROM ({relation}){order}").to_arrow_reader(max(batch_size, 1))
             for batch in reader:
                 yield from bounded(batch, batch_size)
@@ -408,6 +411,14 @@ def settings_of(resources: Resources) -> tuple[str, ...]:
     memory = [] if resources.memory_limit is None else [f"SET memory_limit = '{resources.memory_limit}B'"]
     folder = str(resources.scratch or "").replace("'", "''")
     return (*threads, *memory, *([f"SET temp_directory = '{folder}'"] if folder else []))
+
+
+def _reading_limit(columns: int) -> str:
+    """Return the statement that bounds what a reading of a whole table keeps: else it all stays, up to 80% of memory.
+
+    Each thread needs some blocks of 256 KiB for each column.
+    """
+    return f"SET memory_limit = '{max(512, columns * (os.cpu_count() or 1))}MiB'"
 
 
 def _connection(database: Path | None, writable: bool = False, sealed: bool = False) -> AbstractContextManager[Any]:

@@ -100,11 +100,13 @@ def perturb(
         records.draw(laws, split, derive(key, bound.digest(), tag).draw)
         book = bound.require_codebook()
         decode = {name: not_released.decode if name in shown else coding.decode for name in bound.variables}
-        values = each(lambda name: decode[name](records.codes[name], book[name]), bound.variables)
-        made = dict(zip(bound.variables, values, strict=True))
+        codes = records.codes
+        del records  # which holds parts of all codes
+        names = bound.variables
+        made = dict(zip(names, each(lambda name: decode[name](codes.pop(name), book[name]), names), strict=True))
         by_rank = released(source, bound, key, record_key, content=tag)
         made |= {name: carried(whole_column(by_rank, name), book[name]) for name in ranked}
-        return frames.like(frame, pa.table(made), each, categorical=shown)
+        return frames.like(frame, made, each, categorical=shown)
 
 
 def content_of(

@@ -15,14 +15,18 @@ from postrand.mechanism import Split
 from postrand.mechanism.split_sampling import grouped
 from postrand.mechanism.split_shown import subsets_shown
 
+MAX_AMONG, MAX_AMONG_COUNTS = 45, 1 << 16
+"""Variables beside the split by whose values the subsets are counted, and counts of each."""
+
 
 class SplitCounter:
     """Add up batches; ``records`` (T,) and ``cells``, (K_T,) for each subset, are the counts so far.
 
-    A missing value that is kept is in no cell, but its record shows the subset.
+    A missing value that is kept is in no cell, but its record shows the subset. ``among[name]`` (S, T) are the records
+    that show each subset, by the released values of a variable that is not in the split.
     """
 
-    __slots__ = ("_cells", "_sizes", "_split", "cells", "records")
+    __slots__ = ("_cells", "_sizes", "_split", "among", "cells", "records")
 
     def __init__(self, split: Split, codebook: Codebook) -> None:
         self._split = split
@@ -30,6 +34,9 @@ class SplitCounter:
         self._cells = [Cells.of(block, codebook) for block in split.blocks]
         self.records = np.zeros(len(split.subsets), dtype=np.int64)
         self.cells = [np.zeros(block.matrix.size, dtype=np.int64) for block in split.blocks]
+        beside = [v for v in codebook.variables if v.is_categorical and v.name not in split.variables]
+        small = [v for v in beside if v.size * self.records.size <= MAX_AMONG_COUNTS][:MAX_AMONG]
+        self.among = {v.name: np.zeros((v.size, self.records.size), dtype=np.int64) for v in small}
 
     def add(self, codes: Mapping[str, NDArray[Any]]) -> None:
         """Count the released codes (n,) of a batch.
@@ -41,6 +48,9 @@ class SplitCounter:
         """
         shown = subsets_shown(codes, self._split, self._sizes)
         self.records += np.bincount(shown, minlength=self.records.size)
+        for name, counts in self.among.items():
+            place = codes[name].astype(np.int64) * self.records.size + shown
+            counts += np.bincount(place[codes[name] >= 0], minlength=counts.size).reshape(counts.shape)
         for k, at in grouped(shown, self.records.size):
             cells = self._cells[k]
             found = cells.find({name: codes[name][at] for name in cells.names})

@@ -24,7 +24,8 @@ from postrand.engines.joint import JointCounts, covering
 from postrand.engines.split_summary import SplitCounter
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
-from postrand.mechanism.margins import Draw, Table, draws_of, impossible, tables_of
+from postrand.mechanism.margins import impossible, tables_of
+from postrand.mechanism.split_margins import split_tables
 from postrand.support.progress import Stage, passing
 
 MAX_PAIR_CELLS = 60
@@ -40,7 +41,8 @@ class Summary:
     code. ``pair`` names two variables, ``pair_counts`` their table; both are empty where no small table exists.
     Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
     Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
-    its cells, and its variables have shape (S + 1,): the last counts records that do not show them.
+    its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
+    the records that show each subset by the values of another variable, (S, T).
     """
 
     records: int
@@ -51,6 +53,7 @@ class Summary:
     block_pairs: tuple[tuple[int, int, NDArray[np.int64]], ...] = ()
     subsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     subset_cells: tuple[NDArray[np.int64], ...] = ()
+    subsets_among: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -93,8 +96,10 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
     DataError
         Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
     """
-    tables: list[Table | Draw] = [*tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)]
-    tables += [] if mechanism.split is None else draws_of(mechanism.split, summary.subsets, summary.subset_cells)
+    tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
+    if mechanism.split is not None:
+        counted = (summary.subsets, summary.subset_cells, summary.subsets_among)
+        tables += split_tables(mechanism.split, mechanism.require_codebook(), *counted)
     what = "the matrix almost never produces such counts, for any true records"
     fix = "do not use this release: its records were not drawn with its matrices"
     raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
@@ -203,7 +208,8 @@ class _Counter:
         found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested)
         if self.split is None:
             return found
-        return replace(found, subsets=self.split.records, subset_cells=tuple(self.split.cells))
+        cells, among = tuple(self.split.cells), self.split.among
+        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among)
 
     def margin(self, *blocks: int) -> NDArray[np.int64]:
         """Return the table of these blocks, in ascending order, from the first table that has them."""

@@ -10,7 +10,7 @@ from .recognition import Candidates, candidates
 from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
-from .result import Estimate
+from .result import Estimate, effective_records
 from .tally import from_counts
 from .unbiased import from_tally, proportions, table
 
@@ -25,6 +25,7 @@ __all__ = [
     "Regression",
     "Simex",
     "candidates",
+    "effective_records",
     "estimators",
     "expected_precision",
     "from_counts",

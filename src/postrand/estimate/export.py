@@ -7,9 +7,11 @@ import io
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from postrand.codebook import Variable
+from postrand.codebook import Codebook, Variable
+from postrand.estimate.split_parts import response
 from postrand.formats import Format, formats
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix_storage import UNIT
 
 MAX_R_CATEGORIES = 1000
 """A release leaves categories and matrices out, which hold every probability as text, where a block has more."""
@@ -62,20 +64,39 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     """Return the texts of ``postrand.R``, ``r_categories.csv`` and ``r_matrix_1.csv``, ..., by file name.
 
     They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
-    reads back exactly), rows true and columns released.
+    reads back exactly), rows true and columns released. A split is in ``r_split.csv``, one row for each variable of
+    each subset with the chances to stay and to move to any one other cell; where these are not the same for all cells,
+    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``. The script
+    reads such variables where the data have their categories as text: in CSV, Parquet and Arrow files.
 
     Raises
     ------
     SpecificationError
-        If the mechanism has no codebook, or a split.
+        If the mechanism has no codebook.
     """
-    mechanism.require_no_split("the tables for R")
     book = mechanism.require_codebook()
     categories = _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables))
     files = r_script() | {"r_categories.csv": categories}
     for number, block in enumerate(mechanism.blocks, 1):
         files[f"r_matrix_{number}.csv"] = matrix_csv(block, tuple(book[name].size for name in block.variables))
-    return files
+    return files | _split_files(mechanism, book)
+
+
+def _split_files(mechanism: Mechanism, book: Codebook) -> dict[str, str]:
+    """Return ``r_split.csv`` and ``r_subset_k.csv``; none without a split."""
+    if mechanism.split is None:
+        return {}
+    files, rows = {}, []
+    for number, subset in enumerate(mechanism.split.subsets, 1):
+        block, law = subset.block, ("", "")
+        pair = None if block.cells is not None else response(block.matrix)
+        if pair is None:
+            shape = tuple(book[name].size for name in block.variables)
+            files[f"r_subset_{number}.csv"] = matrix_csv(block, shape)
+        else:
+            law = (repr(pair[0] / UNIT), repr(pair[1] / UNIT))
+        rows += [[str(number), name, repr(subset.probability), *law] for name in subset.variables]
+    return {"r_split.csv": _csv(["subset", "variable", "probability", "stays", "moves"], rows)} | files
 
 
 def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:

@@ -55,11 +55,11 @@ class Records:
     sizes: NDArray[np.int64]
     weights: Array | None
     unit: float
-    share: Array | None
     clear: dict[str, Array]
     scores: dict[str, Array]
     shown: dict[str, tuple[int, int]]
     dropped: int
+    share: Array | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -194,6 +194,7 @@ def read(
     both = cells.present & complete
     shape = tuple(axis.size for axis in axes)
     group = None if strata is None else stratum_codes(table, strata)
+    share = cells.combination(both, group)
     stratum, sizes = _compact(np.zeros(int(both.sum()), dtype=np.int64) if group is None else group[both])
     if math.prod(shape) * len(sizes) > (MAX_CELLS if len(sizes) == 1 else MAX_STRATUM_CELLS) // 8:
         raise EstimationError(
@@ -212,7 +213,6 @@ def read(
         raise DataError(sentence("no record has values of all variables of the statistic", fix="check the data"))
     at = {n: next((a, axis.names.index(n)) for a, axis in enumerate(axes) if n in axis.kept_names) for n in hidden}
     scores = {n: _scores(book[n]) for n in hidden}
-    share = cells.combination(both, group)
     weight, unit = (None, 1.0) if weights is None else _in_units(weight_column(table, weights)[both], weights)
     if share is not None:
         weight = share if weight is None else share * weight

@@ -10,6 +10,8 @@
 @packages@
 # SPSS's user-missing codes and Stata's .a to .z are kept, because they can be categories.
 #
+# Of the variables of a split, the records count that show all that are asked (r_split.csv has the subsets).
+#
 # Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they can lie outside
 # [0, 1]. Standard errors include sampling and perturbation.
 
@@ -54,22 +56,37 @@ postrand_read <- function(dir = ".") {
   read <- function(name) {
     read.csv(file.path(dir, name), colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = NULL)
   }
-  blocks <- lapply(list.files(dir, "^r_matrix_[0-9]+[.]csv$"), function(name) {
+  law_of <- function(name) {
     x <- read(name)
     k <- nrow(x)
     held <- seq_len(ncol(x) - k)
     matrix_of <- function(columns) matrix(as.numeric(as.matrix(x[, columns, drop = FALSE])), nrow = k)
     list(variables = names(x)[held], cells = matrix_of(held), law = matrix_of(-held))
-  })
-  list(categories = read("r_categories.csv"), blocks = blocks)
+  }
+  blocks <- lapply(list.files(dir, "^r_matrix_[0-9]+[.]csv$"), law_of)
+  split <- list()
+  if (file.exists(file.path(dir, "r_split.csv"))) {
+    rows <- read("r_split.csv")
+    split <- lapply(split(rows, as.numeric(rows$subset)), function(x) {
+      law <- if (x$stays[1] == "") law_of(sprintf("r_subset_%s.csv", x$subset[1]))
+      list(shown = x$variable, stays = as.numeric(x$stays[1]), moves = as.numeric(x$moves[1]), law = law)
+    })
+  }
+  list(categories = read("r_categories.csv"), blocks = blocks, split = split)
 }
 
 postrand_table <- function(data, variables, release, weights = NULL) {
   axes <- postrand_axes(variables, release)
-  cells <- lapply(axes, function(axis) postrand_cells(axis, data, release))
+  cells <- lapply(axes, function(axis) {
+    if (is.null(axis$parts)) postrand_cells(axis, data, release) else postrand_split_cells(axis, data, release)
+  })
   complete <- Reduce(`&`, lapply(cells, function(cell) !is.na(cell)))
+  if (!any(complete)) stop("no record has values of all variables of the table")
+  split <- Filter(function(axis) !is.null(axis$parts), axes)
   w <- postrand_weights(weights, data)[complete]
-  sizes <- vapply(axes, function(axis) nrow(axis$cells), 1)
+  if (length(split)) w <- w * split[[1]]$weight[cells[[which(!vapply(axes, function(a) is.null(a$parts), TRUE))]][complete]]
+  operators <- lapply(axes, function(axis) if (is.null(axis$parts)) axis$show %*% solve(t(axis$law)) else axis$operator)
+  sizes <- vapply(operators, ncol, 1)
   index <- rep(1, length(w))
   for (a in seq_along(axes)) index <- index + (cells[[a]][complete] - 1) * prod(sizes[seq_len(a - 1)])
   summed <- function(x) {
@@ -78,12 +95,17 @@ postrand_table <- function(data, variables, release, weights = NULL) {
     counts[as.numeric(rownames(total))] <- total
     counts
   }
-  operators <- lapply(axes, function(axis) axis$show %*% solve(t(axis$law)))
   squares <- lapply(operators, function(b) b^2)
   n <- length(w)
   value <- postrand_apply(operators, summed(w)) / sum(w)
-  cross <- postrand_apply(operators, summed(w^2))
-  spread <- postrand_apply(squares, summed(w^2)) - 2 * value * cross + sum(w^2) * value^2
+  square <- w^2
+  if (length(split) && is.null(weights)) {  # exactly unbiased, subsets having unequal weights
+    if (max(w) >= sum(w) / 2) stop("too few records show every variable of the table")
+    square <- (w / sum(w))^2 / (1 - 2 * w / sum(w))
+    square <- sum(w)^2 * square / (1 + sum(square)) * (n - 1) / n
+  }
+  cross <- postrand_apply(operators, summed(square))
+  spread <- postrand_apply(squares, summed(square)) - 2 * value * cross + sum(square) * value^2
   error <- sqrt(pmax(n / (n - 1) * spread, 0)) / sum(w)
   postrand_frame(axes, variables, release, value, error)
 }
@@ -106,6 +128,11 @@ postrand_axes <- function(variables, release) {
   axes <- list()
   for (name in variables) {
     if (any(vapply(axes, function(axis) name %in% axis$variables, TRUE))) next
+    partly <- unique(unlist(lapply(release$split, function(subset) subset$shown)))
+    if (name %in% partly) {
+      axes <- c(axes, list(postrand_split_axis(variables[variables %in% partly], release)))
+      next
+    }
     held <- Filter(function(block) name %in% block$variables, release$blocks)
     axis <- if (length(held)) held[[1]] else {
       size <- sum(release$categories$variable == name)
@@ -142,6 +169,59 @@ postrand_cells <- function(axis, data, release) {
   codes <- matrix(codes, nrow = nrow(data))
   cell <- match(apply(codes, 1, paste, collapse = " "), apply(axis$cells, 1, paste, collapse = " "))
   if (any(is.na(cell) & !apply(is.na(codes), 1, any))) stop("the data contain a combination that is never released: use the data of this release")
+  cell
+}
+
+# One axis for the variables of a split: the released cells are those of each subset that shows them, one after the
+# other; `weight` is that of a record in each, one over the summed variance of what it adds, all cells being alike.
+postrand_split_axis <- function(shown, release) {
+  size <- function(names) prod(vapply(names, function(v) sum(release$categories$variable == v), 1))
+  codes <- lapply(shown, function(v) seq_len(size(v)) - 1)
+  grid <- as.matrix(expand.grid(codes))
+  parts <- lapply(names(release$split), function(number) {
+    subset <- release$split[[number]]
+    if (!all(shown %in% subset$shown)) return(NULL)
+    if (is.null(subset$law)) {
+      held <- size(subset$shown) / nrow(grid)
+      add <- (diag(nrow(grid)) - held * subset$moves) / (subset$stays - subset$moves)
+      law <- diag(nrow(grid)) * (subset$stays - subset$moves) + held * subset$moves
+      share <- rep(1 / nrow(grid), nrow(grid))
+      squared <- mean(law %*% rowSums(add^2))
+    } else {
+      key <- function(m) apply(m, 1, paste, collapse = " ")
+      at <- subset$law$cells[, match(shown, subset$law$variables), drop = FALSE]
+      show <- 1 * outer(key(grid), key(at), "==")
+      add <- solve(subset$law$law, t(show))
+      share <- rowSums(show) / ncol(show)
+      squared <- mean(subset$law$law %*% rowSums(add^2))
+    }
+    c(subset, list(add = add, precision = 1 / (squared - sum(share^2))))
+  })
+  parts <- Filter(Negate(is.null), parts)
+  if (!length(parts)) stop("no record shows all of ", paste(shown, collapse = ", "), ": ask for fewer variables")
+  list(
+    variables = shown, shown = shown, grid = grid, cells = grid, parts = parts,
+    operator = t(do.call(rbind, lapply(parts, function(part) part$add))),
+    weight = unlist(lapply(parts, function(part) rep(part$precision, nrow(part$add))))
+  )
+}
+
+# The released cell of each record on the axis of a split; NA if it does not show all variables, or misses one.
+postrand_split_cells <- function(axis, data, release) {
+  partly <- unique(unlist(lapply(release$split, function(subset) subset$shown)))
+  hidden <- vapply(partly, function(name) {
+    if (is.null(data[[name]])) stop("the data do not have a column '", name, "'")
+    as.character(data[[name]]) %in% c("(not released)", ".n", ".N")
+  }, logical(nrow(data)))
+  hidden <- matrix(hidden, nrow = nrow(data), dimnames = list(NULL, partly))
+  cell <- rep(NA_real_, nrow(data))
+  start <- 0
+  for (part in axis$parts) {
+    mine <- which(apply(hidden, 1, function(x) setequal(partly[!x], part$shown)))
+    own <- if (is.null(part$law)) list(variables = axis$variables, cells = axis$cells) else part$law
+    if (length(mine)) cell[mine] <- start + postrand_cells(own, data[mine, , drop = FALSE], release)
+    start <- start + nrow(part$add)
+  }
   cell
 }
 

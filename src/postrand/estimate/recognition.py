@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.errors import SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.tally import Tally, tally
@@ -100,6 +100,8 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
     ------
     UsageError
         If a category of the target is missing or unknown.
+    SpecificationError
+        If a key is in a split: most records do not show it.
     DataError
         If the data do not fit the mechanism.
 
@@ -118,7 +120,7 @@ def candidates(frame: Any, keys: Sequence[str], target: Mapping[str, str], mecha
         if name in mechanism.partly:
             what = f"{name!r} is in the split: most records do not show the whole key, and a bound would be of some"
             fix = "use the level of the certificate, or keys that blocks perturb"
-            raise UsageError(sentence(what, fix=fix))
+            raise SpecificationError(sentence(what, fix=fix))
     counted = tally(frame, keys, mechanism)
     layout = counted.layout
     raise_all(UsageError, [problem for axis in layout.axes for problem in _problems(axis, target)])

@@ -100,7 +100,7 @@ def read(
     strata: str | None = None,
 ) -> Data:
     """Select the columns that a formula needs and the records that miss none of them."""
-    response, names = _variables(formula)
+    response, names = variables_of(formula)
     if family not in FAMILIES:
         raise UsageError(sentence(f"unknown family {family!r}{nearest(family, FAMILIES)}", wanted=", ".join(FAMILIES)))
     asked = list(dict.fromkeys([response, *names, *(groups or ())]))
@@ -130,6 +130,7 @@ def read(
     seen = cell_codes(table, axes, book) if axes and book is not None else Cells([], np.ones(len(present), bool))
     both = present & seen.present
     cells = tuple(code[both[seen.present]].astype(np.intp) for code in seen.codes)
+    share = seen.combination(both, None if strata is None else stratum_codes(table, strata))
     kept = table.filter(pa.array(both))
     if not kept.num_rows:
         raise DataError(sentence("no record has values of all variables of the formula"))
@@ -137,7 +138,6 @@ def read(
     if not LIGHTEST < weight.max() < 1 / LIGHTEST:
         raise DataError(sentence("weights are too large or too small to square", where=f"column {weights!r}"))
     stratum = np.zeros(kept.num_rows, np.intp) if strata is None else stratum_codes(kept, strata).astype(np.intp)
-    share = seen.combination(both, None if strata is None else stratum_codes(table, strata))
     return Data(
         formula=formula,
         family=cast(FamilyName, family),
@@ -196,8 +196,8 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
     return problem, (*names, *family.extras)
 
 
-def _variables(formula: str) -> tuple[str, tuple[str, ...]]:
-    """Return the response and the covariates that a formula names."""
+def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
+    """Return the response and the covariates that a formula names; raises UsageError where it cannot be read."""
     from formulaic import Formula
     from formulaic.errors import FormulaicError
 

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
-from postrand.errors import EstimationError, sentence
+from postrand.errors import EstimationError, SpecificationError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis
 from postrand.estimate.latent import Index, naive
-from postrand.estimate.regression_data import Data, FamilyName, problem_of, read
-from postrand.estimate.split_axis import split_axes
+from postrand.estimate.regression_data import Data, FamilyName, problem_of, read, variables_of
 from postrand.mechanism import Mechanism
 
 
@@ -64,6 +63,8 @@ def mcsimex(
 
     Raises
     ------
+    SpecificationError
+        If a variable of the formula is in a split.
     EstimationError
         If ``M^λ`` is no transition matrix for one of the levels: whole levels always work.
 
@@ -71,10 +72,12 @@ def mcsimex(
     ----------
     Küchenhoff, Mwalili & Lesaffre (2006).
     """
+    response, covariates = variables_of(formula)
+    for name in (response, *covariates):
+        if name in mechanism.partly:
+            what = f"{name!r} is in the split, which has one matrix for each subset and none that is applied again"
+            raise SpecificationError(sentence(what, fix="use estimate.regression, with both of its methods"))
     data = read(formula, frame, mechanism, family, None, None)
-    if split_axes(data.axes):
-        what = "simulation and extrapolation need one matrix that is applied again, and a split has one for each subset"
-        raise EstimationError(sentence(what, fix="use estimate.regression, with both of its methods"))
     problem, names = problem_of(data, bins=1)
     path = [naive(problem)]
     for level in levels:

@@ -257,6 +257,21 @@ class Estimate:
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
+def effective_records(estimates: Sequence[Estimate]) -> float:
+    """Return how many unperturbed records, drawn simply at random, would answer several tables as precisely.
+
+    The harmonic mean of :attr:`Estimate.effective_sample_size`, as a design of a split states it before the release.
+
+    Raises
+    ------
+    UsageError
+        If there is no estimate, or one is not a table that adds up to the whole.
+    """
+    if not estimates:
+        raise UsageError(sentence("there is no table", fix="name at least one estimate"))
+    return len(estimates) / sum(1 / one.effective_sample_size for one in estimates)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scaled:
     """Multiply a law by a constant."""

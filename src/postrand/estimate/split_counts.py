@@ -31,7 +31,7 @@ def from_split_counts(
     """
     split, book = mechanism.split, mechanism.require_codebook()
     assert split is not None, "a mechanism with a split"
-    axis = split_axis(split, book, variables)
+    axis, blocks = split_axis(split, book, variables), split.blocks
     weights, shape = axis.weights, tuple(book[name].size for name in variables)
     seen = np.array([int(found.sum()) for found in cells])
     whole = float(weights @ seen)
@@ -49,7 +49,7 @@ def from_split_counts(
         for k in part.places:
             found = cells[k]
             if part.closed:
-                block = split.blocks[k]
+                block = blocks[k]
                 codes = block.cell_table(tuple(book[name].size for name in block.variables))
                 number = np.ravel_multi_index([codes[:, block.variables.index(name)] for name in variables], shape)
                 index = np.full(int(np.prod(shape)), -1)

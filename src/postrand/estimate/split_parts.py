@@ -117,7 +117,7 @@ def _part(
     margins: Margins,
 ) -> Part:
     """Return the part of one subset; ``true`` (K,) are the cells asked of its cells, None where it has all."""
-    keep = _keep(block.matrix)
+    keep = response(block.matrix)
     if keep is not None and true is None:
         shape = tuple(book[n].size for n in variables)
         shares = _product(margins, variables, all_cells(shape))
@@ -127,14 +127,13 @@ def _part(
     if true is None:
         shape = tuple(book[n].size for n in variables)
         true = np.ravel_multi_index([cells[:, block.variables.index(n)] for n in variables], shape).astype(np.intp)
-    number = np.bincount(true, minlength=size)
-    shares = np.bincount(true, weights=prior, minlength=size)
+    shares = np.bincount(true, weights=prior, minlength=size).astype(np.float64)
     if keep is not None and not block.given:
-        return _response(place, keep, number, shares)
+        return _response(place, keep, np.bincount(true, minlength=size), shares)
     return _general(block, place, true, prior, shares)
 
 
-def _keep(matrix: TransitionMatrix) -> tuple[int, int] | None:
+def response(matrix: TransitionMatrix) -> tuple[int, int] | None:
     """Return the diagonal and the other weight of randomised response; None for any other matrix."""
     form = matrix.form
     if isinstance(form, Constant):
@@ -246,7 +245,8 @@ def _not_covered(split: Split, variables: Sequence[str]) -> EstimationError:
     sets = {frozenset(block.perturbed) & frozenset(variables) for block in split.blocks}
     largest = [held for held in sets if held and not any(held < other for other in sets)]
     names = sorted(", ".join(name for name in variables if name in held) for held in largest)
-    together = " or ".join(names[:_NAMED]) + (f" or {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
-    fix = f"tabulate {together} together; put the table into the workload of the next release, or use a joint model"
+    together = "; ".join(names[:_NAMED]) + (f"; {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
+    fix = f"ask for what records show together ({together}), put the table into the workload of the next release, "
+    fix += "or use a joint model"
     what = "no record shows all variables of the table"
     return EstimationError(sentence(what, where=", ".join(variables), fix=fix))

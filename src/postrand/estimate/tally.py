@@ -341,7 +341,8 @@ def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
     """Take each variable from the mechanism's codebook, or from the frame's categorical types where it has none."""
-    known = mechanism.codebook
+    # The types of a frame list "(not released)" too, so they do not tell the categories of a split.
+    known = mechanism.require_codebook() if set(names) & set(mechanism.partly) else mechanism.codebook
     described = [n for n in names if known is not None and n in known and known[n].is_categorical]
     others = [n for n in names if n not in described]
     sizes = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}

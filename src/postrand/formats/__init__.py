@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from postrand.address import NO_FILE, hidden
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _parts
@@ -159,19 +159,21 @@ def library_of(path: str | Path) -> str:
         return name
 
 
-def values_of(path: str | Path, texts: Sequence[str]) -> tuple[Scalar, ...]:
+def values_of(path: str | Path, shown: Variable) -> tuple[Scalar, ...]:
     """Return what released data, a file or a folder of files, hold for a variable that some records do not show.
 
-    One value for each of its categories ``texts``, the last of which is ``(not released)``. Data of no known format,
-    such as the table of a database, hold the texts.
+    One value for each category of ``shown``, the variable as it is released: the last is ``(not released)``. Data of no
+    known format, such as the table of a database, hold these texts.
 
-    >>> values_of("data.dta", ("F", "M", "(not released)")), values_of("data.sav", ("-9", "1", "(not released)"))
-    ((1, 2, '.n'), (-9, 1, -99))
+    >>> from postrand.codebook.not_released import released_variable
+    >>> sex = released_variable(Variable("sex", role="key", categories=("F", "M")))
+    >>> values_of("data.dta", sex), values_of("data.sav", sex)
+    ((1, 2, '.n'), ('F', 'M', 'NR'))
     """
-    path = Path(path)
+    path, texts = Path(path), tuple(map(str, shown.categories))
     suffix = (next(path.iterdir()) if path.is_dir() else path).suffix.lower()
     found = next((entry for entry in formats() if suffix in entry.suffixes), None)
-    return tuple(texts) if found is None or found.partly is None else found.partly(texts)
+    return texts if found is None or found.partly is None else found.partly(texts, [*map(str, shown.missing_codes)])
 
 
 def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schema) -> AbstractContextManager[Writer]:

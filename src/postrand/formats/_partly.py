@@ -5,7 +5,8 @@ a file holds follows from the categories alone, so that whoever has the codebook
 
 - Where each category is a number in its shortest form, the column is one of numbers; ``True`` and ``False`` are 1
   and 0. Not released is a letter beside the missing value: ``.n`` in Stata, ``.N`` in SAS. In SPSS it is a number
-  that is declared as user-missing: the first of -9, -99, ... that is no category.
+  that is declared as user-missing: the first of -9, -99, ... that is no category, or one beside the categories that
+  mean "no answer", if these have no room otherwise.
 - Else the column is text. SPSS declares a text of at most 8 bytes, the first of NR, NR1, NR2, ... that is no category.
   Stata declares no text: there the categories are numbered 1, 2, ..., each number labelled with its text, as Stata's
   ``encode`` does. SAS can neither declare nor label: there it is the category ``(not released)`` itself.
@@ -17,7 +18,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,18 @@ class Rule:
     letters: bool = False
     numbered: int = 0
 
-    def held(self, texts: Sequence[str]) -> Held:
+    def held(self, texts: Sequence[str], missing: Sequence[str] = ()) -> Held:
         """Return what a file holds for these categories, the last of which is ``(not released)``.
+
+        ``missing`` are categories that mean "no answer". SPSS has few places for these: the number that stands for what
+        is not released is one beside them, if there is no place for it elsewhere.
 
         >>> Rule(".n").held(("1", "2", "(not released)")).values, Rule().held(("-9", "0", "(not released)")).values
         ((1, 2, '.n'), (-9, 0, -99))
         >>> Rule(".N").held(("F", "M", "(not released)")).values, Rule().held(("F", "NR", "(not released)")).values
         (('F', 'M', '(not released)'), ('F', 'NR', 'NR1'))
+        >>> Rule().held(("0", "1", "2", "8", "9", "(not released)"), ("0", "8", "9")).values[-1]
+        10
         """
         own = tuple(texts[:-1])
         numbers = _numbers(own, self.letters)
@@ -76,11 +82,19 @@ class Rule:
         values = own if numbers is None else numbers
         taken = {value.rstrip() if isinstance(value, str) else value for value in values}
         blank = next(value for value in self._blanks(numbers is not None) if value not in taken)
-        return Held((*own, NOT_RELEASED), (*values, blank), numbers is not None, numbered)
+        held = Held((*own, NOT_RELEASED), (*values, blank), numbers is not None, numbered)
+        if self.letter or numbers is None or len(missing) < _MOST_DECLARED or len(held.declared(missing)) > 1:
+            return held
+        codes = [v for text, v in zip(own, values, strict=True) if text in missing and not isinstance(v, str)]
+        beside = [code + step for code in codes for step in (1, -1)]
+        others = (
+            replace(held, values=(*values, value)) for value in sorted(beside, reverse=True) if value not in taken
+        )
+        return next((other for other in others if len(other.declared(missing)) > 1), held)
 
-    def values(self, texts: Sequence[str]) -> tuple[Scalar, ...]:
+    def values(self, texts: Sequence[str], missing: Sequence[str]) -> tuple[Scalar, ...]:
         """Return the values of :meth:`held`."""
-        return self.held(texts).values
+        return self.held(texts, missing).values
 
     def _blanks(self, is_number: bool) -> Iterator[Scalar]:
         """Yield what may stand for what is not released, the usual one first."""
@@ -171,19 +185,18 @@ class Held:
     def declared(self, missing: Sequence[str]) -> list[Any]:
         """Return what SPSS is told that is missing: what is not released, and the categories ``missing`` if they fit.
 
-        SPSS has three places, of which a range takes two; those that do not fit are categories like any other.
+        SPSS has three places, of which a range of numbers takes two; where some do not fit, none is declared.
         """
         codes = [v for text, v in zip(self.texts[:-1], self.values[:-1], strict=True) if text in missing]
         if not self.is_number:
             codes = [code for code in codes if len(str(code).encode()) <= _LONGEST_DECLARED]
+            return [*codes, self.blank] if len(codes) < _MOST_DECLARED else [self.blank]
         if len(codes) < _MOST_DECLARED:
             return [*codes, self.blank]
-        if not self.is_number:
-            return [self.blank]
-        numbers = [code for code in codes if not isinstance(code, str)]
-        low, high = min(numbers), max(numbers)
-        within = sum(low <= value <= high for value in self.values if not isinstance(value, str))
-        return [{"lo": low, "hi": high}, self.blank] if within == len(codes) else [self.blank]
+        runs = _runs([*codes, self.blank], self.values)
+        ends = [run[0] if len(run) == 1 else {"lo": run[0], "hi": run[-1]} for run in runs]
+        fits = len(runs) == 1 or (len(runs) == 2 and min(map(len, runs)) == 1)
+        return ends if fits else [self.blank]
 
     @property
     def letters(self) -> list[str]:
@@ -206,6 +219,17 @@ def fitting_labels(labels: Mapping[str, str], values: Iterable[str | None]) -> d
     seen = [*filter(str.isascii, labels), *(value for value in set(values) if value is not None)]
     width = max(len(text.encode()) for text in seen)  # what is not released is ASCII, and labelled
     return {text: label for text, label in labels.items() if len(text.encode()) <= width}
+
+
+def _runs(codes: Sequence[Any], values: Sequence[Any]) -> list[list[Any]]:
+    """Return the codes in order, cut where another value lies between two of them."""
+    found: list[list[Any]] = [[]]
+    for value in sorted(values):
+        if value in codes:
+            found[-1].append(value)
+        elif found[-1]:
+            found.append([])
+    return [run for run in found if run]
 
 
 def _numbers(texts: Sequence[str], letters: bool) -> tuple[Scalar, ...] | None:

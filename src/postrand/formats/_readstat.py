@@ -49,10 +49,12 @@ class Program:
     user_missing: bool = True
     options: tuple[tuple[str, Any], ...] = ()
     partly: Rule = field(default_factory=Rule)
-    note: tuple[str, Any] = ("", "")
+    note: tuple[str, str] = ("", "")
     """The option with a text about the file, and what it says where some records do not show every variable."""
     label_end: str = ""
     """What the label of such a variable of numbers ends with."""
+    label_length: int = 256
+    """The most signs of its label; the whole one is in the codebook."""
     bytewise: bool = False
     """Whether letters of missing numbers are written and read by this package: the library knows none."""
 
@@ -220,10 +222,13 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
 
 
 def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:
-    """Return what the file holds for a variable that some records do not show; None of others, and of plain text."""
+    """Return what the file holds for a variable that some records do not show; None of others."""
     if variable.name not in scans or not is_partly(variable):
         return None
-    held = program.partly.held(tuple(map(str, variable.categories)))
+    held = program.partly.held(tuple(map(str, variable.categories)), [*map(str, variable.missing_codes)])
+    labels = meta.variable_value_labels.get(variable.name) or {}
+    if not (program.bytewise or held.blank == NOT_RELEASED or NOT_RELEASED in labels.values()):
+        return None
     return held if held.is_number != (meta.readstat_variable_types.get(variable.name) == "string") else None
 
 
@@ -363,7 +368,8 @@ def _partly_series(column: pa.ChunkedArray, held: Held, program: Program) -> tup
 
 
 def _held_by(field: pa.Field, program: Program) -> Held:
-    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED))
+    missing = _parsed(field, "missing_codes", list)
+    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED), missing)
 
 
 def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> Any:
@@ -371,11 +377,12 @@ def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> 
     text = _is_text(field) if held is None else not held.is_number
     if option == "variable_value_labels" and text and not program.labels_text:
         return None
-    if held is None or option == "column_labels":
-        end = "" if held is None or not held.is_number else program.label_end
-        return f"{_SAID[option](field)}{end}".strip() if end else _SAID[option](field)
+    if held is None:
+        return _SAID[option](field)
     labels, missing = (_parsed(field, key, kind) for key, kind in (("value_labels", dict), ("missing_codes", list)))
+    end = program.label_end if held.is_number else ""
     return {
+        "column_labels": f"{_said(field, 'label')[: program.label_length - len(end)]}{end}".strip(),
         "variable_value_labels": held.labels(labels, program.partly.letters),
         "missing_ranges": held.declared(missing),
         "missing_user_values": held.letters,

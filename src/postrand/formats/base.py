@@ -114,9 +114,9 @@ class Format:
     limits
         What it cannot hold and therefore refuses, beyond types; empty where it holds any text, whole number and name.
     partly
-        ``partly(texts)`` returns what its files hold for the categories of a variable that some records do not show,
-        the last of which is ``(not released)``: a column of a schema says so by its metadata ``not_released``. None
-        where they hold these texts.
+        ``partly(texts, missing)`` returns what its files hold for the categories of a variable that some records do not
+        show, the last of which is ``(not released)``; ``missing`` are those that mean "no answer". A column of a schema
+        says by its metadata ``not_released`` that it is such a variable. None where files hold these texts.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class Format:
     keeps_types: bool = False
     keeps_labels: bool = False
     limits: str = ""
-    partly: Callable[[Sequence[str]], tuple[Scalar, ...]] | None = None
+    partly: Callable[[Sequence[str], Sequence[str]], tuple[Scalar, ...]] | None = None
 
     def __post_init__(self) -> None:
         wrong = [s for s in self.suffixes if not re.fullmatch(r"\.[a-z0-9]+", s)]

@@ -39,9 +39,10 @@ FORMAT = Format(
     _read,
     writer(TRANSPORT),
     Readers(
-        python="pd.read_sas({})",
+        python="pyreadstat.read_xport({})[0]",
         r="as.data.frame(haven::read_xpt({}))",
         r_values={"haven": "postrand_values(haven::read_xpt(path))"},
+        python_library="pyreadstat",
     ),
     media_type="application/x-sas-xport",
     library="pyreadstat",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrand.codebook.not_released import NOT_RELEASED
 from postrand.formats._readstat import LIMITS, Program, reader, writer
 from postrand.formats.base import Format, Readers
 
@@ -12,10 +13,7 @@ SPSS = Program(
     keeps=("column_labels", "variable_value_labels", "missing_ranges", "variable_format", "variable_measure"),
     labels_text=True,
     stamp=(rb"\A(.{92}).{17}", rb"\g<1>01 Jan 7000:00:00"),
-    note=(
-        "note",
-        ["The code labelled (not released) is not a missing value:", "the record does not show the variable."],
-    ),
+    note=("note", f"{NOT_RELEASED} is not a missing value: the record does not show the variable."),
 )
 FORMAT = Format(
     "SPSS",

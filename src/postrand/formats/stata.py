@@ -13,6 +13,7 @@ STATA = Program(
     keeps=("column_labels", "variable_value_labels", "missing_user_values"),
     stamp=(rb"<timestamp>\x11.{17}</timestamp>", b"<timestamp>\x1101 Jan 1970 00:00</timestamp>"),
     partly=Rule(".n", letters=True, numbered=65_535),
+    label_length=80,
     note=("file_label", ".n is not a missing value: the record does not show the variable"),
 )
 FORMAT = Format(

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
-from postrand.mechanism.split import Split
 
 LEVEL = 1e-9
 """A correct release is refused with at most this probability, for all of its tables together."""
@@ -50,23 +49,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, a name, and a matrix for each axis."""
+    """Counts of released cells (K,), or (K_1, K_2) of two independent blocks, a name, and a matrix for each axis.
+
+    One axis alone can have probabilities (R, K) as floats: of K outcomes, for R kinds of true records.
+    """
 
     name: str
-    laws: tuple[TransitionMatrix, ...]
+    laws: tuple[TransitionMatrix | Floats, ...]
     counts: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draw:
-    """Counts (T,) of what was drawn for each record alike, with these probabilities: the subsets of a split."""
-
-    name: str
-    probabilities: Floats
-    counts: NDArray[np.int64]
-
-
-def impossible(tables: Sequence[Table | Draw], level: float = LEVEL) -> list[str]:
+def impossible(tables: Sequence[Table], level: float = LEVEL) -> list[str]:
     """Return the names of tables that the law cannot have produced: none, with probability at least 1 - level.
 
     The level is divided among the tables, and of each table's part one half goes to the evidence on the whole, and one
@@ -83,16 +76,15 @@ def impossible(tables: Sequence[Table | Draw], level: float = LEVEL) -> list[str
     return [table.name for table in tables if _on_cells(table, bar) or _on_the_whole(table, bar)]
 
 
-def _on_cells(table: Table | Draw, bar: float) -> bool:
+def _on_cells(table: Table, bar: float) -> bool:
     n = int(table.counts.sum())
-    if not n:
+    if len(table.laws) > 1 or not n:
         return False
-    if isinstance(table, Draw):
-        high = low = table.probabilities
-    elif len(table.laws) > 1:
-        return False
+    law = table.laws[0]
+    if isinstance(law, TransitionMatrix):
+        high, low = (extreme / UNIT for extreme in law.form.columns())
     else:
-        high, low = (extreme / UNIT for extreme in table.laws[0].form.columns())
+        high, low = law.max(axis=0), law.min(axis=0)
     share = table.counts / n
     nats = np.where(share < low, _kl(share, low), np.where(share > high, _kl(share, high), 0.0))
     # Two bounds a cell; one unit in 10^12 for the rounding of each figure.
@@ -106,17 +98,12 @@ def _kl(x: Floats, p: Floats) -> Floats:
         return np.asarray(sum(parts), dtype=np.float64)
 
 
-def _on_the_whole(table: Table | Draw, bar: float) -> bool:
+def _on_the_whole(table: Table, bar: float) -> bool:
     """Climb to the maximum of the likelihood until its value, or an upper bound, decides."""
     counts = table.counts.astype(np.float64)
     n = float(counts.sum())
-    if isinstance(table, Draw):  # its likelihood has one value
-        seen = counts > 0
-        if not (table.probabilities[seen] > 0).all():
-            return True
-        wanted = _mixture(counts) - bar
-        return float((counts[seen] * np.log(table.probabilities[seen])).sum()) < wanted - 1 - _SLACK * abs(wanted)
-    if not n or any(law.size > MAX_CELLS and not isinstance(law.form, Constant) for law in table.laws):
+    matrices = [law for law in table.laws if isinstance(law, TransitionMatrix)]
+    if not n or any(law.size > MAX_CELLS and not isinstance(law.form, Constant) for law in matrices):
         return False
     axes, seen = [_Axis(law) for law in table.laws], counts > 0
     wanted = _mixture(counts) - bar  # rejected where the largest log-likelihood is surely below this
@@ -146,6 +133,9 @@ def _start(axes: Sequence[_Axis], released: Floats) -> Floats:
     """Return the unbiased estimate, moved into the simplex, or the uniform distribution if there is none."""
     share, uniform = released, np.full(released.shape, 1 / released.size)
     for axis in axes:
+        if axis.form is None:
+            kinds = axis.back(released).size
+            return np.full(kinds, 1 / kinds)
         factor = axis.form.factor()
         if not factor.condition < _CONDITION:
             return uniform
@@ -172,12 +162,16 @@ def _mixture(counts: Floats) -> float:
 class _Axis:
     """Apply M, or its transpose, along the first axis."""
 
-    def __init__(self, law: TransitionMatrix) -> None:
-        self.form = law.form
-        self.array = None if isinstance(law.form, Constant) else law.array
+    def __init__(self, law: TransitionMatrix | Floats) -> None:
+        self.form = law.form if isinstance(law, TransitionMatrix) else None
+        is_stored = isinstance(self.form, Constant)
+        self.array = None if is_stored else law.array if isinstance(law, TransitionMatrix) else law
 
     def back(self, x: Floats) -> Floats:
-        return self.form.times(x) if self.array is None else self.array @ x
+        if self.array is not None:
+            return np.asarray(self.array @ x)
+        assert self.form is not None
+        return self.form.times(x)
 
     def forth(self, x: Floats) -> Floats:
         if self.array is not None:
@@ -200,16 +194,6 @@ def _back(axes: Sequence[_Axis], x: Floats) -> Floats:
     for axis in axes:
         x = axis.back(x).T
     return x
-
-
-def draws_of(split: Split, records: NDArray[np.int64], cells: Iterable[NDArray[np.int64]]) -> list[Table | Draw]:
-    """Return what the records of a split are held against: which subset they show, then the cells of each subset.
-
-    The subset is drawn without looking at the record, so those that show one have that subset's matrix as their law.
-    """
-    probabilities = np.array([subset.weight for subset in split.subsets], dtype=np.float64) / UNIT
-    tables = [Table(f"{b.name!r} of the split", (b.matrix,), n) for b, n in zip(split.blocks, cells, strict=True)]
-    return [Draw("'subsets of the split'", probabilities, records), *tables]
 
 
 def tables_of(

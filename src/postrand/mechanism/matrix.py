@@ -170,8 +170,10 @@ class TransitionMatrix:
         used = high > 0
         if (low[used] == 0).any():
             return None
-        pairs = set(zip(high[used].tolist(), low[used].tolist(), strict=True))
-        return max(Fraction(a, b) for a, b in pairs)
+        high, low = high[used], low[used]
+        if (high == high[0]).all() and (low == low[0]).all():  # of randomised response: many columns, all alike
+            return Fraction(int(high[0]), int(low[0]))
+        return max(Fraction(a, b) for a, b in set(zip(high.tolist(), low.tolist(), strict=True)))
 
     @property
     def epsilon(self) -> float:

@@ -119,6 +119,15 @@ class Mechanism:
         return (*self.blocks, *(() if self.split is None else self.split.blocks))
 
     @property
+    def designs(self) -> tuple[tuple[tuple[str, ...], Block], ...]:
+        """The variables that were designed together, with a block of them: each block's, and those of the split.
+
+        The subsets of a split have one origin of prior and budget, so any of its blocks states it.
+        """
+        split = () if self.split is None else ((self.split.variables, self.split.blocks[0]),)
+        return (*((block.variables, block) for block in self.blocks), *split)
+
+    @property
     def alternatives(self) -> tuple[tuple[Block, ...], ...]:
         """The blocks that one record may be released through: all, each time with another subset's of the split."""
         if self.split is None:

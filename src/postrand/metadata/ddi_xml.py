@@ -151,7 +151,7 @@ def held_values(variable: Variable, mechanism: Mechanism, data: str | Path) -> t
     """Return what the data hold for each category; of a variable of a split, last for what is not released."""
     if variable.name not in mechanism.partly:
         return variable.categories
-    return formats.values_of(data, [*map(str, released_variable(variable).categories)])
+    return formats.values_of(data, released_variable(variable))
 
 
 def _text(value: object) -> str:

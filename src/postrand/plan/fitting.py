@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from postrand.codebook import Codebook
+from postrand.codebook.rules import feasible_cells
 from postrand.designers import STRUCTURES, Setting, supports
 from postrand.designers.budget import is_share
 from postrand.designers.linked_cells import LinkedCells
-from postrand.errors import nearest, sentence
+from postrand.errors import SpecificationError, nearest, sentence
+from postrand.mechanism.matrix import MAX_SIZE
 from postrand.objectives import needs_joint
 from postrand.plan.split_plan import SplitPlan
 from postrand.plan.values import BlockPlan, Plan, budget_of
 from postrand.privacy import needs_file, split_problems
+from postrand.support.showing import few
 
 
 def unsuited(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> Iterable[str]:
@@ -69,6 +73,24 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
             yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")
 
 
+def uncovered_problems(split: SplitPlan, codebook: Codebook, where: str) -> Iterable[str]:
+    """Say which tables of the workload no subset can show: the smallest is of the table's variables and the core."""
+    bare = []
+    for table in split.workload.tables:
+        names = tuple(name for name in split.variables if name in table or name in split.core)
+        if math.prod(codebook[name].size for name in names) <= split.max_cells:
+            continue
+        try:
+            cells = len(feasible_cells(codebook, names, codebook.rules))
+        except SpecificationError:  # more than are ever enumerated
+            cells = MAX_SIZE + 1
+        bare += [" × ".join(table)] if cells > split.max_cells else []
+    if bare:
+        what = f"no subset of at most {split.max_cells:,} cells shows {few(bare)}"
+        fix = "raise max_cells, group categories, or name fewer core variables"
+        yield sentence(what, where=f"{where} [split]", fix=fix)
+
+
 def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     """Say why the split cannot stand beside the rest of the plan."""
     split, part = plan.split, f"{where} [split]"
@@ -82,6 +104,7 @@ def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     if split.epsilon is None and any(is_share(block.privacy) for block in plan.blocks):
         what, fix = "blocks share the record's budget, so the split needs an epsilon of its own", "set epsilon"
         yield sentence(what, where=part, fix=fix)
+    yield from uncovered_problems(split, plan.codebook, where)
     inside = {name for block in plan.blocks for name in block.variables}
     for name in sorted({*split.given} & {*plan.perturbed}):
         yield sentence(f"given variable {name!r} is perturbed", where=part, fix="leave it out of 'given'")

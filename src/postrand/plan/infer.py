@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ class _Column:
     has_missing: bool = False
     has_values: bool = False
     records: int = 0
-    keys: list[NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
+    keys: list[range | NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
     fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
 
     def add(self, column: pa.Array) -> None:
@@ -193,8 +194,8 @@ class _Column:
         if not distinct or not pa.types.is_integer(values.type):
             self.keys = None
             return
-        self.keys.append(values.take(column.indices).to_numpy(zero_copy_only=False))
-        if sum(part.size for part in self.keys) > _MAX_UNIQUE_CHECK:
+        self.keys.append(_run_of(values.take(column.indices).to_numpy(zero_copy_only=False)))
+        if sum(map(len, self.keys)) > _MAX_UNIQUE_CHECK:
             self.keys = None
 
     def _type_and_categories(self) -> tuple[str, list[Any]]:
@@ -290,8 +291,20 @@ class _Column:
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:
             return False
-        keys = np.concatenate(self.keys)
-        return keys.size > 1 and np.unique(keys).size == keys.size
+        parts = [part for part in self.keys if len(part)]
+        runs = sorted((part.start, part.stop) for part in parts if isinstance(part, range))
+        if len(runs) == len(parts):  # numbered: the ends of the runs tell
+            return self.records > 1 and all(a[1] <= b[0] for a, b in pairwise(runs))
+        keys = np.concatenate([np.arange(p.start, p.stop) if isinstance(p, range) else p for p in parts])
+        keys.sort()  # in place, not np.unique: the numbers of 20 million records take much memory
+        return keys.size > 1 and bool((keys[1:] != keys[:-1]).all())
+
+
+def _run_of(numbers: NDArray[Any]) -> range | NDArray[Any]:
+    """Return the numbers, as a range where each is one more than the one before."""
+    if numbers.size and numbers[0] <= numbers[-1] and (np.diff(numbers) == 1).all():
+        return range(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers
 
 
 _PLAIN = (

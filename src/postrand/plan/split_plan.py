@@ -60,7 +60,8 @@ class SplitPlan:
     @property
     def spent(self) -> float:
         """The ε that the plan itself names: of the subsets, where it is given, and of a private prior."""
-        return (self.epsilon or 0.0) + (self.prior_epsilon if self.prior == "dp" else 0.0)
+        noisy = self.prior == "dp" or (isinstance(self.prior, TablePrior) and self.prior.provenance == "dp")
+        return (self.epsilon or 0.0) + (self.prior_epsilon if noisy else 0.0)
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:

@@ -49,15 +49,17 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "reused_key"}
     blocks = mechanism.every_block
     classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
-    yield from _blocks("strata", [block for block in blocks if block.given])
+    yield from _blocks("strata", [block.variables for block in blocks if block.given])
     rest = [(blocks[b], labels) for b, labels in classes.items() if not blocks[b].given]
     selected = [block for block, labels in rest if block.provenance == "confidential" and _alone(labels)]
-    yield from _blocks("selected", selected)
-    yield from _blocks("no_epsilon", [block for block, _ in rest if block not in selected])
+    yield from _blocks("selected", [block.variables for block in selected])
+    yield from _blocks("no_epsilon", [block.variables for block, _ in rest if block not in selected])
+    designs = mechanism.designs
     for origin in ("confidential", "unstated"):
-        of = [block for block in blocks if origin in (block.provenance, block.budget)]
+        of = [names for names, block in designs if origin in (block.provenance, block.budget)]
         yield from _blocks(f"{origin}_prior", of)
-    yield from _blocks("unstated_spending", [b for b in blocks if b.provenance == "dp" and not b.prior_epsilon])
+    unstated = [names for names, block in designs if block.provenance == "dp" and not block.prior_epsilon]
+    yield from _blocks("unstated_spending", unstated)
     if any(getattr(model, "needs_file", False) for model in models):
         yield {"code": "file_claims"}
 
@@ -79,5 +81,5 @@ def _naming(code: str, names: Sequence[str]) -> Iterable[dict[str, Any]]:
     return [{"code": code, "variables": list(names)}] if names else []
 
 
-def _blocks(code: str, blocks: Sequence[Block]) -> Iterable[dict[str, Any]]:
-    return [{"code": code, "blocks": [list(block.variables) for block in blocks]}] if blocks else []
+def _blocks(code: str, blocks: Sequence[tuple[str, ...]]) -> Iterable[dict[str, Any]]:
+    return [{"code": code, "blocks": [list(names) for names in blocks]}] if blocks else []

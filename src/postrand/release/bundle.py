@@ -19,7 +19,7 @@ from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
 from postrand.certification.file_level import require
 from postrand.codebook import Codebook, Variable, coding
-from postrand.codebook.not_released import NOT_RELEASED, shown_codebook
+from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
 from postrand.engines.summary import Summary, check_margins, require_same, summarise
@@ -43,7 +43,7 @@ DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION = "manifest.json", "description.json"
 BLANK = "not_released"
-"""The field of a variable of a split in the codebook's file: its category where a record does not show it."""
+"""The field of a variable of a split in the codebook's file: what the data hold where a record does not show it."""
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
@@ -265,19 +265,21 @@ def derive(
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()  # no R tables of a split
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism)}),
+        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
     }
 
 
-def _codebook_data(mechanism: Mechanism) -> dict[str, Any]:
-    """Return the codebook of true values; of the variables of a split, what stands where a record shows none."""
-    data = mechanism.require_codebook().to_dict()
-    partly = {*mechanism.partly}
-    entries = [{**v, BLANK: NOT_RELEASED} if v["name"] in partly else v for v in data["variables"]]
-    return {**data, "variables": entries}
+def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
+    """Return the codebook of true values; of the variables of a split, what the data hold where a record shows none."""
+    book = mechanism.require_codebook()
+    shown = shown_codebook(book, mechanism.partly)
+    held = {name: formats.values_of(data, shown[name])[-1] for name in mechanism.partly}
+    found = book.to_dict()
+    entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
+    return {**found, "variables": entries}
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -441,7 +441,7 @@ def _said(
     ]
     if told:
         yield "facts", {"facts": told}
-    made = {o: [list(b.variables) for b in mechanism.every_block if b.provenance == o] for o in ("public", "dp")}
+    made = {o: [list(n) for n, b in mechanism.designs if b.provenance == o] for o in ("public", "dp")}
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
     extra = [

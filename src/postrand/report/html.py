@@ -27,7 +27,7 @@ from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
-from postrand.report.together import together
+from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, VariableView, values
 from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
@@ -111,6 +111,7 @@ def _page(
             further=len(found.variables[VARIABLE_BUDGET:]),
             split=split,
             together=together(split.names, split.together) if split else "",
+            steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
@@ -124,6 +125,7 @@ def _page(
             python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),
             packages=_packages(mechanism, data_name),
+            only_reads=split is not None and not fits_r(mechanism),
             priors=PRIORS,
             shades=[0.0, *svg.SHADES],
         )
@@ -158,16 +160,17 @@ def environment() -> Environment:
 
 
 def _worded(rows: Sequence[Mapping[str, object]]) -> set[str]:
-    """Return the columns of words, which are aligned to the left: most of their texts begin with no digit or sign.
+    """Return the columns of words, which are aligned to the left: a quarter of their texts begin with no digit or sign.
 
-    >>> sorted(_worded([{"Category": "north", "Share": "12%", "Records": 3}, {"Category": "1-4", "Share": "none"}]))
+    >>> rows = [{"Category": name, "Share": share} for name, share in (("north", "12%"), ("10", "1%"), ("20", "2%"))]
+    >>> sorted(_worded([*rows, {"Category": "30", "Share": "3%"}, {"Category": "south", "Share": "not tried"}]))
     ['Category']
     """
     found = set()
     for name in rows[0] if rows else ():
         texts = [value for row in rows if isinstance(value := row.get(name), str) and value]
         worded = sum(not (value[0].isdigit() or value[0] in "−-–<>≤≥∞") for value in texts)
-        if 2 * worded >= max(len(texts), 1):
+        if 4 * worded >= max(len(texts), 1):
             found.add(name)
     return found
 

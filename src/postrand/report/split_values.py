@@ -22,13 +22,13 @@ MAX_SUBSETS = 40
 """The most frequent subsets are in the table of the page."""
 MAX_TABLES = 3
 MAX_TABLE_CELLS = 60
-WORK = 20_000_000
-"""Cells of subsets times cells of tables that the worth of all tables of two variables may take."""
+MAX_PAIRS, WORK = 120, 20_000_000
+"""Tables of two variables whose worth is shown, and cells of subsets and of squared tables that this may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVariable:
-    """Say how often a variable is shown: ``share`` of the law, ``records`` of the release; ``effective`` is the worth.
+    """Say how often a variable is shown: ``share`` by the law, ``records`` in the release; ``effective``: its worth.
 
     ``lowest`` and ``highest`` are the probabilities that its value is unchanged in a record that shows it.
     """
@@ -72,8 +72,8 @@ class PairWorth:
 class SplitView:
     """Everything that the page shows of a split; ``together[i, j]`` is the probability that i and j are shown both.
 
-    ``pairs`` are the tables of two variables that some subset shows, best first; None where there are too many cells to
-    compute their worth. ``mean`` are the harmonic means of what they are worth, released and separate.
+    ``pairs`` are tables of two variables that some subset shows, best first: all, or those that most records show.
+    ``mean`` are the harmonic means of what all are worth, released and separate; None where some are left out.
     """
 
     names: tuple[str, ...]
@@ -86,7 +86,8 @@ class SplitView:
     prior: str
     records: int
     together: NDArray[np.float64]
-    pairs: tuple[PairWorth, ...] | None
+    pairs: tuple[PairWorth, ...]
+    covered: int
     mean: tuple[float, float] | None
     tables: tuple[Estimate, ...]
 
@@ -112,6 +113,7 @@ def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
     order = sorted(range(len(subsets)), key=lambda k: -split.subsets[k].weight)
     together = co_appearance(split, names)
     estimates = {pair: _estimate(pair, mechanism, summary) for pair in _affordable(split, book, names, together)}
+    covered = int(np.count_nonzero(np.triu(together, 1)))
     pairs = _pairs(estimates, split, book, names, together, summary)
     tables = sorted(_small(estimates), key=lambda e: -(e.effective_sample_size or 0.0))[:MAX_TABLES]
     return SplitView(
@@ -126,7 +128,8 @@ def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
         summary.records,
         together,
         pairs,
-        _means(pairs),
+        covered,
+        _means(pairs) if len(pairs) == covered else None,
         tuple(tables),
     )
 
@@ -199,20 +202,25 @@ def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) ->
         found = from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells))
     except EstimationError:
         return None
-    lost = not np.isclose(found.value.sum(), 1.0)  # rounding errors are larger than what the matrices leave
-    return None if lost else found
+    return found if np.isclose(found.value.sum(), 1.0) else None  # a matrix that says next to nothing: only noise
 
 
 def _affordable(
     split: Split, book: Codebook, names: Sequence[str], together: NDArray[np.float64]
 ) -> list[tuple[str, str]]:
-    """Return the pairs that are shown together, or none where their tables take too long."""
-    pairs = [(a, b) for (i, a), (j, b) in itertools.combinations(enumerate(names), 2) if together[i, j] > 0]
-    work = 0
-    for a, b in pairs:
-        cells = sum(block.matrix.size for block in split.blocks if {a, b} <= set(block.perturbed))
-        work += cells + (book[a].size * book[b].size) ** 2
-    return pairs if work <= WORK else []
+    """Return the pairs that most records show together, as many as can be estimated in about a second."""
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(names)), 2) if together[i, j] > 0]
+    pairs.sort(key=lambda pair: -together[pair])
+    sizes = [(frozenset(block.perturbed), block.matrix.size) for block in split.blocks]
+    found, work = [], 0
+    for i, j in pairs[:MAX_PAIRS]:
+        asked = {names[i], names[j]}
+        cells = sum(size for shown, size in sizes if asked <= shown)
+        work += cells + (book[names[i]].size * book[names[j]].size) ** 2
+        if work > WORK:
+            break
+        found.append((names[i], names[j]))
+    return found
 
 
 def _pairs(
@@ -222,9 +230,7 @@ def _pairs(
     names: Sequence[str],
     together: NDArray[np.float64],
     summary: Summary,
-) -> tuple[PairWorth, ...] | None:
-    if not estimates:
-        return None
+) -> tuple[PairWorth, ...]:
     epsilon, place = split.epsilon, {name: k for k, name in enumerate(names)}
     found = []
     for pair, estimate in estimates.items():
@@ -240,9 +246,9 @@ def _pairs(
 def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: float, records: int) -> float:
     """Return the worth of a table if each variable were released by itself, by randomised response with this ε.
 
-    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` the squared length of one record's unbiased contribution is
-    ``Π_j (1 − 2 c_j + S_j c_j²)/λ_j²``, ``c_j = (1 − λ_j)/S_j``, whatever is released: the worth of n records is
-    ``n (1 − Σ p²)/(that − Σ p²)``, with the table's ``shares`` p, cut at 0.
+    With ``λ_j = (e^ε − 1)/(e^ε + S_j − 1)`` and ``c_j = (1 − λ_j)/S_j``, the squared length of one record's unbiased
+    contribution is ``L = Π_j (1 − 2 c_j + S_j c_j²)/λ_j²``, whatever is released. So n records are worth
+    ``n (1 − Σ p²)/(L − Σ p²)``, with the table's ``shares`` p, cut at 0.
     """
     squared = 1.0
     for size in sizes:
@@ -255,10 +261,10 @@ def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: f
     return records * (1 - same) / (squared - same)
 
 
-def _means(pairs: Sequence[PairWorth] | None) -> tuple[float, float] | None:
+def _means(pairs: Sequence[PairWorth]) -> tuple[float, float] | None:
     """Return the harmonic means: as many unperturbed records would have the same mean of relative variances."""
-    known = [(one.effective, one.separate) for one in pairs or () if one.effective and one.separate]
-    if not known or len(known) < len(pairs or ()):
+    known = [(one.effective, one.separate) for one in pairs if one.effective and one.separate]
+    if not known or len(known) < len(pairs):
         return None
     one, other = (len(known) / sum(1 / pair[k] for pair in known) for k in (0, 1))
     return one, other

@@ -13,13 +13,26 @@ from postrand.report import svg, text
 _SIDE, _SMALL_SIDE = 46, 18
 _NUMBERED = 16
 """Up to so many variables, each square has its number; with more it would be too small to read."""
-_LETTER, _LONGEST = 7.0, 20
+_LETTER, _LONGEST = 8.0, 20
+
+
+def scale_of(shares: NDArray[np.float64]) -> float:
+    """Return the share that has the darkest colour, over that of a matrix: twice the largest of a pair, at most 1.
+
+    With many variables no pair is in a large share of the records.
+
+    >>> scale_of(np.array([[0.6, 0.1], [0.1, 0.5]]))
+    0.2
+    """
+    largest = float(np.triu(shares, 1).max(initial=0.0))
+    return min(1.0, 2 * largest) if largest > 0 else 1.0
 
 
 def together(names: Sequence[str], shares: NDArray[np.float64]) -> Markup:
     """Return a heat map of the probabilities that two variables are shown by one record, (J, J); symmetric.
 
-    The half below the diagonal is drawn: rows have their names at the left, columns below.
+    The half below the diagonal is drawn: rows have their names at the left, columns below. Colours are relative to
+    :func:`scale_of`.
 
     >>> str(together(["a", "b"], np.array([[0.6, 0.1], [0.1, 0.5]])))[:12]
     '<svg class="'
@@ -28,12 +41,12 @@ def together(names: Sequence[str], shares: NDArray[np.float64]) -> Markup:
     side = _SIDE if len(names) <= _NUMBERED else _SMALL_SIDE
     left = 14 + _LETTER * max(len(label) for label in labels)
     size = side * len(names)
-    squares = []
+    squares, scale = [], scale_of(shares)
     for i, row in enumerate(shares.tolist()):
         squares.append(_label(left - 8, side * (i + 0.5) + 4, labels[i]))
         squares.append(_turned(left + side * (i + 0.5) + 4, size + 8, labels[i]))
         for j in range(i + 1):
-            squares.append(_square(left + side * j, side * i, side, row[j], alone=i == j))
+            squares.append(_square(left + side * j, side * i, side, row[j], scale, alone=i == j))
     whole = np.triu(shares, 1)[np.triu_indices(len(names), 1)]
     desc = f"One square for each pair of {len(names)} variables, darker where more records show both."
     if whole.size:
@@ -51,8 +64,8 @@ def together(names: Sequence[str], shares: NDArray[np.float64]) -> Markup:
     )
 
 
-def _square(x: float, y: float, side: int, share: float, *, alone: bool) -> Markup:
-    step = svg.shade(share)
+def _square(x: float, y: float, side: int, share: float, scale: float, *, alone: bool) -> Markup:
+    step = svg.shade(share / scale)
     inner = Markup("")
     if side == _SIDE:
         inner = Markup('<text class="on{}" x="{}" y="{}" text-anchor="middle">{}</text>').format(

@@ -18,7 +18,7 @@ from postrand.risk.file import RiskFile
 from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import RecordRisk, RiskReport
-from postrand.risk.split_law import law_of
+from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import household_risk
 from postrand.support.progress import Stage, stage
 
@@ -106,7 +106,7 @@ def assess(
     return RiskReport(
         key_variables=keys.names,
         records=keys.records,
-        cells=keys.cells,
+        cells=law.cells if isinstance(law, SplitLaw) else keys.cells,
         occupied=int(cells.counts.size),
         sample_uniques=int((frequency == 1).sum()),
         k_anonymity=k_anonymity(keys),

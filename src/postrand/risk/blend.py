@@ -45,7 +45,7 @@ class Blend:
         codes = block.cell_table(tuple(sizes))[:, list(shown)]
         kept = tuple(sizes[j] for j in shown)
         cells, many = np.unique(ravel(list(codes.T), kept), return_counts=True)
-        return cls(tuple(positions), kept, stays, cells, many * (off / UNIT))
+        return cls(tuple(positions), kept, stays, cells, np.asarray(many * (off / UNIT), dtype=np.float64))
 
     def rows(self, codes: IntArray) -> tuple[IntArray, FloatArray]:
         """Return the number of the cell of each row of codes, (m, J), and the probability that it is drawn anew."""
@@ -66,10 +66,11 @@ class Blend:
 
     def drawn(self, codes: IntArray, rng: np.random.Generator) -> IntArray:
         """Return released codes for true ones, shape (m, J)."""
-        ends = np.cumsum(self.redrawn)
-        chance = rng.random(codes.shape[0])
+        ends: FloatArray = np.cumsum(self.redrawn, dtype=np.float64)
+        chance = rng.random((codes.shape[0],))
         moving = np.flatnonzero(chance >= self.stays)
-        at = np.searchsorted(ends, (chance[moving] - self.stays) * ends[-1] / (1 - self.stays), side="right")
+        anew = np.asarray((chance[moving] - self.stays) / (1 - self.stays), dtype=np.float64)
+        at: IntArray = np.searchsorted(ends, anew * float(ends[-1]), side="right")
         found = codes.copy()
         found[moving] = np.stack(np.unravel_index(self.cells[at.clip(max=ends.size - 1)], self.sizes), axis=1)
         return found
@@ -94,7 +95,8 @@ class Blend:
         at = [self.positions.index(j) for j in variables]
         kept = tuple(self.sizes[k] for k in at)
         number = ravel([codes[k] for k in at], kept)
-        return np.bincount(number, weights=self.redrawn, minlength=math.prod(kept)).reshape(kept)
+        found = np.bincount(number, weights=self.redrawn, minlength=math.prod(kept))
+        return np.asarray(found.reshape(kept), dtype=np.float64)
 
     def information(self, shares: FloatArray, variables: Sequence[int]) -> float:
         """Return the share of the information on these keys that the law keeps, with released ``shares`` of them.

@@ -129,26 +129,7 @@ def estimate(
         If the model is unknown, or the table has too many cells.
     """
     found = ReleasedLinks.fitted(released, law, pi, model, forbidden=forbidden, smoothing=smoothing)
-    one, two = (drawn.tau(found.own.size) for drawn in found.sampled(seed))
-    return Matches(found.fit, one, two, found.own, found.others)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sampled:
-    """An expected number of right links, its bias, and draws of the number in this release; None if too many cells."""
-
-    value: float
-    bias: float = 0.0
-    draws: FloatArray | None = None
-
-    def tau(self, most: float) -> Tau:
-        """Return the estimate with its prediction interval, which ends at ``most``."""
-        if self.draws is None:
-            return Tau(self.value)
-        if not self.value > 0:
-            return Tau(self.value, 0.0, 0.0, (self.value, self.value))
-        low, high = (float(x) for x in np.quantile(self.draws, [0.025, 0.975]))
-        return Tau(self.value, float(self.draws.std()), self.bias, (low, min(high, float(most))))
+    return Matches(found.fit, *found.taus(seed), found.own, found.others)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,41 +184,43 @@ class ReleasedLinks:
         others = shares[number] * fit.mu.sum() / pi * (1 - pi * stay)
         return cls(true, fit, law, shares, mixed, number, codes, np.minimum(own, 1.0), others)
 
-    def sampled(self, seed: int, models: tuple[FloatArray, FloatArray] | None = None) -> tuple[Sampled, Sampled]:
-        """Return τ1 and τ2 with draws; ``models`` are normal draws of the model's errors, where others share them."""
+    @property
+    def risks(self) -> tuple[FloatArray, FloatArray]:
+        """What each unique adds to τ1 and τ2 if its keys stayed, shapes (m,)."""
+        return np.exp(-self.others), exprel(self.others)
+
+    def uncertainty(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Return the standard error from the margins, and the bias, of τ1 and of τ2; None with too many parameters."""
         sizes = margin_sizes(self.fit)
-        risks = np.exp(-self.others), exprel(self.others)
-        values = [float((self.own * risk).sum()) for risk in risks]
         if sizes is None:
-            return Sampled(values[0]), Sampled(values[1])
+            return None
         everywhere = columns(self.fit, self.fit.cells, sizes)
         inverse = inverse_information(everywhere, self.fit.mu, sum(sizes))
-        errors = self._errors(everywhere, inverse, sizes)
-        biases = self._biases(inverse, sizes)
-        drawn = [self._drawn(k, risks[k], errors[k], biases[k], seed, models) for k in (0, 1)]
-        return drawn[0], drawn[1]
+        (one, two), (first, second) = self._errors(everywhere, inverse, sizes), self._biases(inverse, sizes)
+        return (one, first), (two, second)
 
-    def _drawn(
-        self,
-        k: int,
-        risk: FloatArray,
-        error: float,
-        bias: float,
-        seed: int,
-        models: tuple[FloatArray, FloatArray] | None,
-    ) -> Sampled:
+    def taus(self, seed: int) -> tuple[Tau, Tau]:
+        """Return τ1 and τ2 with their prediction intervals."""
+        known = self.uncertainty()
+        if known is None:
+            one, two = (Tau(float((self.own * risk).sum())) for risk in self.risks)
+            return one, two
+        one, two = (self._tau(k, self.risks[k], *known[k], seed) for k in (0, 1))
+        return one, two
+
+    def _tau(self, k: int, risk: FloatArray, error: float, bias: float, seed: int) -> Tau:
         from postrand.risk.kernels import match_draws
 
-        value, rng = float((self.own * risk).sum()), np.random.default_rng(seed)
-        draws = draws_of(self.own.size) if models is None else models[k].size
+        value = float((self.own * risk).sum())
         if not value > 0:
-            return Sampled(value, 0.0, np.zeros(draws))
-        shared = MODEL_ERROR[k] ** 2 if models is None else 0.0
-        logs = math.sqrt(math.log1p((error / value) ** 2 + shared)) * rng.standard_normal(draws)
-        if models is not None:
-            logs += math.sqrt(math.log1p(MODEL_ERROR[k] ** 2)) * models[k]
-        scale = max(1 - bias / value, 0.5) * np.exp(logs)
-        return Sampled(value, bias, match_draws(self.own, self.others, risk, k == 0, scale, rng))
+            return Tau(value, 0.0, 0.0, (value, value))
+        rng = np.random.default_rng(seed)
+        draws = draws_of(self.own.size)
+        spread = math.sqrt(math.log1p((error / value) ** 2 + MODEL_ERROR[k] ** 2))
+        scale = max(1 - bias / value, 0.5) * np.exp(spread * rng.standard_normal(draws))
+        found = match_draws(self.own, self.others, risk, k == 0, scale, rng)
+        low, high = (float(x) for x in np.quantile(found, [0.025, 0.975]))
+        return Tau(value, float(found.std()), bias, (low, min(high, float(self.own.size))))
 
     def _biases(self, inverse: FloatArray, sizes: list[int]) -> tuple[float, float]:
         """Return the second-order biases: those of the unperturbed model (``tau``), each unique weighed by ``own``."""

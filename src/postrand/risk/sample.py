@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -202,17 +203,24 @@ def _value_counts(column: pa.Array) -> pa.Table | None:
 
 @dataclass(slots=True)
 class _Counts:
-    """Count the values of one column, batch by batch."""
+    """Count the values of one column, batch by batch; numbers, dates and times by sorting, which takes less memory."""
 
     waiting: list[pa.Table] = field(default_factory=list)
+    numbers: _Numbers | None = None
     is_lost: bool = False
 
     def add(self, part: pa.Table | None) -> None:
-        self.is_lost = self.is_lost or part is None
-        if self.is_lost:
+        if part is None or self.is_lost:
+            self.waiting, self.numbers, self.is_lost = [], None, True
             return
-        self.waiting.append(part)
+        if self.numbers is None and _is_number(part["value"].type):
+            self.numbers = _Numbers()
         try:
+            if self.numbers is not None:
+                self.numbers.add(part)
+                self.is_lost = self.numbers.size > MAX_VALUES
+                return
+            self.waiting.append(part)
             if sum(part.num_rows for part in self.waiting) > _MERGE + 2 * self.waiting[0].num_rows:
                 self._merge()
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -233,9 +241,74 @@ class _Counts:
 
     def alone(self) -> int | None:
         """Return how many values one record has; None where that is not known."""
+        if self.numbers is not None and not self.is_lost:
+            return self.numbers.alone()
         if self.waiting and not self.is_lost:
             self._merge()
         if self.is_lost:
             return None
         counts = coding.to_numpy(self.waiting[0]["records"].chunk(0)) if self.waiting else np.zeros(0)
         return int((counts == 1).sum())
+
+
+def _is_number(of: pa.DataType) -> bool:
+    """Whether the values of a type are fixed numbers of bytes, each value one number."""
+    types = pa.types
+    return any(test(of) for test in (types.is_integer, types.is_floating, types.is_date, types.is_timestamp))
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Hold which numbers of a column one record has, and which several; both sorted, and those that wait to be.
+
+    Floats are compared by their bits, NaN as one value; null is one value.
+    """
+
+    once: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    often: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    nulls: int = 0
+    waiting: list[tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many different values are counted so far."""
+        return self.once.size + self.often.size + bool(self.nulls)
+
+    def add(self, part: pa.Table) -> None:
+        """Add the values of some records, each once, and how many records have them."""
+        value, records = part["value"].combine_chunks(), part["records"].combine_chunks()
+        value, records = (c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in (value, records))
+        held, null = coding.to_numpy(records), coding.is_null(value)
+        self.nulls += int(held[null].sum())
+        bits, held = _bits(value)[~null], held[~null]
+        self.waiting.append((bits[held == 1], bits[held > 1]))
+        if sum(one.size + more.size for one, more in self.waiting) > _MERGE + 2 * self.size:
+            self._merge()
+
+    def _merge(self) -> None:
+        ones, more = zip(*self.waiting, strict=True)
+        self.waiting = []
+        once = np.concatenate([self.once, *ones])
+        once.sort()
+        repeated = once[1:] == once[:-1]
+        self.often = np.unique(np.concatenate([self.often, *more, once[1:][repeated]]))
+        if once.size:
+            once = once[~(np.append(repeated, False) | np.append(False, repeated))]
+        if self.often.size:
+            place = np.minimum(np.searchsorted(self.often, once), self.often.size - 1)
+            once = once[self.often[place] != once]
+        self.once = once
+
+    def alone(self) -> int | None:
+        """Return how many values one record has; None where there are too many to count."""
+        if self.waiting:
+            self._merge()
+        return None if self.size > MAX_VALUES else self.once.size + (self.nulls == 1)
+
+
+def _bits(values: pa.Array) -> NDArray[Any]:
+    """Return numbers as whole numbers of the same width, all NaN as one; under a null is whatever lies there."""
+    if not pa.types.is_floating(values.type):
+        return coding.index_values(values.view(getattr(pa, f"int{values.type.bit_width}")()))
+    held = coding.index_values(values)
+    return np.where(np.isnan(held), held.dtype.type(np.nan), held).view(f"i{held.itemsize}")

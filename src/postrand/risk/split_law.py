@@ -108,6 +108,11 @@ class SplitLaw:
         """The numbers of codes of a released file."""
         return tuple(size + (j in self.partly) for j, size in enumerate(self.shape))
 
+    @property
+    def cells(self) -> int:
+        """The number of combinations of keys and values that a record can show, feasible or not."""
+        return sum(math.prod(self.shape[j] for j in part.positions) for part in self.parts)
+
     def shown(self, codes: IntArray) -> IntArray:
         """Return the number of the part of each row of released codes, (m, J) → (m,).
 
@@ -134,6 +139,60 @@ class SplitLaw:
             codes, counts = released.codes[at][:, list(part.positions)], released.counts[at]
             records = np.repeat(np.arange(at.size), counts)
             yield part, at, CellTable(names, sizes, codes, counts, records) if names else None
+
+    def posterior(self, released: Sequence[int], prior: FloatArray) -> FloatArray:
+        """Return ``P(x | T, y)`` of the true keys of one released record, with the shape of ``prior``, (S_1, ..., S_J).
+
+        ``released`` are its codes, the last one of a key that it does not show. ``π_T`` says nothing of x and cancels.
+
+        Raises
+        ------
+        UsageError
+            If the record shows other keys than any subset does, or the law cannot release these values.
+
+        Examples
+        --------
+        >>> from postrand.codebook import Variable
+        >>> from postrand.mechanism import Split
+        >>> from postrand.mechanism.matrix import randomised_response
+        >>> book = Codebook(tuple(Variable(name, role="key", categories=("no", "yes")) for name in "ab"))
+        >>> blocks = [Block(("a",), randomised_response(2, 1.0)), Block(("b",), randomised_response(2, 1.0))]
+        >>> law = SplitLaw.of(Mechanism([], book, split=Split.of([0.75, 0.25], blocks)), ("a", "b"), (2, 2))
+        >>> law.posterior([1, 2], np.full((2, 2), 0.25)).round(3).tolist()  # a is yes, b is not shown
+        [[0.134, 0.134], [0.366, 0.366]]
+        """
+        part = self.parts[int(self.shown(np.array([released]))[0])]
+        axes, hidden = list(part.positions), [j for j in range(len(self.shape)) if j not in part.positions]
+        likelihood = np.ones(self.shape)
+        if part.law is not None:
+            seen = np.zeros([self.shape[j] for j in axes])
+            seen[tuple(released[j] for j in axes)] = 1.0
+            found = part.law.apply(seen, range(len(axes)), adjoint=True)
+            likelihood = likelihood * np.expand_dims(found, tuple(hidden))
+        joint = np.asarray(prior, dtype=np.float64) * likelihood
+        if not joint.sum() > 0:
+            raise UsageError(sentence("under this prior the law never releases these values"))
+        return np.asarray(joint / joint.sum())
+
+    def vulnerability(self, prior: FloatArray) -> float:
+        """Return the chance that the best guess of all true keys is right, ``Σ_T π_T Σ_y max_x p(x) M_T[x_T, y]``.
+
+        Without the release it would be ``max p``. The ``prior`` p has the shape (S_1, ..., S_J).
+        """
+        total = 0.0
+        for part in self.parts:
+            hidden = tuple(j for j in range(len(self.shape)) if j not in part.positions)
+            best = np.asarray(prior, dtype=np.float64).max(axis=hidden)
+            if part.law is None:
+                total += part.probability * float(best)
+                continue
+            largest = np.zeros(best.shape)
+            for cell in np.ndindex(best.shape):
+                row = np.zeros(best.shape)
+                row[cell] = best[cell]
+                largest = np.maximum(largest, part.law.apply(row, range(len(best.shape))))
+            total += part.probability * float(largest.sum())
+        return total
 
     def drawn(self, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyCodes]:
         """Yield a released version of the true keys for each seed, for risk estimates."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import Model
-from postrand.risk.perturbed import ReleasedLinks, Sampled, draws_of
+from postrand.risk.perturbed import ReleasedLinks, draws_of
 from postrand.risk.split_law import Law, SplitLaw
-from postrand.risk.tau import Tau
+from postrand.risk.tau import MODEL_ERROR, Tau, exprel
 from postrand.risk.weights import individual_risk, risk_after
 
 
@@ -41,7 +43,8 @@ def matches(
 
     The records that show T are a random sample of the population, fraction ``π π_T``, released through ``M_T``: each
     such sample is estimated by :func:`perturbed.estimate`, with a model of its own fitted to its own records, and the
-    numbers add up. The samples' errors are independent, but the error of the model is taken to be the same in all.
+    numbers add up. Their errors are independent, and taken as normal: of a sample with next to no right links, no
+    logarithm is. The error of the model is taken to be the same in all samples.
 
     Raises
     ------
@@ -51,11 +54,9 @@ def matches(
     inclusion = np.broadcast_to(pi, released.counts.shape)
     unique = np.flatnonzero(released.uniques)
     own, others = np.zeros(released.counts.size), np.zeros(released.counts.size)
-    rng = np.random.default_rng([seed, 1])
-    models = rng.standard_normal((2, draws_of(unique.size)))
-    found: list[tuple[Sampled, Sampled]] = []
+    known: list[Any] = []
     deviating, names = 0, dict.fromkeys([""])
-    for k, (part, at, cells) in enumerate(law.tables(released)):
+    for part, at, cells in law.tables(released):
         if cells is None or not cells.uniques.any():
             continue
         rules = [rule for rule in forbidden if set(rule) <= set(cells.names)]
@@ -65,18 +66,32 @@ def matches(
         own[at[cells.uniques]], others[at[cells.uniques]] = links.own, links.others
         names |= {links.fit.model: None}
         deviating += not links.fit.converged
-        found.append(links.sampled(seed + k, (models[0], models[1])))
-    one, two = (_sum([pair[k] for pair in found]).tau(unique.size) for k in (0, 1))
-    said = f"in {deviating} of {len(found)} subsets the margins, estimated one by one, are not met together"
-    return SplitMatches(
-        one, two, own[unique], others[unique], "; ".join(filter(None, names)), said if deviating else "converged"
-    )
+        known.append((links.uncertainty(), [float((links.own * risk).sum()) for risk in links.risks]))
+    mine, theirs = own[unique], others[unique]
+    one, two = (_tau(k, mine, theirs, known, np.random.default_rng([seed, k])) for k in (0, 1))
+    said = f"in {deviating} of {len(known)} subsets the margins, estimated one by one, are not met together"
+    return SplitMatches(one, two, mine, theirs, "; ".join(filter(None, names)), said if deviating else "converged")
 
 
-def _sum(parts: Sequence[Sampled]) -> Sampled:
-    drawn = [part.draws for part in parts if part.draws is not None]
-    draws = np.sum(drawn, axis=0) if len(drawn) == len(parts) and drawn else None
-    return Sampled(sum(part.value for part in parts), sum(part.bias for part in parts), draws)
+def _tau(k: int, own: FloatArray, others: FloatArray, known: Sequence[Any], rng: np.random.Generator) -> Tau:
+    """Return τ1 (k = 0) or τ2 of all samples: ``known`` has the error and bias, and the values, of each."""
+    from postrand.risk.kernels import match_draws  # compiled
+
+    risk = exprel(others) if k else np.exp(-others)
+    value = float((own * risk).sum())
+    if any(uncertainty is None for uncertainty, _ in known):
+        return Tau(value)
+    if not value > 0:
+        return Tau(value, 0.0, 0.0, (value, value))
+    error = math.hypot(*(uncertainty[k][0] for uncertainty, _ in known))
+    # A second-order bias as large as the value is that of a model without records where the uniques are.
+    bias = sum(min(max(uncertainty[k][1], -values[k]), values[k] / 2) for uncertainty, values in known)
+    draws = draws_of(own.size)
+    sampled = np.maximum(1 - bias / value + error / value * rng.standard_normal(draws), 0.0)
+    scale = sampled * np.exp(math.sqrt(math.log1p(MODEL_ERROR[k] ** 2)) * rng.standard_normal(draws))
+    found = match_draws(own, others, risk, k == 0, scale, rng)
+    low, high = (float(x) for x in np.quantile(found, [0.025, 0.975]))
+    return Tau(value, float(found.std()), bias, (low, min(high, float(own.size))))
 
 
 def _within(model: Model, names: Sequence[str]) -> Model:

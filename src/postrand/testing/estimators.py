@@ -6,6 +6,7 @@ An estimator of one's own is tried by one call: ``check(estimator)``. It is aske
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import re
@@ -16,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
+from postrand.engines.frame import perturb
 from postrand.errors import DataError, PostrandError, UsageError
 from postrand.estimate import Estimator
-from postrand.mechanism import Mechanism
-from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.sampling import perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey
 from postrand.testing.refusals import refused
@@ -43,6 +45,7 @@ PERTURBED = {"sex": 0.8, "area": 0.7, "ill": 0.9, "hours": 0.7}
 """The probability with which a value of each stays."""
 
 _SEED = 20_240_611
+_KEY = ReleaseKey.from_seed(4)
 _CLOSE = 5.5
 """Standard errors that an estimate may be off: a right one is farther with a probability below 1e-7."""
 
@@ -85,6 +88,16 @@ def keeping() -> Mechanism:
 def elsewhere() -> Mechanism:
     """Return one that perturbs notes alone, which no example asks for: all else is true."""
     return Mechanism({"note": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, BOOK)
+
+
+def splitting(*, whole: bool = False) -> Mechanism:
+    """Return one whose records show two of the perturbed variables or all; ``whole``: all of them, and unchanged."""
+    every = tuple(PERTURBED)
+    subsets = [every] if whole else [*itertools.combinations(every, 2), every]
+    sizes = [math.prod(BOOK[name].size for name in names) for names in subsets]
+    laws = [TransitionMatrix.identity(size) if whole else randomised_response(size, 2.0) for size in sizes]
+    blocks = [Block(names, law) for names, law in zip(subsets, laws, strict=True)]
+    return Mechanism([], BOOK, split=Split.of([1 / len(blocks)] * len(blocks), blocks))
 
 
 def released(table: pa.Table, seed: int = 1) -> pa.Table:
@@ -194,6 +207,23 @@ def check_right(estimator: Estimator) -> None:
         assert np.nanmax(off) < _CLOSE, f"{estimator.name}: {np.nanmax(off):.1f} standard errors from the true records"
 
 
+def check_split(estimator: Estimator) -> None:
+    """Assert that a split is read as a split: right by its records that show what is asked, and by all that are true.
+
+    Where the estimator has groups, it is asked by area, which the split perturbs.
+    """
+    by = {"by": "area"} if any(option.name == "by" for option in estimator.options) else {}
+    law, whole = splitting(), splitting(whole=True)
+    truth = ask(estimator, survey(), elsewhere(), **by)
+    _same(estimator, ask(estimator, perturb(survey(), whole, _KEY), whole, **by), truth, "with a split that shows all")
+    found = ask(estimator, perturb(survey(), law, _KEY), law, **by)
+    errors = np.array([_number(e) for e in _leaves(found.to_dict().get("standard_error", []))])
+    if errors.size:
+        off = np.abs(_estimates(found) - _estimates(truth)) / errors
+        what = f"{np.nanmax(off):.1f} standard errors from the true records, with a split"
+        assert np.nanmax(off) < _CLOSE, f"{estimator.name}: {what}"
+
+
 def check_refusals(estimator: Estimator) -> None:
     """Assert that what does not fit is refused by name, and that no value of a record is shown."""
     table = released(survey())
@@ -219,6 +249,7 @@ LAWS: tuple[Callable[[Estimator], None], ...] = (
     check_order,
     check_weights,
     check_right,
+    check_split,
     check_refusals,
 )
 """What holds for every estimator."""

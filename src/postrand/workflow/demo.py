@@ -56,7 +56,7 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     draft.make_folder(folder)
     source = folder / "gss.parquet"
     pq.write_table(true, source)
-    _, plan_path = draft.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0)
+    _, plan_path = draft.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0, way="blocks")
     written = run(load_plan(plan_path), folder / "release", dossier=folder / "dossier", progress=True)
     verification = release.verify(written.path)
     rows, warnings = compare(true, written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.codebook.rules import feasible_cells
 from postrand.data.table import ContingencyTable
 from postrand.designers import SplitDesign, TablePrior, split_design
 from postrand.designers.budget import LARGEST_SHARE, is_share
@@ -101,6 +101,16 @@ def design_split(plan: Plan, known: Known | None = None) -> DesignedSplit | None
     return DesignedSplit(asked, design, _split(plan, design))
 
 
+def with_noise(plan: Plan, known: Known | None) -> Plan:
+    """Return the plan whose split has a prior with noise that is drawn now, once for all designs that are tried.
+
+    Each draw of the noise spends the prior's ε anew.
+    """
+    if plan.split is None or plan.split.prior != "dp":
+        return plan
+    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=_prior(plan.split, known)))
+
+
 def _epsilon(plan: Plan, asked: SplitPlan) -> float:
     """Return the split's own ε, or what blocks and priors leave of the record's."""
     if asked.epsilon is not None:
@@ -121,7 +131,7 @@ def prior_of(asked: SplitPlan, known: Known | None) -> TablePrior:
     """Return the tables to which a split is designed; only a prior of the file needs what is known of it."""
     if isinstance(asked.prior, TablePrior):
         return asked.prior
-    if known is None or not asked.reads_file:
+    if known is None or not asked.reads_file:  # design_split reads the file where it must
         return TablePrior({}, "public")
     tables = [known.table(names) for names in asked.tables]
     if asked.prior == "file":
@@ -140,28 +150,22 @@ def _split(plan: Plan, design: SplitDesign) -> Split:
     asked, reads = plan.split, plan.split_reads
     assert asked is not None
     spent = asked.prior_epsilon if design.provenance == "dp" else 0.0
-    subsets = []
-    for found in design.subsets:
-        names, book = found.variables, plan.codebook
-        if reads:
-            shape = _shape(book, names, reads, asked.variables)
-            law, cells = _by_stratum(shape, design.epsilon), tuple(map(tuple, shape.cells.tolist()))
-            block = Block(shape.variables, law, cells, design.provenance, shape.given, spent)
-        else:
-            block = Block(names, found.matrix, _cells(book, names), design.provenance, (), spent)
-        subsets.append(Subset(found.weight, block))
-    split = Split(tuple(subsets))
+    split = design.split(plan.codebook, spent) if not reads else _within(plan.codebook, design, reads, spent)
     if left := [name for name in asked.variables if name not in split.variables]:
         what = f"no subset shows {', '.join(left)}"  # rounding took the last one: never release them unperturbed
         raise DesignError(sentence(what, where=WHERE, fix="give a larger weight to a table with it"))
     return split
 
 
-def _cells(codebook: Codebook, names: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the feasible cells of a subset, None where all combinations are feasible."""
-    if not any(set(rule.variables) <= set(names) for rule in codebook.rules):
-        return None
-    return tuple(map(tuple, feasible_cells(codebook, names, codebook.rules).tolist()))
+def _within(book: Codebook, design: SplitDesign, reads: Sequence[str], spent: float) -> Split:
+    """Return the law within each combination of what the subsets read."""
+    subsets = []
+    for found in design.subsets:
+        shape = _shape(book, found.variables, reads, design.variables)
+        law, cells = _by_stratum(shape, design.epsilon), tuple(map(tuple, shape.cells.tolist()))
+        block = Block(shape.variables, law, cells, design.provenance, shape.given, spent)
+        subsets.append(Subset(found.weight, block))
+    return Split(tuple(subsets))
 
 
 def _shape(codebook: Codebook, names: Sequence[str], reads: Sequence[str], every: Sequence[str]) -> LinkedCells:

@@ -14,6 +14,7 @@ import numpy as np
 from postrand import formats, report, risk
 from postrand.certification.certificate import Certificate
 from postrand.codebook import Codebook
+from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.errors import PostrandError
@@ -30,6 +31,8 @@ from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
+from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
+from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
 
 RISK = "Risk before and after"
@@ -53,6 +56,7 @@ class Dossier:
     truth: TrueFile | None = None
     fraction: float | None = None
     measured: risk.Assessment | None = None
+    split: Mapping[str, Sequence[Mapping[str, object]]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -65,7 +69,8 @@ class Dossier:
         after, note, said = None, "", str(self.data.get("risk_note", ""))
         if self.before is not None:
             book = mechanism.require_codebook()
-            after, note = assess(formats.read(data_path, book), book, mechanism, self.fraction)
+            released = formats.read(data_path, shown_codebook(book, mechanism.partly))
+            after, note = assess(released, book, mechanism, self.fraction)
         sections: dict[str, Sequence[Mapping[str, object]]] = {
             RISK: []
             if self.before is None
@@ -76,13 +81,16 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
+            **self.split,
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
         curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
-        captions: dict[str, tuple[str, ...]] = {RISK: CAPTION}
+        captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, **SPLIT_CAPTIONS}
+        if mechanism.split is not None:
+            captions[RISK] = (*CAPTION, RISK_NOTE)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}
@@ -147,8 +155,11 @@ def collect(
     }
     truth = TrueFile.read(source, codebook, fraction)
     measured = None if truth is None else measures(source, codebook, truth)
+    split = split_sections(known, max(certificate.account.split, default=0.0))
+    if split:
+        data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
-    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured)
+    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured, split)
 
 
 def assess(

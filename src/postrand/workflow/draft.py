@@ -14,6 +14,7 @@ import tomlkit
 
 from postrand import formats, metadata, risk
 from postrand.codebook import Codebook
+from postrand.codebook.not_released import NOT_RELEASED
 from postrand.codebook.variable import ROLES
 from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
@@ -31,6 +32,7 @@ from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
+from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
 PLAN_HEAD = """\
@@ -45,6 +47,11 @@ DESIGN_NOTE = """\
 How the matrices are chosen, unless a block has its own choice.
 prior = "uniform" reveals nothing about the file. prior = "file" tunes the matrices to the file's own frequencies and
 keeps more information, but the guarantee does not cover this choice; the certificate says so."""
+SPLIT_PRIVACY_NOTE = """\
+The claim for all perturbed values of one record together: at least the epsilon of the split, to which those of
+[[blocks]] would be added. A smaller epsilon protects more."""
+SPLIT_NOTE = """\
+A split release: each record shows one random subset of these variables, perturbed jointly with the whole epsilon."""
 BLOCKS_NOTE = "One block for each perturbed variable. Several variables in one block are perturbed jointly."
 RELEASE_NOTE = """\
 format = "same" as the source, or {formats};
@@ -68,10 +75,16 @@ class Started:
 
 
 def initialise(
-    file: Path, folder: Path, roles: Mapping[str, Sequence[str]], *, epsilon: float = 1.0, ddi: Path | None = None
+    file: Path,
+    folder: Path,
+    roles: Mapping[str, Sequence[str]],
+    *,
+    epsilon: float = 1.0,
+    ddi: Path | None = None,
+    way: Way = "best",
 ) -> tuple[Path, Path]:
     """Do as :func:`start`, and return the paths of codebook and plan."""
-    made = start(file, folder, roles, epsilon=epsilon, ddi=ddi)
+    made = start(file, folder, roles, epsilon=epsilon, ddi=ddi, way=way)
     return made.codebook, made.plan
 
 
@@ -82,14 +95,16 @@ def start(
     *,
     epsilon: float = 1.0,
     ddi: Path | None = None,
+    way: Way = "best",
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
     ``roles`` maps a role to names; the name ``*`` means all variables that are not listed. Other variables keep an
     empty role. So does an unperturbed column that singles out more than 1% of the records, unless ``roles`` lists its
     own name: then the plan asks for a decision. Every categorical key variable gets a block with privacy budget
-    ``epsilon`` in the plan. Labels and codes for "no answer" come from the file itself, or from a DDI-Codebook
-    document ``ddi``.
+    ``epsilon`` in the plan; or all share their sum in a split release, where ``way`` asks for it, or is ``best`` and
+    that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come from the file
+    itself, or from a DDI-Codebook document ``ddi``.
 
     Raises
     ------
@@ -117,7 +132,7 @@ def start(
     drafts = [_undecided(draft, singling, named) for draft in drafts]
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
     place = file.to_dict(folder) if isinstance(file, Table) else {"file": os.path.relpath(file, folder)}
-    plan = plan_text(place, drafts, epsilon, open_)
+    plan = plan_text(place, drafts, epsilon, open_, way, None if isinstance(file, Table) else source.num_rows)
     make_folder(folder)
     written: list[Path] = []
     try:
@@ -216,20 +231,25 @@ def plan_text(
     drafts: Iterable[Mapping[str, Any]],
     epsilon: float,
     undecided: Mapping[str, float] | None = None,
+    way: Way = "blocks",
+    records: int | None = None,
 ) -> str:
     """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 
-    ``undecided`` maps unperturbed columns to the shares of the records that they single out.
+    ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
+    release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = [d["name"] for d in categorical if d["role"] == "key"] or [
         d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
     ]
+    total = epsilon * max(1, len(perturbed))
+    proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
     plan["source"] = {**place, "codebook": "codebook.toml"}
-    _comment(plan, PRIVACY_NOTE)
-    plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": epsilon * max(1, len(perturbed))}
+    _comment(plan, SPLIT_PRIVACY_NOTE if proposal.split else PRIVACY_NOTE)
+    plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
     _comment(plan, DESIGN_NOTE)
     plan["design"] = {
         "structure": UniformOffDiagonal.name,
@@ -244,10 +264,25 @@ def plan_text(
         for line in (*AS_IS_NOTE.strip().splitlines(), f"To decide: {listed}."):
             part.add(tomlkit.comment(line))
         part["as_is"] = []
-    _comment(plan, BLOCKS_NOTE)
-    level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
-    plan["blocks"] = writing.blocks_of({"variables": [name], "privacy": level} for name in perturbed)
+    _comment(plan, f"{SPLIT_NOTE if proposal.split else BLOCKS_NOTE}\n{proposal.reason}")
+    if proposal.split:
+        plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
+    else:
+        level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
+        plan["blocks"] = writing.blocks_of({"variables": [name], "privacy": level} for name in perturbed)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
+
+
+def _proposal(
+    drafts: Iterable[Mapping[str, Any]], names: Sequence[str], epsilon: float, records: int | None, way: Way
+) -> Proposal:
+    """Return what is proposed for these variables; blocks where a category cannot stand beside "not released"."""
+    known = {draft["name"]: draft for draft in drafts}
+    held = [known[name] for name in names]
+    if any(NOT_RELEASED in map(str, draft["categories"]) for draft in held):
+        way = "blocks"
+    sizes = [len(draft["categories"]) + (draft.get("missing") == "category") for draft in held]
+    return proposed(sizes, epsilon, records, way)
 
 
 def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:

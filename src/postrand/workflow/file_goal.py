@@ -24,6 +24,7 @@ from postrand.privacy.blanket import Part, blanket_delta
 from postrand.privacy.indistinct import one_of_each
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.design_split import with_noise
 from postrand.workflow.facts import facts_of
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
@@ -82,6 +83,7 @@ def solved(
     source = open_records(plan.source, plan.codebook) if source is None else source
     records, asked = records_of(plan, engine, source), goal.epsilon
     known = Known.tables(plan, engine, source) if plan.reads_file else None
+    plan = with_noise(plan, known)
 
     def at(epsilon: float) -> Plan:
         return dataclasses.replace(plan, privacy=DifferentialPrivacy(epsilon))

@@ -142,6 +142,8 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
     for variable in plan.codebook.variables if dossier else ():
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
+    if dossier and plan.split is not None:
+        yield from (Count(names) for names in plan.split.workload.tables)
 
 
 def variables_of(block: BlockPlan, shape: LinkedCells | None) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
-"""The precision that analysts will get from a designed block, computed before anything is released."""
+"""The precision that analysts will get from a plan, computed before anything is released."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from postrand.codebook import Codebook
+from postrand.designers import compare_ways
+from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.workflow.design_blocks import DesignedBlock
 
@@ -38,3 +41,20 @@ def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any
         data["warning"] = f"few shares of {', '.join(few)} can be estimated: {fix}"
         lines.append(f"  warning: {data['warning']}")
     return data, "\n".join(lines)
+
+
+def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
+    """Return what the ε of a mechanism buys as separate blocks, as joint blocks and as a split release.
+
+    Of all tables of two perturbed variables, with every combination equally likely: it follows from codebook and ε
+    alone, and may be published. Returns plain data and text; nothing where the variables have no finite ε together, or
+    there are only two, which are one table; no text where they cannot be split.
+    """
+    parts = (*mechanism.blocks, *(() if mechanism.split is None else (mechanism.split,)))
+    shown = [name for block in mechanism.blocks for name in block.perturbed]
+    shown += [] if mechanism.split is None else mechanism.split.variables
+    epsilon = math.fsum(part.epsilon for part in parts)
+    if len(shown) < 3 or not math.isfinite(epsilon):
+        return {}, ""
+    data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
+    return data, "" if "not_compared" in data else text

@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import feasible_cells, linked
-from postrand.designers.split.candidates import Candidates, candidates_of
+from postrand.designers.split.candidates import Candidates
 from postrand.designers.split.margins import shares
 from postrand.designers.split.precision import keep_probability
-from postrand.designers.split.splitting import MAX_CELLS, SplitDesign, split_design
 from postrand.designers.split.workload import Names
 
 Floats = NDArray[np.float64]
@@ -44,68 +42,7 @@ class FixedBlocks:
     value: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Compared:
-    """Hold what one guarantee buys three ways, for the same tables.
-
-    ``exhaustive``: whether every partition was tried, with three ways to divide ε; the best are improved further.
-    """
-
-    separate: FixedBlocks
-    joint: FixedBlocks
-    split: SplitDesign
-    exhaustive: bool
-
-    @property
-    def best(self) -> str:
-        """Which of the three is worth most: ``separate``, ``joint`` or ``split``."""
-        values = {"separate": self.separate.value, "joint": self.joint.value, "split": self.split.value}
-        return min(values, key=values.__getitem__)
-
-    def effective_records(self, records: int) -> dict[str, float]:
-        """Return how many unperturbed records so many released ones are worth, for each way."""
-        found = {"separate": self.separate.value, "joint": self.joint.value, "split": self.split.value}
-        return {name: records / value for name, value in found.items()}
-
-
-def compare_split(
-    codebook: Codebook,
-    variables: Sequence[str] | None = None,
-    epsilon: float = 1.0,
-    workload: Any = "pairs",
-    core: Sequence[str] = (),
-    max_cells: int = MAX_CELLS,
-    prior: Any = None,
-    n: int | None = None,
-) -> Compared:
-    """Return what ε buys as separate blocks, as the best joint blocks, and as a split release.
-
-    Variables that rules link stay in one block. With up to 8 variables every partition is tried; with more, blocks are
-    merged two at a time as long as that helps. Arguments are those of :func:`postrand.split_design`; blocks have
-    no core, since they show all.
-
-    Raises
-    ------
-    DesignError
-        As :func:`postrand.split_design`.
-
-    Examples
-    --------
-    >>> from postrand import Codebook, Variable
-    >>> book = Codebook(tuple(Variable(name, "other", ("no", "yes")) for name in ("sex", "own", "work", "north")))
-    >>> found = compare_split(book, epsilon=2.0)
-    >>> found.best, {name: round(worth) for name, worth in found.effective_records(1000).items()}
-    ('split', {'separate': 10, 'joint': 81, 'split': 99})
-    """
-    split = split_design(codebook, variables, epsilon, workload, core, max_cells=max_cells, prior=prior, n=n)
-    problem = _Blocks(candidates_of(codebook, variables, workload, core, max_cells, prior), split.epsilon)
-    separate = problem.improved(problem.start)
-    exhaustive = len(problem.start) <= EXHAUSTIVE
-    joint = problem.best_of_all() if exhaustive else problem.merged(problem.start)
-    return Compared(separate, min(joint, separate, key=lambda found: found.value), split, exhaustive)
-
-
-class _Blocks:
+class Blocks:
     """The search for blocks: it remembers the cells of blocks and what they say of parts of tables."""
 
     def __init__(self, given: Candidates, epsilon: float) -> None:
@@ -118,8 +55,10 @@ class _Blocks:
         self._counts: dict[Names, int] = {}
         self._ruled: set[Names] = set()
         self._noise: dict[tuple[Names, Names], Floats] = {}
+        self._pairs = None if given.codebook.select(given.names).rules else self._paired()
 
     def ordered(self, names: Sequence[str]) -> Names:
+        """Return the names in the codebook's order."""
         return tuple(name for name in self.given.names if name in names)
 
     def best_of_all(self) -> FixedBlocks:
@@ -144,7 +83,16 @@ class _Blocks:
             if not found.value < best.value:
                 break
             best = found
-        return self.polished(best)
+        return self.polished(self.moved(best))
+
+    def moved(self, best: FixedBlocks) -> FixedBlocks:
+        """Return the blocks that moving one part at a time to another block, or to its own, reaches."""
+        while True:
+            trials = {frozenset(t): t for t in _moves(best.blocks, self.start, self.ordered) if self.fits(t)}
+            found = min((self.improved(t, polish=False) for t in trials.values()), key=lambda f: f.value, default=best)
+            if not found.value < best.value:
+                return best
+            best = self.polished(found)
 
     def improved(self, blocks: tuple[Names, ...], *, polish: bool = True) -> FixedBlocks:
         """Return the best of three divisions of ε, improved."""
@@ -169,7 +117,33 @@ class _Blocks:
             found, step = (best, step) if best.value < found.value else (found, step / 2)
         return found
 
+    def _paired(self) -> tuple[NDArray[np.intp], Floats, Floats] | None:
+        """Return of tables that are all of two variables: their places (Q, 2), their sizes (Q, 2), and Σ p² (Q,)."""
+        if any(len(table) != 2 for table, _ in self.tables):
+            return None
+        places = np.array([[self.given.names.index(name) for name in table] for table, _ in self.tables])
+        squares = np.array([self._squares[table] for table, _ in self.tables])
+        return places, np.array([p.shape for _, p in self.tables], dtype=np.float64), squares
+
+    def _paired_variances(self, blocks: tuple[Names, ...], epsilons: Floats) -> Floats:
+        """Return the traces of all tables of two variables at once: in one block, or the product of two."""
+        assert self._pairs is not None
+        places, sizes, squares = self._pairs
+        keep, block = np.zeros(len(self.given.names)), np.zeros(len(self.given.names), dtype=np.intp)
+        for k, (names, epsilon) in enumerate(zip(blocks, epsilons.tolist(), strict=True)):
+            at = [self.given.names.index(name) for name in names]
+            keep[at], block[at] = keep_probability(self.count(names), epsilon), k
+        kept = keep[places] ** 2
+        one = (1 - (1 - kept[:, 0]) / sizes.prod(axis=1)) / kept[:, 0]
+        two = ((1 - (1 - kept) / sizes) / kept).prod(axis=1)
+        return np.asarray(np.where(block[places[:, 0]] == block[places[:, 1]], one, two) - squares)
+
     def valued(self, blocks: tuple[Names, ...], epsilons: Floats) -> FixedBlocks:
+        """Return the blocks with these ε, and the workload's value."""
+        if self._pairs is not None:
+            each = self.given.weights * self._paired_variances(blocks, epsilons)
+            total = float(each.max()) if self.given.workload.worst else math.fsum(each)
+            return FixedBlocks(blocks, tuple(epsilons.tolist()), total)
         keeps = {b: float(keep_probability(self.count(b), e)) for b, e in zip(blocks, epsilons.tolist(), strict=True)}
         terms = [w * self.variance(t, p, keeps) for w, (t, p) in zip(self.given.weights, self.tables, strict=True)]
         value = max(terms) if self.given.workload.worst else math.fsum(terms)
@@ -215,12 +189,14 @@ class _Blocks:
         return self._cells[block]
 
     def count(self, block: Names) -> int:
+        """Return the number of feasible cells of a block."""
         if block not in self._counts:
             cells, book = self.cells(block), self.given.codebook
             self._counts[block] = math.prod(book[n].size for n in block) if cells is None else len(cells)
         return self._counts[block]
 
     def fits(self, blocks: tuple[Names, ...]) -> bool:
+        """Tell whether every block has few enough cells."""
         return all(self.count(block) <= self.given.request.max_cells for block in blocks)
 
 
@@ -248,6 +224,19 @@ def _mergers(blocks: tuple[Names, ...], ordered: Any) -> Iterator[tuple[Names, .
         for j in range(i + 1, len(blocks)):
             rest = tuple(block for k, block in enumerate(blocks) if k not in (i, j))
             yield (*rest, ordered((*blocks[i], *blocks[j])))
+
+
+def _moves(blocks: tuple[Names, ...], parts: tuple[Names, ...], ordered: Any) -> Iterator[tuple[Names, ...]]:
+    """Yield the partitions with one part in another block, or in its own; a part's variables stay together."""
+    for part in parts:
+        own = next(block for block in blocks if part[0] in block)
+        left = tuple(name for name in own if name not in part)
+        others = [block for block in blocks if block != own]
+        if left:
+            yield (*others, left, part)
+        for k in range(len(others)):
+            rest = (*others[:k], *others[k + 1 :], *((left,) if left else ()))
+            yield (*rest, ordered((*others[k], *part)))
 
 
 def _moved(epsilons: Floats, step: float) -> Iterator[Floats]:

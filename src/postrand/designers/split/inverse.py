@@ -16,7 +16,7 @@ from postrand.designers.problem import Status
 from postrand.designers.split.candidates import Candidates, chosen_variables, subsets_of
 from postrand.designers.split.margins import TablePrior, prior_of, shares
 from postrand.designers.split.matrices import Chosen
-from postrand.designers.split.optimal import optimal, value_of
+from postrand.designers.split.optimal import Optimum, optimal, value_of
 from postrand.designers.split.splitting import MAX_CELLS, rounded, split_design
 from postrand.designers.split.subsets import Request
 from postrand.designers.split.workload import Names, Workload, workload_of
@@ -82,6 +82,19 @@ def least_epsilon(
     >>> round(found.epsilon, 2), found.impossible < found.epsilon, bool(found.widths["sex", "own"].max() <= 0.02)
     (1.93, True, True)
     """
+    return _bisected(*wanted_of(codebook, half_widths, n, variables, core, max_cells, prior, level))
+
+
+def wanted_of(
+    codebook: Codebook, half_widths: Any, n: int, variables: Any, core: Any, max_cells: int, prior: Any, level: float
+) -> tuple[Candidates, dict[Names, Floats]]:
+    """Return the problem whose value is at most 1 where every cell has its half-width, and the half-widths.
+
+    Raises
+    ------
+    DesignError
+        If a table or half-width is not valid, or even unperturbed records do not suffice.
+    """
     names, core = chosen_variables(codebook, variables, core)
     known, asked = prior_of(prior), _asked(codebook, half_widths, names, n, level)
     cells = [(table, k) for table, widths in asked.items() for k in range(widths.size)]
@@ -94,42 +107,58 @@ def least_epsilon(
     request = Request(codebook, names, core, max_cells, tuple(cells), known)
     # A cell's variance V has to meet spare V <= 1: the largest spare/M is the value, 1 where it is just met.
     problem = Candidates(request, Workload(tuple(asked), worst=True), *subsets_of(request), spare, p)
-    return _bisected(problem, asked)
+    return problem, asked
 
 
 def _bisected(problem: Candidates, asked: Mapping[Names, Floats]) -> LeastEpsilon:
-    low, impossible, high, met = math.log(SMALLEST), 0.0, math.log(LARGEST), _tried(problem, LARGEST)
-    if met[0] > 1:
+    low, impossible, high = math.log(SMALLEST), 0.0, math.log(LARGEST)
+    met = exactly(problem, LARGEST, optimal(problem.pool(LARGEST), problem.weights, worst=True))
+    if met.value > 1:
         what = f"no split release at ε = {LARGEST:g} reaches the half-widths"
         raise DesignError(sentence(what, fix="ask for wider intervals, or name fewer core variables"))
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        found = _tried(problem, math.exp(middle))
-        if found[0] <= 1:
+        epsilon = math.exp(middle)
+        optimum = optimal(problem.pool(epsilon), problem.weights, worst=True)
+        found = exactly(problem, epsilon, optimum)
+        if found.value <= 1:
             high, met = middle, found
         else:
             low = middle
-            impossible = max(impossible, math.exp(middle)) if found[1] > 1 else impossible
-    _, _, epsilon, total, subsets = met
+            impossible = max(impossible, epsilon) if optimum.bound > 1 else impossible
+    return LeastEpsilon(met.epsilon, impossible, widths_of(problem, asked, met.total), met.subsets)
+
+
+def widths_of(problem: Candidates, asked: Mapping[Names, Floats], total: Floats) -> dict[Names, Floats]:
+    """Return the half-width of each cell of each table, from its information."""
     z_over_n = problem.weights * np.concatenate([w.ravel() for w in asked.values()]) ** 2
     widths, at = {}, 0
     for table, wanted in asked.items():
         inside = slice(at, at + wanted.size)
         widths[table] = np.sqrt(z_over_n[inside] / total[inside]).reshape(wanted.shape)
         at += wanted.size
-    return LeastEpsilon(epsilon, impossible, widths, subsets)
+    return widths
 
 
-def _tried(problem: Candidates, epsilon: float) -> tuple[float, float, float, Floats, tuple[tuple[Names, int], ...]]:
-    """Return the value and bound at ε, where 1 just meets the half-widths; ε, the information, and the subsets."""
-    optimum = optimal(problem.pool(epsilon), problem.weights, worst=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounded:
+    """Hold a design of exact integers: its value, the information of each cell, and subsets with weights."""
+
+    epsilon: float
+    value: float
+    total: Floats
+    subsets: tuple[tuple[Names, int], ...]
+
+
+def exactly(problem: Candidates, epsilon: float, optimum: Optimum) -> Rounded:
+    """Return what a design is once it is rounded to integers: 1 or less where it meets the half-widths."""
     weights = rounded(optimum.probabilities)
     kept, found = np.flatnonzero(weights), Chosen(problem, epsilon, optimum)
     rows = found.exact_rows(kept, [found.matrix(int(k))[0] for k in kept])
     pi = weights[kept] / UNIT
     names = tuple(problem.names_of(row) for row in optimum.columns.members[kept])
     subsets = tuple(zip(names, weights[kept].tolist(), strict=True))
-    return value_of(rows, pi, problem.weights, worst=True), optimum.bound, epsilon, np.asarray(rows.T @ pi), subsets
+    return Rounded(epsilon, value_of(rows, pi, problem.weights, worst=True), np.asarray(rows.T @ pi), subsets)
 
 
 def _asked(codebook: Codebook, given: Any, names: Names, n: object, level: object) -> dict[Names, Floats]:

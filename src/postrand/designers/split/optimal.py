@@ -24,7 +24,6 @@ from postrand.errors import DesignError, sentence
 Floats = NDArray[np.float64]
 
 _LOSS = 5e-11  # of the value, for fewer subsets
-_PROVED, _PROVED_MANY = 2, 5  # rounds, until a proof is asked for although there are better subsets
 _NEWTON = 100
 _BOUNDARY = 0.99
 _CENTRED = 2e-12  # relative: beyond it rounding grows faster than the gap shrinks
@@ -34,7 +33,7 @@ _FACTORED = 700  # questions up to which Newton's equations are solved; beyond, 
 _STEPS = 10_000
 _CROWDED = 3  # columns for each question: beyond it those that are far from gaining are left out
 _NEAR = 1 - 1e-4
-_LEAST = 1e-3
+_LEAST = 1e-3  # of the value, as a bound where there is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,20 +62,20 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     """
     columns, bound = pool.start(weights), pool.least(weights, worst)
     master = _worst if worst else _mean
-    every, proved = _PROVED if len(weights) <= _FACTORED else _PROVED_MANY, True
-    for left in reversed(range(pool.rounds)):
+    for done in range(1, pool.rounds + 1):
         pi, prices, top = master(columns.rows, weights)
         value = value_of(columns.rows, pi, weights, worst)
         if value - bound <= pool.target * value:
             break
         gains = columns.rows @ prices
-        within = (value - bound) / max(bound, _LEAST * value) if left % every == 0 and (proved or not left) else 0.0
-        best, fresh = pool.price(prices, float(gains.max()), within)
-        proved = not within or best < math.inf
+        last = done == pool.rounds
+        prove = last or done & (done - 1) == 0  # a proof is long: after 1, 2, 4, 8, ... rounds
+        within = (value - bound) / max(bound, _LEAST * value)
+        best, fresh = pool.price(prices, float(gains.max()), within, prove=prove)
         bound = max(bound, top / best * (1 - ROUNDING))
         known = set(columns.labels())
         new = np.flatnonzero([label not in known for label in fresh.labels()])
-        if value - bound <= pool.target * value or not new.size or not left:
+        if value - bound <= pool.target * value or not new.size or last:
             break
         if len(gains) > _CROWDED * len(weights):
             columns = columns.take(np.flatnonzero((pi > _NEGLIGIBLE[-1]) | (gains >= _NEAR * gains.max())))
@@ -190,3 +189,8 @@ def _worst(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Float
     y = np.maximum(-found.ineqlin.marginals, 0)
     pi = np.maximum(found.x[:-1], 0)
     return pi / pi.sum(), y / y.sum() / weights, 1.0
+
+
+def best_worst(rows: scipy.sparse.csr_array, weights: Floats) -> Floats:
+    """Return the probabilities of some subsets, which cover every question, with the least largest ``w_t / M_t``."""
+    return _worst(rows, weights)[0]

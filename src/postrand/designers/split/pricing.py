@@ -106,14 +106,14 @@ class Priced:
         chosen = relaxation(self.sizes, self.core, self.max_cells, self.questions, self.epsilon, weights, worst)
         return chosen.bound()
 
-    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
+    def price(self, prices: Floats, threshold: float, within: float, *, prove: bool) -> tuple[float, Columns]:
         """Return subsets above the threshold; where climbing finds none, what a search proves and finds."""
         random = np.random.default_rng(len(self.sizes))  # where to start climbing: it decides no result, only time
         starts = [self._mask(self.core) | int(m) for m in self._drawn(random)]
         found = {m: g for m, g in self._climbed(prices, starts).items() if g > threshold * (1 + _IMPROVED)}
-        if found and not within:
+        if found and not prove:
             return math.inf, self._columns(sorted(found))
-        bound, met = self.proven(prices, max([threshold, *found.values()]), threshold, within or math.inf)
+        bound, met = self.proven(prices, max([threshold, *found.values()]), threshold, within)
         return bound, self._columns(sorted({*found, *met}))
 
     def proven(self, prices: Floats, known: float, floor: float, within: float = math.inf) -> tuple[float, set[int]]:

@@ -80,11 +80,11 @@ def tree_of(questions: Sequence[Question], core: Sequence[int], logs: Floats) ->
     bounds = [int(np.searchsorted(depth, k)) for k in range(int(depth.max()) + 2)]
     for low, high in pairwise(bounds[1:]):
         used[low:high] += used[inside[low:high]]
-    question = np.array([ends.get(path, -1) for path in listed], dtype=np.intp)
-    last = np.flatnonzero(question >= 0)
-    last = last[np.argsort(question[last], kind="stable")]
-    firsts = np.flatnonzero(np.append(True, np.diff(question[last]) > 0))
-    return Tree(inside, size, used, question, tuple(bounds), last, firsts)
+    asked = np.array([ends.get(path, -1) for path in listed], dtype=np.intp)
+    last = np.flatnonzero(asked >= 0)
+    last = last[np.argsort(asked[last], kind="stable")]
+    firsts = np.flatnonzero(np.append(True, np.diff(asked[last]) > 0))
+    return Tree(inside, size, used, asked, tuple(bounds), last, firsts)
 
 
 def _orders(members: Sequence[int]) -> Iterable[tuple[int, ...]]:

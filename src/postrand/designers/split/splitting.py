@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook.codebook import Codebook
+from postrand.codebook.rules import feasible_cells
 from postrand.designers.problem import OPTIMAL_GAP, Status
 from postrand.designers.split.candidates import Candidates, candidates_of
 from postrand.designers.split.margins import TablePrior
@@ -19,10 +20,10 @@ from postrand.designers.split.optimal import value_of
 from postrand.designers.split.pricing import DEFAULT_GAP
 from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
-from postrand.mechanism.block import Provenance
+from postrand.mechanism.block import Block, Provenance
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix, check_epsilon
 from postrand.mechanism.matrix_storage import UNIT
-from postrand.mechanism.split import largest_remainder
+from postrand.mechanism.split import Split, Subset, largest_remainder
 from postrand.objectives import Objective
 from postrand.support.inputs import finite, is_whole
 
@@ -132,6 +133,17 @@ class SplitDesign:
             raise DesignError(sentence("the number of records is not known", fix="pass records=..."))
         return n / self.value
 
+    def split(self, codebook: Codebook, prior_epsilon: float = 0.0) -> Split:
+        """Return the law for ``Mechanism(blocks, codebook, split=...)``; ``codebook`` is that of the design.
+
+        Under rules the cells of a subset are the feasible ones. ``prior_epsilon``: what a noisy prior has spent.
+        """
+        blocks = (
+            Block(one.variables, one.matrix, _feasible(codebook, one.variables), self.provenance, (), prior_epsilon)
+            for one in self.subsets
+        )
+        return Split(tuple(Subset(one.weight, block) for one, block in zip(self.subsets, blocks, strict=True)))
+
     def text(self) -> str:
         """Return the subsets, the most frequent first, and the worth of each table, as text."""
         lines = [f"{len(self.subsets)} subsets at ε = {self.epsilon:g}; {self.message}"]
@@ -203,6 +215,8 @@ def split_design(
     >>> found = split_design(book, epsilon=2.0, n=10_000)
     >>> found.status, sum(subset.weight for subset in found.subsets) == 2**53, round(found.effective_records())
     ('optimal', True, 986)
+    >>> found.split(book)
+    Split(4 subsets of 4 variables, ε = 2)
     """
     raise_all(DesignError, _problems(max_cells, n, gap))
     check_epsilon(epsilon, int(max_cells))
@@ -238,6 +252,13 @@ def _finished(candidates: Candidates, found: Chosen, n: int | None) -> SplitDesi
         found.epsilon, candidates.names, tuple(order), tables, value, bound, max(optimum.value, bound), status, message,
         candidates.request.core, worst, n, candidates.prior.provenance,
     )  # fmt: skip
+
+
+def _feasible(codebook: Codebook, names: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the feasible cells of a subset, None where all combinations are feasible."""
+    if not any(set(rule.variables) <= set(names) for rule in codebook.rules):
+        return None
+    return tuple(map(tuple, feasible_cells(codebook, names, codebook.rules).tolist()))
 
 
 def rounded(probabilities: Floats) -> NDArray[np.int64]:

@@ -109,11 +109,11 @@ class Pool(Protocol):
         """Return a value that no design is below, proven before there is one; 0 if the prices will prove more."""
         ...
 
-    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
+    def price(self, prices: Floats, threshold: float, within: float, *, prove: bool) -> tuple[float, Columns]:
         """Return subsets above the threshold, and a bound of ``max_T Σ_t c_t I_{T,t}`` for prices c >= 0.
 
-        The bound is proven; inf where none is found that is relatively ``within`` the best gain that is known. With 0,
-        none is looked for while there are subsets above the threshold.
+        The bound is proven; inf where none is found that is relatively ``within`` the best gain that is known. Unless
+        ``prove`` is set, none is looked for while there are subsets above the threshold.
         """
         ...
 
@@ -358,7 +358,7 @@ class Listed:
         """Return 0: prices are exact."""
         return 0.0
 
-    def price(self, prices: Floats, threshold: float, within: float) -> tuple[float, Columns]:
+    def price(self, prices: Floats, threshold: float, within: float, *, prove: bool) -> tuple[float, Columns]:
         """Price every subset."""
         gain = self.columns.rows @ prices
         return float(gain.max()), self.columns.take(_largest(np.where(gain > threshold, gain, 0), self.most))
