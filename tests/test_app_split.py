@@ -17,7 +17,7 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.codebook.not_released import NOT_RELEASED
-from postrand.designers import split_design
+from postrand.designers import compare_split, split_design
 from postrand.errors import PostrandError, UsageError
 from postrand.plan import load_plan
 from tests.test_app import EVIL
@@ -163,14 +163,31 @@ def test_conditions_of_a_files_level_that_fail_are_named(split: Decisions, tmp_p
 
 def test_the_same_guarantee_without_a_split(split: Decisions, tmp_path: Path) -> None:
     found = designing.compared(split, tmp_path, Latest())
-    worth = found.effective_records(N)
-    page = str(split_views.comparison(4, found, False, N))
-    assert worth["separate"] <= worth["joint"]
-    for name in ("separate", "joint", "split"):
-        assert split_views.number(worth[name]) in page
+    direct = compare_split(documents.codebook_of(split), NAMES, 6.0)
+    assert found.epsilon == 6.0
+    assert [worth for _, _, worth in found.rows] == pytest.approx(
+        [1 / w.value for w in (direct.separate, direct.joint, direct.split)]
+    )
+    page = str(split_views.comparison(found, False, N))
+    for _, _, worth in found.rows:
+        assert split_views.number(N * worth) in page
     assert page.count('class="same"') == 1
-    assert "Compare with blocks" in str(split_views.comparison(4, None, False, N))
-    assert "not searched here" in str(split_views.comparison(11, None, False, N))
+    assert "Compare blocks and a split" in str(split_views.comparison(None, False, N))
+
+
+def test_blocks_are_compared_with_a_split_before_one_is_chosen(blocks: Decisions, tmp_path: Path) -> None:
+    found = designing.compared(blocks, tmp_path, Latest())
+    assert found.epsilon == pytest.approx(4.0)
+    direct = compare_split(documents.codebook_of(blocks), NAMES, found.epsilon).effective_records(1)
+    assert [worth for _, _, worth in found.rows] == [direct[way] for way in ("separate", "joint", "split")]
+    assert found.best in ("Split", "Best joint blocks")
+    many = {f"v{k}": ["a", "b"] * 50 for k in range(12)}
+    pq.write_table(pa.table(many), tmp_path / "many.parquet")
+    wide = open_decisions(computations.open_file(tmp_path / "many.parquet"), dict.fromkeys(many, "key"))
+    (_, _, separate), (name, _, least) = designing.compared(wide, tmp_path, Latest()).rows
+    assert name == "Split, at least"
+    direct = split_design(documents.codebook_of(wide), list(many), 12.0)
+    assert separate < least <= (1 + 1e-9) / direct.value
 
 
 def test_a_design_is_made_once(split: Decisions, tmp_path: Path) -> None:
@@ -311,7 +328,7 @@ def test_markup_in_names_stays_text(tmp_path: Path) -> None:
     assert made.split is not None
     parts = [views.design_form(decisions), views.level_control(decisions), split_views.readout(made.split, 400)]
     parts += [split_views.design_view(made.split, 400)]
-    parts += [split_views.comparison(3, designing.compared(decisions, tmp_path, latest), False, 400)]
+    parts += [split_views.comparison(designing.compared(decisions, tmp_path, latest), False, 400)]
     page = "".join(map(str, parts))
     assert "<img" not in page
     assert "&lt;img" in page

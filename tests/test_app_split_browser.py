@@ -58,7 +58,7 @@ def test_from_the_choice_to_the_release(browser: Browser, address: str, tmp_path
         page.select_option("[data-act=goal]", "file")
         expect(page.locator("#level")).to_contain_text("ε of the file")
         expect(page.locator("#file_level")).to_contain_text("ε of the whole file, δ = 1e-07", timeout=LONG)
-        page.click("text=Compare with blocks")
+        page.click("text=Compare blocks and a split")
         expect(page.locator("#against")).to_contain_text("Best joint blocks", timeout=2 * LONG)
         expect(page.locator("#against tr.same")).to_contain_text("Split")
 

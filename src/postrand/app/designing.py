@@ -11,7 +11,8 @@ from typing import Any
 from postrand.app import documents
 from postrand.app.decisions import Decisions, Opened
 from postrand.certification import Certificate, certify
-from postrand.designers.split import Compared, compare_split
+from postrand.designers.split import compare_split, quick_split
+from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
 from postrand.risk.findings import Findings
@@ -22,8 +23,7 @@ from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.unperturbed import findings as measured
 
-SEARCHED = 10
-"""Of so many variables at most, joint blocks are searched: with more it takes too long for a page."""
+SEPARATE = "each variable by itself"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,10 +94,55 @@ def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -
     return measured(made.plan, made.mechanism, made.known)
 
 
-def compared(decisions: Decisions, folder: Path, latest: Latest) -> Compared:
-    """Return what the guarantee of a split buys as separate blocks and as joint blocks, for the same tables."""
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Hold what one ε of a record buys: for each way its name, how it is, and the worth of one released record."""
+
+    epsilon: float
+    rows: tuple[tuple[str, str, float], ...]
+    assumed: str
+
+    @property
+    def best(self) -> str:
+        """The name of the way that is worth most."""
+        return max(self.rows, key=lambda row: row[2])[0]
+
+
+def compared(decisions: Decisions, folder: Path, latest: Latest) -> Ways:
+    """Return what the guarantee of the decisions buys as separate blocks, as joint blocks and as a split.
+
+    For the tables of a split, assumed as its design assumes them; for blocks, all tables of two variables, with every
+    combination equally likely. Joint blocks of many variables are not searched: that takes too long for a page.
+
+    Raises
+    ------
+    PostrandError
+        If the variables cannot be designed as a split.
+    """
     made = latest.designed(decisions, folder)
-    assert made.split is not None
-    asked, level = made.split.plan, made.split.design.epsilon
-    choices: dict[str, Any] = {"max_cells": asked.max_cells, "prior": prior_of(asked, made.known)}
-    return compare_split(made.plan.codebook, asked.variables, level, asked.workload, asked.core, **choices)
+    book, split = made.plan.codebook, made.split
+    if split is None:
+        choices: dict[str, Any] = {}
+        names, level = made.plan.perturbed, made.certificate.account.total
+        assumed = "For all tables of two variables, with every combination equally likely."
+    else:
+        names, level, asked = split.plan.variables, split.design.epsilon, split.plan
+        choices = {"workload": asked.workload, "core": asked.core, "max_cells": asked.max_cells}
+        choices["prior"] = prior_of(asked, made.known)
+        assumed = "For the tables of the split, by randomised response."
+    if len(names) > SEARCHED:
+        separate, least = quick_split(book, names, level)
+        least_row = ("Split, at least", "each record shows a subset", least)
+        assumed = "For all tables of two variables, with every combination equally likely."
+        return Ways(level, (("Separate blocks", SEPARATE, separate), least_row), assumed)
+    found = compare_split(book, names, level, **choices)
+    worth = found.effective_records(1)
+    joined = "; ".join(" × ".join(block) for block in found.joint.blocks)
+    how = "of all partitions" if found.exhaustive else "by a search"
+    subsets = f"each record shows one of {len(found.split.subsets):,} subsets"
+    rows = (
+        ("Separate blocks", SEPARATE, worth["separate"]),
+        ("Best joint blocks", f"{joined} ({how})", worth["joint"]),
+        ("Split", subsets, worth["split"]),
+    )
+    return Ways(level, rows, assumed)

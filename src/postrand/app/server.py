@@ -274,8 +274,11 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
 
     @render.ui
     def against() -> Any:
-        shown = part("all").splits and isinstance(whole()[0], Designed)
-        return _comparison(tab(), part("all")) if shown else None
+        decisions = part("all")
+        if decisions.splits and not isinstance(whole()[0], Designed):
+            return None
+        shown = len(decisions.perturbed) > 2 and (decisions.splits or decisions.model == "differential")
+        return _comparison(tab(), decisions) if shown else None
 
     _design_pictures(tab, part, now, whole)
 
@@ -315,6 +318,7 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
 
 
 def _comparison(tab: Tab, decisions: Decisions) -> Any:
+    """Return the comparison if it was asked for these decisions: it takes seconds, so it does not follow the slider."""
     found, waiting = None, False
     if tab.against() == decisions.shaping:
         found, waiting = tab.ask(
@@ -323,7 +327,7 @@ def _comparison(tab: Tab, decisions: Decisions) -> Any:
     if isinstance(found, Problem):
         return widgets.trouble(found.text.split("\n"))
     rows = 0 if decisions.opened is None else decisions.opened.rows
-    return split_views.comparison(len(decisions.perturbed), found, waiting, rows)
+    return split_views.comparison(found, waiting, rows)
 
 
 def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from postrand.app import goals, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
-from postrand.app.designing import SEARCHED
+from postrand.app.designing import Ways
 from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
 from postrand.certification.file_level import FileLevel
-from postrand.designers.split import Compared
 from postrand.mechanism import Split
 from postrand.privacy import DifferentialPrivacy
 from postrand.report import text
@@ -246,39 +245,29 @@ def _bar(share: float) -> Tag:
 # -- the comparison ---------------------------------------------------------------------------------------------------
 
 
-def comparison(variables: int, found: Compared | None, waiting: bool, records: int) -> TagList:
+def comparison(found: Ways | None, waiting: bool, records: int) -> TagList:
     """Return what the same guarantee buys as blocks and as a split, or the button that computes it."""
-    parts: list[Any] = [tags.h3("The same guarantee without a split")]
+    parts: list[Any] = [tags.h3("What the same guarantee buys")]
     if waiting:
-        parts.append(busy("Comparing separate blocks, joint blocks and the split …"))
-    elif found is None and variables > SEARCHED:
-        words = f"Joint blocks of more than {SEARCHED} variables are not searched here: postrand design compares them."
-        parts.append(tags.p(words, class_="soft"))
+        parts.append(busy("Comparing blocks and a split …"))
     elif found is None:
-        parts.append(button("Compare with blocks", "against"))
+        parts.append(button("Compare blocks and a split", "against"))
     else:
-        parts.append(_compared(found, records))
+        head = tags.tr(tags.th("Way of release", scope="col", class_="text"), tags.th("Effective records", scope="col"))
+        rows = [
+            tags.tr(
+                tags.th(name, tags.span(cut_long(words), class_="soft"), scope="row"),
+                tags.td(number(records * worth)),
+                class_="same" if name == found.best else None,
+            )
+            for name, words, worth in found.rows
+        ]
+        parts.append(scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "What the same guarantee buys"))
+        words = f"At ε = {found.epsilon:.4g} of a record. {found.assumed} Marked: the most."
+        parts.append(tags.p(words, class_="soft"))
     return TagList(*parts)
 
 
-def _compared(found: Compared, records: int) -> TagList:
-    worth = found.effective_records(records)
-    joined = "; ".join(" × ".join(cut(n) for n in block) for block in found.joint.blocks)
-    how = "of all partitions" if found.exhaustive else "by a search"
-    named = {
-        "separate": ("Separate blocks", "each variable by itself"),
-        "joint": ("Best joint blocks", f"{joined} ({how})"),
-        "split": ("Split", f"each record shows one of {len(found.split.subsets):,} subsets"),
-    }
-    rows = [
-        tags.tr(
-            tags.th(called, tags.span(words, class_="soft"), scope="row"),
-            tags.td(number(worth[name])),
-            class_="same" if name == found.best else None,
-        )
-        for name, (called, words) in named.items()
-    ]
-    head = tags.tr(tags.th("Way of release", scope="col", class_="text"), tags.th("Effective records", scope="col"))
-    table = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "What the same guarantee buys")
-    words = f"At ε = {found.split.epsilon:g} of a record, for the same tables. Marked: the best."
-    return TagList(table, tags.p(words, class_="soft"))
+def cut_long(words: str) -> str:
+    """Return at most 300 characters: names of many variables."""
+    return text.cut(words, 300)

@@ -108,7 +108,7 @@ def with_noise(plan: Plan, known: Known | None) -> Plan:
     """
     if plan.split is None or plan.split.prior != "dp":
         return plan
-    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=_prior(plan.split, known)))
+    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=prior_of(plan.split, known)))
 
 
 def _epsilon(plan: Plan, asked: SplitPlan) -> float:
