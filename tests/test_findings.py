@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import computations, documents, release_views
+from postrand.app import computations, designing, documents, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
@@ -204,9 +204,9 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
     decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
-    assert computations.findings(decisions, tmp_path) is None
+    assert designing.findings(decisions, tmp_path) is None
     decisions = act(decisions, "rest", value="other")
-    found = computations.findings(decisions, tmp_path)
+    found = designing.findings(decisions, tmp_path)
     assert found.undecided == ("income",)
     page = str(release_views.protect_view(decisions, None, "", None, False, found))
     assert 'disabled="disabled"' in page
@@ -215,7 +215,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
         computations.protect(decisions, tmp_path, computations.Watch())
     decisions = act(decisions, "as_is", str(decisions.names.index("income")), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income"]
-    after = computations.findings(decisions, tmp_path)
+    after = designing.findings(decisions, tmp_path)
     assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, False, after))
     made = computations.protect(decisions, tmp_path, computations.Watch())
     page = str(release_views.protect_view(decisions, None, "", made, True))

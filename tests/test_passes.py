@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
-from postrand.app import computations
+from postrand.app import computations, designing
 from postrand.app.decisions import act, open_decisions
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
@@ -174,18 +174,18 @@ def test_a_level_that_moves_reads_the_file_no_more(survey_folder, readings, tmp_
     roles = dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
     opened = computations.open_file(survey_folder / "gss.parquet")
     decisions = dataclasses.replace(open_decisions(opened, roles), prior="file")
-    latest, found = computations.Latest(), []
+    latest, found = designing.Latest(), []
     readings.clear()
     for level in ("0.5", "1", "2"):
         decisions = act(decisions, "option", "privacy.differential.epsilon", level)
-        found.append(computations.findings(decisions, tmp_path, latest))
+        found.append(designing.findings(decisions, tmp_path, latest))
     assert decisions.values["privacy.differential.epsilon"] == "2"
     assert readings == ["ParquetSource.batches"]
-    assert found[-1] == computations.findings(decisions, tmp_path)
-    computations.findings(act(decisions, "role", "0", "other"), tmp_path, latest)
+    assert found[-1] == designing.findings(decisions, tmp_path)
+    designing.findings(act(decisions, "role", "0", "other"), tmp_path, latest)
     assert len(readings) == 3  # another codebook: nothing that was known holds
     again = dataclasses.replace(decisions, opened=dataclasses.replace(opened))
-    computations.findings(again, tmp_path, latest)
+    designing.findings(again, tmp_path, latest)
     assert len(readings) == 4  # the file was opened again: it can be another one
 
 

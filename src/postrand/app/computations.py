@@ -5,36 +5,33 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
 from postrand.app.decisions import Decisions, Opened
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, coding, not_released
 from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.errors import EstimationError, UsageError, sentence
-from postrand.plan import Plan, infer, load_plan
+from postrand.plan import infer, load_plan
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
-from postrand.risk.findings import Findings
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
 from postrand.workflow import demo, dossier
-from postrand.workflow.known import Known
 from postrand.workflow.pipeline import run
-from postrand.workflow.unperturbed import findings as measured
 
 Array = NDArray[np.float64]
 MAX_SHOWN = 25
@@ -226,44 +223,15 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         If the plan cannot be met.
     """
     assert decisions.opened is not None
-    plan = documents.plan_toml(decisions, folder)
+    path = documents.write(decisions, folder)
     for name in ("release", "dossier"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
-    (folder / "plan.toml").write_text(plan, encoding="utf-8")
     engine, fraction = LocalEngine(scratch=folder), decisions.fraction
-    written = load_plan(folder / "plan.toml")
+    written = load_plan(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
         options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
         return run(written, folder / "release", dossier=folder / "dossier", **options)
-
-
-@dataclass(slots=True)
-class Latest:
-    """What is known of the file that was measured last; a level that moves changes none of it."""
-
-    held: tuple[Opened, Known] | None = None
-
-    def known(self, opened: Opened, plan: Plan) -> Known:
-        """Return what the plan wants of its file, and read the file only for what is new."""
-        before = self.held[1] if self.held is not None and self.held[0] is opened else None
-        found = Known.of(plan, before=before)
-        self.held = opened, found
-        return found
-
-
-def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -> Findings | None:
-    """Return the findings about unperturbed variables before the release; None while choices are missing."""
-    if documents.problems(decisions):
-        return None
-    with tempfile.TemporaryDirectory(prefix=".clear-", dir=folder) as made:
-        place = Path(made)
-        (place / "codebook.toml").write_text(documents.codebook_toml(decisions), encoding="utf-8")
-        (place / "plan.toml").write_text(documents.plan_toml(decisions, place), encoding="utf-8")
-        plan = load_plan(place / "plan.toml")
-        assert decisions.opened is not None  # else choices are missing
-        return measured(plan, known=(latest or Latest()).known(decisions.opened, plan))
 
 
 def packed(folder: Path) -> Path:
@@ -273,31 +241,54 @@ def packed(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margin:
-    """A table of one or two variables: true counts, released counts, corrected counts with 95% intervals."""
+    """A table of one or two variables: true counts, released counts, corrected counts with 95% intervals.
+
+    Where the records show random subsets of their variables, ``showing`` of them show all of the table's; the released
+    counts are those of these records, in proportion to all.
+    """
 
     names: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     true: Array
     released: Array
-    corrected: Array | None
-    low: Array | None
-    high: Array | None
+    corrected: Array | None = None
+    low: Array | None = None
+    high: Array | None = None
     reason: str = ""
     warnings: tuple[str, ...] = ()
+    showing: int | None = None
 
 
 def margin(decisions: Decisions, made: release.Release, true: Array, columns: Sequence[int]) -> Margin:
     """Return the table of the columns, each named once: true (as :func:`counts` gives it), released and corrected."""
     names, frame = tuple(decisions.names[j] for j in columns), made.frame()
     book: Codebook = made.codebook
-    released = LocalEngine().count(TableSource(frame), book, list(names)).dense().astype(np.float64)
-    labels = tuple(tuple(book[n].code_labels) for n in names)
+    released, showing = _released(frame, book, names, made.mechanism.partly)
+    found = Margin(names, tuple(tuple(book[n].code_labels) for n in names), true, released, showing=showing)
     try:
-        found = estimate.table(frame, list(names), made.mechanism).counts()
-        low, high = found.interval()
-        return Margin(names, labels, true, released, found.value, low, high, warnings=found.warnings)
+        made_table = estimate.table(frame, list(names), made.mechanism).counts()
     except EstimationError as error:
-        return Margin(names, labels, true, released, None, None, None, str(error))
+        return dataclasses.replace(found, reason=str(error))
+    low, high = made_table.interval()
+    return dataclasses.replace(found, corrected=made_table.value, low=low, high=high, warnings=made_table.warnings)
+
+
+def _released(
+    frame: pa.Table, book: Codebook, names: Sequence[str], partly: Collection[str]
+) -> tuple[Array, int | None]:
+    """Return the released counts, in proportion to all records, and how many show a table with variables of a split."""
+    if not {*names} & {*partly}:
+        return LocalEngine().count(TableSource(frame), book, list(names)).dense().astype(np.float64), None
+    variables = [book[name] for name in names]
+    shape = tuple(v.size for v in variables)
+    codes = np.stack(
+        [(not_released if v.name in partly else coding).encode(frame[v.name], v).astype(np.int64) for v in variables]
+    )
+    codes = codes[:, (codes < np.array(shape)[:, None]).all(axis=0)]
+    showing = codes.shape[1]
+    index = np.ravel_multi_index(tuple(codes[:, (codes >= 0).all(axis=0)]), shape)
+    counted = np.bincount(index, minlength=math.prod(shape)).reshape(shape)
+    return counted * (frame.num_rows / max(showing, 1)), showing
 
 
 def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:

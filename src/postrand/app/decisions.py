@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from postrand.app import forms
+from postrand.app import forms, goals
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.formats import written_names
 from postrand.plan.values import PRIOR_SOURCES
+from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
 
@@ -40,7 +41,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: the role decides."""
+    """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: the role decides.
+
+    ``way``, ``workload`` and ``core`` say how the perturbed variables are released together, ``goal`` what the level is
+    about (:mod:`postrand.app.goals`). ``kept`` are the sections of an opened plan that no form shows.
+    """
 
     opened: Opened | None = None
     roles: tuple[str, ...] = ()
@@ -50,6 +55,11 @@ class Decisions:
     structure: str = "uniform-off-diagonal"
     values: Mapping[str, str] = field(default_factory=dict)
     prior: str = "uniform"
+    way: str = "blocks"
+    workload: str = "pairs"
+    core: tuple[str, ...] = ()
+    goal: str = "record"
+    kept: Mapping[str, Any] = field(default_factory=dict)
     fraction: float | None = None
     format: str = "same"
     shuffle: bool = True
@@ -93,6 +103,28 @@ class Decisions:
         return tuple(name for name in self.as_is if roles.get(name) in left and name not in treated)
 
     @property
+    def splits(self) -> bool:
+        """Whether each record shows a random subset of the perturbed variables."""
+        return self.way == "split"
+
+    @property
+    def asks(self) -> str:
+        """What the level is about; only differential privacy has one of the whole file."""
+        return self.goal if self.splits or self.model == DifferentialPrivacy.name else "record"
+
+    @property
+    def shown_by_all(self) -> tuple[str, ...]:
+        """The variables of the core, without those that are no longer perturbed."""
+        return tuple(self.names[j] for j in self.perturbed if self.names[j] in self.core)
+
+    @property
+    def shaping(self) -> tuple[Any, ...]:
+        """Everything that shapes a release."""
+        own = (self.opened, self.roles, self.perturb, self.model, self.objective, self.structure, self.values)
+        together = (self.prior, self.way, self.workload, self.core, self.goal, self.kept)
+        return (*own, *together, self.format, self.shuffle, self.as_is)
+
+    @property
     def unset(self) -> tuple[int, ...]:
         """The columns without a role."""
         return tuple(j for j, role in enumerate(self.roles) if not role)
@@ -119,6 +151,10 @@ def open_decisions(
         roles=given,
         perturb=(None,) * len(given),
         as_is=(),
+        core=(),
+        kept={},
+        workload=start.workload if start.workload in goals.WORKLOADS else "pairs",
+        prior=start.prior if start.prior != goals.FROM_PLAN else "uniform",
         fraction=None,
         find="",
         page=0,
@@ -238,6 +274,29 @@ def _choice(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str]
     return choose
 
 
+def _way(decisions: Decisions, key: str, value: str) -> Decisions:
+    if value not in goals.WAYS:
+        raise _Refused(f"{value!r} is not a choice for the way of release")
+    level = {goals.RECORD: goals.record_level(decisions.values, len(decisions.perturbed))} if value == "split" else {}
+    return dataclasses.replace(decisions, way=value, values={**level, **decisions.values})
+
+
+def _from_plan(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str], Decisions]:
+    """Choose as :func:`_choice`; what an opened plan says of a split, and no form shows, can be chosen too."""
+
+    def choose(decisions: Decisions, key: str, value: str) -> Decisions:
+        held = (goals.FROM_PLAN,) if goals.unlisted(decisions.kept, name) else ()
+        return _choice(name, (*known, *held))(decisions, key, value)
+
+    return choose
+
+
+def _core(decisions: Decisions, key: str, value: str) -> Decisions:
+    name = decisions.names[_column(decisions, key)]
+    kept = tuple(other for other in decisions.core if other != name)
+    return dataclasses.replace(decisions, core=(*kept, name) if value == "true" else kept)
+
+
 def _as_is(decisions: Decisions, key: str, value: str) -> Decisions:
     name = decisions.names[_column(decisions, key)]
     kept = tuple(other for other in decisions.as_is if other != name)
@@ -269,7 +328,11 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "objective": _member("objective"),
     "structure": _member("structure"),
     "option": _option,
-    "prior": _choice("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
+    "prior": _from_plan("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
+    "way": _way,
+    "workload": _from_plan("workload", tuple(goals.WORKLOADS)),
+    "core": _core,
+    "goal": _choice("goal", tuple(goals.GOALS)),
     "format": _choice("format", ("same", *written_names())),
     "shuffle": lambda decisions, key, value: dataclasses.replace(decisions, shuffle=value == "true"),
     "as_is": _as_is,

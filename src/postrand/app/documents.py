@@ -9,13 +9,15 @@ from typing import Any
 
 import tomlkit
 
-from postrand.app import forms
+from postrand.app import forms, goals, levels
 from postrand.app.decisions import Decisions
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.plan import writing
 
 MAX_NAMED = 5
+_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules")
+"""What the forms decide of a plan; any other section of an opened plan is written as it was."""
 
 
 def codebook_toml(decisions: Decisions) -> str:
@@ -23,7 +25,9 @@ def codebook_toml(decisions: Decisions) -> str:
     if decisions.opened is None:
         return ""
     pairs = zip(decisions.opened.drafts, decisions.roles, strict=True)
-    return writing.codebook_text({**draft, "role": role} for draft, role in pairs)
+    text = writing.codebook_text({**draft, "role": role} for draft, role in pairs)
+    rules = decisions.kept.get("rules")
+    return text + "\n" + tomlkit.dumps({"rules": rules}) if rules else text
 
 
 def codebook_of(decisions: Decisions) -> Codebook:
@@ -33,33 +37,47 @@ def codebook_of(decisions: Decisions) -> Codebook:
         {k: v for k, v in draft.items() if k != "notes"} | {"role": role or "drop"}
         for draft, role in zip(decisions.opened.drafts, decisions.roles, strict=True)
     ]
-    return Codebook.from_dict({"variables": entries})
+    return Codebook.from_dict({"variables": entries, "rules": decisions.kept.get("rules", [])})
 
 
 def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
     """Return the plan as plain data, for a plan in ``folder``; raises SpecificationError with the missing parts."""
     raise_all(SpecificationError, problems(decisions))
     assert decisions.opened is not None
-    blocks = [
-        {"variables": [decisions.names[j]], "privacy": _table("privacy", decisions.model, decisions)}
-        for j in decisions.perturbed
-    ]
+    each = _table("privacy", decisions.model, decisions) if not decisions.splits else {}
+    kept = {name: part for name, part in decisions.kept.items() if name not in _EDITED}
     return {
         "source": {"file": _place(decisions.opened.path, folder), "codebook": "codebook.toml"},
-        "privacy": _of_record(_table("privacy", decisions.model, decisions), len(blocks)),
-        "design": {
-            "objective": _table("objective", decisions.objective, decisions),
-            "structure": _table("structure", decisions.structure, decisions),
-            "prior": decisions.prior,
-        },
+        **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},
+        "privacy": levels.privacy(decisions, each),
+        "design": _design(decisions),
         "release": {
+            **decisions.kept.get("release", {"release_ids": False}),
             "format": decisions.format,
             "shuffle": decisions.shuffle,
-            "release_ids": False,
             **({"as_is": list(decisions.decided)} if decisions.decided else {}),
         },
-        "blocks": blocks,
+        **({"split": levels.split(decisions)} if decisions.splits else {"blocks": _blocks(decisions, each)}),
+        **kept,
     }
+
+
+def _design(decisions: Decisions) -> dict[str, Any]:
+    """Return ``[design]``; of a split it says no more than the prior, which an opened plan may have said elsewhere."""
+    if decisions.splits:
+        held = decisions.kept.get("design", {})
+        return dict(held) if decisions.prior == goals.FROM_PLAN else {"prior": decisions.prior}
+    return {
+        "objective": _table("objective", decisions.objective, decisions),
+        "structure": _table("structure", decisions.structure, decisions),
+        "prior": "uniform" if decisions.prior == goals.FROM_PLAN else decisions.prior,
+    }
+
+
+def _blocks(decisions: Decisions, each: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a block for each variable; where the level is the file's, they share what it leaves for a record."""
+    own = {} if decisions.asks == "file" else {"privacy": each}
+    return [{"variables": [decisions.names[j]], **own} for j in decisions.perturbed]
 
 
 def plan_toml(decisions: Decisions, folder: Path) -> str:
@@ -70,11 +88,20 @@ def plan_toml(decisions: Decisions, folder: Path) -> str:
     for name, part in data.items():
         if name != "blocks":
             document.add(tomlkit.nl())
-            document[name] = part
-    document["blocks"] = writing.blocks_of(data["blocks"])
+            document[name] = writing.split_of(part) if name == "split" else part
+    if "blocks" in data:
+        document["blocks"] = writing.blocks_of(data["blocks"])
     text = tomlkit.dumps(document)
     assert tomllib.loads(text) == data
     return text
+
+
+def write(decisions: Decisions, folder: Path) -> Path:
+    """Write codebook and plan into a folder, and return the path of the plan; raises as :func:`plan_data`."""
+    plan = plan_toml(decisions, folder)  # first: if it cannot be made, nothing is written
+    (folder / "codebook.toml").write_text(codebook_toml(decisions), encoding="utf-8")
+    (folder / "plan.toml").write_text(plan, encoding="utf-8")
+    return folder / "plan.toml"
 
 
 def problems(decisions: Decisions) -> list[str]:
@@ -137,8 +164,3 @@ def _role_option(decisions: Decisions, role: str) -> str:
 def _table(family: str, name: str, decisions: Decisions) -> dict[str, Any]:
     kind = forms.member(family, name)
     return {"model": name, **forms.parse(kind, decisions.form(family), family)}
-
-
-def _of_record(table: dict[str, Any], blocks: int) -> dict[str, Any]:
-    """Return the claim for a whole record: budgets add up over its blocks, other levels stay the same."""
-    return {k: v * blocks if k in ("epsilon", "delta") else v for k, v in table.items()}

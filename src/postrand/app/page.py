@@ -125,9 +125,9 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
         [
             ui.output_ui("shown"),
             ui.output_ui("readout"),
-            tags.h3("Risk–utility map"),
+            ui.output_ui("file_level"),
+            ui.output_ui("against"),
             ui.output_ui("map"),
-            tags.h3("Matrix"),
             ui.output_ui("matrix"),
         ],
     ),

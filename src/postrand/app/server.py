@@ -12,8 +12,20 @@ from typing import Any
 from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
-from postrand.app import computations, documents, forms, measure_views, release_views, views, widgets
+from postrand.app import (
+    computations,
+    designing,
+    documents,
+    forms,
+    levels,
+    measure_views,
+    release_views,
+    split_views,
+    views,
+    widgets,
+)
 from postrand.app.decisions import Decisions, act
+from postrand.app.designing import Designed
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.errors import PostrandError
@@ -55,6 +67,8 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
                 here.start(here.protect())
         elif action == "cancel":
             here.stop()
+        elif action == "against":
+            here.against.set(here.now.shaping)
         else:
             here.decisions.set(act(here.now, action, key, value))
 
@@ -70,6 +84,8 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
 
 
 Part = Callable[[str], Decisions]
+_OF_ALL = ("split.", "file.")
+"""How the boxes begin that are not options of a family: no variable's own design depends on them."""
 
 
 def _parts(tab: Callable[[], Tab]) -> Part:
@@ -89,9 +105,6 @@ def _parts(tab: Callable[[], Tab]) -> Part:
     return part
 
 
-_DECISIONS = ("opened", "roles", "perturb", "model", "objective", "structure", "values", "prior", "format", "shuffle")
-
-
 def _family(decisions: Decisions) -> Any:
     return decisions.model, decisions.objective, decisions.structure
 
@@ -99,7 +112,13 @@ def _family(decisions: Decisions) -> Any:
 def _options(decisions: Decisions) -> Any:
     level = forms.level_of(forms.member("privacy", decisions.model))
     moving = f"privacy.{decisions.model}.{level.name}" if level else ""
-    return tuple(sorted((k, v) for k, v in decisions.values.items() if k != moving))
+    own = {k: v for k, v in decisions.values.items() if not k.startswith(_OF_ALL)}
+    return tuple(sorted((k, v) for k, v in own.items() if k != moving))
+
+
+def _together(decisions: Decisions) -> Any:
+    deltas = levels.delta_text(decisions) if decisions.asks != "record" else ""
+    return decisions.way, decisions.workload, decisions.core, decisions.goal, deltas
 
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
@@ -107,10 +126,10 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
     "roles": lambda b: (b.opened, b.roles, b.perturb),
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
-    "forms": lambda b: (b.opened, *_family(b), b.prior),
+    "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
-    "level": lambda b: (b.opened, b.model),
-    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed),
+    "level": lambda b: (b.opened, b.model, b.way, b.goal),
+    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way),
     "release": lambda b: (b.opened, b.format, b.shuffle),
     "all": lambda b: b,
     "problem": lambda b: b.problem,
@@ -194,34 +213,84 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
             return widgets.trouble(
                 "No variable is perturbed yet. Choose the role key for a variable with categories on the first screen."
             )
+        if decisions.splits:
+            return None
         return views.chooser(decisions, "shown", "", decisions.shown, "Shown for the variable")
+
+    @reactive.calc
+    def whole() -> tuple[Designed | Problem | None, bool]:
+        return _whole(tab(), part("all"))
 
     @reactive.calc
     def now() -> computations.Point | Problem | None:
         decisions = part("all")
-        found: computations.Point | Problem | None = None
-        if decisions.perturbed:
-            found = attempt(lambda: _point(tab(), decisions, decisions.shown))
-        return found
+        if not decisions.perturbed or decisions.splits:
+            return None
+        if decisions.asks != "file":
+            return _attempted(tab(), decisions, decisions.shown)
+        made, _ = whole()
+        if not isinstance(made, Designed):
+            return made
+        return _attempted(tab(), decisions, decisions.shown, made)
 
     @render.ui
     def readout() -> Any:
         decisions, found = part("all"), now()
+        if not decisions.perturbed:
+            return None
+        made: Designed | None = None
+        if decisions.splits or decisions.asks == "file":
+            answer, waiting = whole()
+            if waiting:
+                return widgets.busy("Designing …")
+            if isinstance(answer, Problem):
+                return widgets.trouble(answer.text.split("\n"))
+            if answer is not None and answer.split is not None and decisions.opened is not None:
+                return split_views.readout(answer.split, decisions.opened.rows)
+            made = answer
         if found is None:
             return None
         if isinstance(found, Problem):
             return widgets.trouble(found.text.split("\n"))
-        pair = tuple(dict.fromkeys(decisions.pair))
-        try:
-            points = [_point(tab(), decisions, j) for j in pair]
-            error = computations.table_error(points, _counts(tab(), decisions, pair)) if len(pair) == 2 else None
-        except PostrandError:  # the other variable has its own message when it is shown
-            error = None
-        return views.readout(decisions, found, error, [decisions.names[j] for j in pair])
+        total = None if made is None else made.certificate.account.total
+        pair, error = tuple(dict.fromkeys(decisions.pair)), None
+        tried = [_attempted(tab(), decisions, j, made) for j in pair]
+        points = [p for p in tried if not isinstance(p, Problem)]
+        if len(pair) == len(points) == 2:  # the problem of another variable is said where that one is shown
+            error = computations.table_error(points, _counts(tab(), decisions, pair))
+        return views.readout(decisions, found, error, [decisions.names[j] for j in pair], total)
 
+    @render.ui
+    def file_level() -> Any:
+        if part("all").asks == "record":
+            return None
+        made, waiting = whole()
+        above = part("all").splits or part("all").asks == "file"  # then the read-out says what is wrong
+        if isinstance(made, Problem) and not above:
+            return widgets.trouble(made.text.split("\n"))
+        if waiting or not isinstance(made, Designed):
+            return widgets.busy("Computing the level of the file …") if waiting and not above else None
+        return split_views.file_level(made.certificate.file)
+
+    @render.ui
+    def against() -> Any:
+        decisions = part("all")
+        if decisions.splits and not isinstance(whole()[0], Designed):
+            return None
+        shown = len(decisions.perturbed) > 2 and (decisions.splits or decisions.model == "differential")
+        return _comparison(tab(), decisions) if shown else None
+
+    _design_pictures(tab, part, now, whole)
+
+
+def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any], whole: Callable[[], Any]) -> None:
     @render.ui
     def map() -> Any:
         decisions, found = part("all"), now()
+        if decisions.splits:
+            made, _ = whole()
+            rows = 0 if decisions.opened is None else decisions.opened.rows
+            return split_views.design_view(made.split, rows) if isinstance(made, Designed) and made.split else None
         if found is None or isinstance(found, Problem):
             return None
         key = _SELECTORS["curve"](decisions)
@@ -240,6 +309,27 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
         return views.matrix_view(variable.code_labels, found, variable.name)
 
 
+def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, bool]:
+    """Return the design of the whole plan, and whether it is being made; nothing while choices are missing."""
+    if documents.problems(decisions):
+        return None, False
+    asked: tuple[Any, bool] = tab.ask("designed", decisions.shaping, lambda: tab.latest.designed(decisions, tab.folder))
+    return asked
+
+
+def _comparison(tab: Tab, decisions: Decisions) -> Any:
+    """Return the comparison if it was asked for these decisions: it takes seconds, so it does not follow the slider."""
+    found, waiting = None, False
+    if tab.against() == decisions.shaping:
+        found, waiting = tab.ask(
+            "against", decisions.shaping, lambda: designing.compared(decisions, tab.folder, tab.latest)
+        )
+    if isinstance(found, Problem):
+        return widgets.trouble(found.text.split("\n"))
+    rows = 0 if decisions.opened is None else decisions.opened.rows
+    return split_views.comparison(found, waiting, rows)
+
+
 def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:
     return tab.keep((decisions.opened, columns), lambda: computations.counts(decisions, columns))
 
@@ -248,9 +338,16 @@ def _margin(tab: Tab, decisions: Decisions, release: Release, columns: tuple[int
     return computations.margin(decisions, release, _counts(tab, decisions, columns), columns)
 
 
-def _point(tab: Tab, decisions: Decisions, column: int) -> computations.Point:
-    key = (decisions.opened, column, *_family(decisions), decisions.prior, tuple(sorted(decisions.values.items())))
-    found: computations.Point = tab.keep(key, lambda: computations.point(decisions, _counts(tab, decisions, (column,))))
+def _attempted(
+    tab: Tab, decisions: Decisions, column: int, whole: Designed | None = None
+) -> computations.Point | Problem:
+    """Return the design of one variable at its own level, or at that of the whole design, or a problem."""
+    level = None if whole is None else whole.level(decisions.names[column])
+    own = tuple(sorted((k, v) for k, v in decisions.values.items() if not k.startswith(_OF_ALL)))
+    key = (decisions.opened, column, *_family(decisions), decisions.prior, own, level)
+    counted = _counts(tab, decisions, (column,))
+    found: computations.Point | Problem
+    found = attempt(lambda: tab.keep(key, lambda: computations.point(decisions, counted, level)))
     return found
 
 
@@ -266,12 +363,11 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         if watch is not None:
             reactive.invalidate_later(0.25)
         decisions = part("all")
-        release, is_current = (None, False) if made is None else (made[0], _same(made[1], decisions))
-        asked = tuple(getattr(decisions, name) for name in (*_DECISIONS, "as_is"))
+        release, is_current = (None, False) if made is None else (made[0], made[1].shaping == decisions.shaping)
         found, waiting = None, False
         if watch is None:  # a run measures the same itself
             found, waiting = here.ask(
-                "clear", asked, lambda: computations.findings(decisions, here.folder, here.latest)
+                "clear", decisions.shaping, lambda: designing.findings(decisions, here.folder, here.latest)
             )
         found = found.text if isinstance(found, Problem) else found
         return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
@@ -307,7 +403,11 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: computations.risks(chosen, release))
         found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
         return views.compare_view(
-            found[0], found[1], None if isinstance(risks, Problem) else risks, one or two or three
+            found[0],
+            found[1],
+            None if isinstance(risks, Problem) else risks,
+            one or two or three,
+            release.mechanism.split,
         )
 
     @render.ui
@@ -333,11 +433,6 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
         return TagList(
             tags.ul(*links), tags.p(tags.strong("On this machine: "), tags.code(str(here.folder)), class_="soft")
         )
-
-
-def _same(made: Decisions, decisions: Decisions) -> bool:
-    """Whether the decisions that shape a release are the same."""
-    return all(getattr(made, n) == getattr(decisions, n) for n in (*_DECISIONS, "as_is"))
 
 
 def _commands(tab: Callable[[], Tab]) -> None:

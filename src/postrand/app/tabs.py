@@ -17,7 +17,9 @@ from shiny import reactive
 from postrand.app import computations
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, open_decisions
-from postrand.errors import PostrandError
+from postrand.app.designing import Latest
+from postrand.app.plans import open_plan
+from postrand.errors import PostrandError, UsageError, sentence
 
 MAX_TABS = 20
 MAX_KEPT = 200
@@ -49,7 +51,8 @@ class Tab:
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
         self.counted: dict[Any, Any] = {}
-        self.latest = computations.Latest()
+        self.latest = Latest()
+        self.against: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
@@ -100,6 +103,8 @@ class Tab:
             if path is None:
                 source, roles = computations.demo_file(self.folder)
                 return open_decisions(computations.open_file(source, "gss.parquet", is_demo=True), roles, before)
+            if path.suffix == ".toml":
+                return _of_plan(path, name, self.folder)
             opened = computations.open_file(path, name)
             if name:
                 kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).stem)[:100] + path.suffix)
@@ -162,6 +167,13 @@ class Tab:
         async with reactive.lock():
             value.set(new)
             await reactive.flush()
+
+
+def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
+    if name:  # it was uploaded alone
+        fix = f"end the workbench, and run postrand app {name}"
+        raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
+    return open_plan(path, folder)
 
 
 async def guarded(function: Callable[[], Any]) -> Any:

@@ -8,13 +8,16 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app import charts, documents, forms
+from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.split_views import coverage, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
+from postrand.mechanism import Split
+from postrand.privacy import DifferentialPrivacy
 from postrand.report import text
 from postrand.risk import RiskReport
 from postrand.support.exact import format_upper
@@ -216,19 +219,20 @@ def _bar(share: float) -> Tag:
 
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
+    prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    if decisions.splits:
+        return TagList(way_form(decisions), goal_form(decisions), prior)
     try:
         reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: the output explains the problem
         reasons = {}
-    prior = [
-        ("uniform", "uniform: reveals nothing about the file"),
-        ("file", "the file's own shares: keeps more; the certificate says so"),
-    ]
     return TagList(
+        way_form(decisions),
         _family(decisions, "privacy", "model", "Privacy model", {}),
         _family(decisions, "objective", "objective", "What to keep", {}),
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
-        labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, prior, "")),
+        goal_form(decisions),
+        prior,
     )
 
 
@@ -269,13 +273,17 @@ def _box(decisions: Decisions, family: str, chosen: str, field: forms.Field) -> 
 
 def level_control(decisions: Decisions) -> TagList:
     """Return the slider and the number box of the model's level, linked to each other."""
-    level = forms.level_of(forms.member("privacy", decisions.model))
+    kind = DifferentialPrivacy if decisions.splits else forms.member("privacy", decisions.model)
+    level = forms.level_of(kind)
     if level is None:
         return TagList()
-    value = decisions.form("privacy").get(level.name)
-    kind = forms.member("privacy", decisions.model)
-    value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
     symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{decisions.model}.{level.name}"
+    words, hint = f"{symbol} of each variable", level.hint
+    value = decisions.form("privacy").get(level.name)
+    value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
+    if decisions.splits or decisions.asks == "file":
+        words, key, value = levels.level_box(decisions)
+        hint = "smaller protects more" + ("; it is not divided among the variables" if decisions.splits else "")
     grid = ",".join(f"{x:g}" for x in level.grid)
     near = min(range(len(level.grid)), key=lambda k: abs(level.grid[k] - _float(value)))
     slider = tags.input(type="range", min="0", max=str(len(level.grid) - 1), value=str(near), data_grid=grid,
@@ -285,9 +293,9 @@ def level_control(decisions: Decisions) -> TagList:
         "input", "option", key, type="number", step="any", min="0", value=value, id="level-number", data_live="yes"
     )
     return TagList(
-        tags.div(tags.label(f"{symbol} of each variable", for_="level-number"), number, class_="row level"),
+        tags.div(tags.label(words, for_="level-number"), number, class_="row level"),
         slider,
-        tags.p(f"{symbol}: {level.hint}" if level.hint else "", class_="soft"),
+        tags.p(f"{symbol}: {hint}" if hint else "", class_="soft"),
     )
 
 
@@ -298,11 +306,15 @@ def _float(value: str) -> float:
         return 1.0
 
 
-def readout(decisions: Decisions, now: Point, cell_error: float | None, pair: Sequence[str]) -> TagList:
-    """Return the effect of the level: for an attacker, for a share, and for a table."""
-    finding = now.made.matrix.epsilon
-    blocks = len(decisions.perturbed)
-    many = [("ε of a whole record, at most", format_upper(finding * blocks))] if finding * blocks < 1e4 else []
+def readout(
+    decisions: Decisions, now: Point, cell_error: float | None, pair: Sequence[str], total: float | None = None
+) -> TagList:
+    """Return the effect of the level: for an attacker, for a share, and for a table.
+
+    ``total``: the ε of a record, where the variables do not have the same.
+    """
+    total = now.made.matrix.epsilon * len(decisions.perturbed) if total is None else total
+    many = [("ε of a whole record, at most", format_upper(total))] if total < 1e4 else []
 
     def beside(value: str, words: str) -> TagList:
         return TagList(value, tags.span(words, class_="soft"))
@@ -341,6 +353,7 @@ def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: 
     head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)")
     table = tags.table(tags.thead(tags.tr(*(tags.th(h, scope="col") for h in head))), tags.tbody(*rows))
     return TagList(
+        tags.h3("Risk–utility map"),
         tags.p(
             "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice.",
             class_="soft",
@@ -357,12 +370,13 @@ def matrix_view(labels: Sequence[str], now: Point, name: str) -> TagList:
     if len(labels) > MAX_SHOWN:
         low, high = float(matrix.diagonal().min()), float(matrix.diagonal().max())
         return TagList(
+            tags.h3("Matrix"),
             tags.p(
                 f"{len(labels):,} by {len(labels):,} probabilities; unchanged with {text.percent(low)} to "
                 f"{text.percent(high)} per cent."
-            )
+            ),
         )
-    return TagList(tags.p(words, class_="soft"), charts.heat(matrix, labels, cut(name)))
+    return TagList(tags.h3("Matrix"), tags.p(words, class_="soft"), charts.heat(matrix, labels, cut(name)))
 
 
 def chooser(decisions: Decisions, act: str, key: str, at: int, words: str) -> Tag:
@@ -375,9 +389,12 @@ def chooser(decisions: Decisions, act: str, key: str, at: int, words: str) -> Ta
 # -- screen 5: before and after ---------------------------------------------------------------------------------------
 
 
-def compare_view(single: Margin | str | None, double: Margin | str | None, risks: Any, waiting: bool) -> TagList:
-    """Return tables before, released and corrected, and the risk before and after."""
+def compare_view(
+    single: Margin | str | None, double: Margin | str | None, risks: Any, waiting: bool, split: Split | None = None
+) -> TagList:
+    """Return tables before, released and corrected, and the risk before and after; of a split, what it can answer."""
     parts: list[Any] = [busy("Computing …")] if waiting else []
+    parts += [] if split is None else [coverage(split, split.variables)]
     for found, words in ((single, "One variable"), (double, "Two variables")):
         if isinstance(found, str):
             parts += [tags.h3(words), trouble(found)]
@@ -385,6 +402,9 @@ def compare_view(single: Margin | str | None, double: Margin | str | None, risks
             parts.append(tags.h3(" by ".join(cut(n) for n in found.names)))
             if found.reason:
                 parts.append(trouble(found.reason))
+            if found.showing is not None:
+                words = f"{found.showing:,} records show {'both' if len(found.names) > 1 else 'it'}. Released: their "
+                parts.append(tags.p(words + "counts, in proportion to all records.", class_="soft"))
             if found.warnings:
                 parts.append(trouble(found.warnings))
             parts.append(charts.margins(found))

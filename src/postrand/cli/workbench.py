@@ -30,7 +30,8 @@ from postrand.errors import UsageError, sentence
 def app(file: Path | None, port: int, browser: bool) -> Result:
     """Open the workbench in a browser, on this machine only.
 
-    It shows risk and utility, and makes a release. Without FILE, it starts with a demonstration survey.
+    It shows risk and utility, and makes a release. FILE is a survey, or a plan.toml to edit. Without FILE, it starts
+    with a demonstration survey.
     """
     try:
         from postrand.app.launch import serve

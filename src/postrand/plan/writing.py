@@ -54,7 +54,7 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
-    """Return ``[[blocks]]`` with ``variables`` and, on one line, ``privacy``.
+    """Return ``[[blocks]]`` with ``variables`` and, on one line, ``privacy`` if it has its own.
 
     >>> entry = {"variables": ["sex"], "privacy": {"model": "differential", "epsilon": 1.0}}
     >>> print(tomlkit.dumps({"blocks": blocks_of([entry])}), end="")
@@ -66,9 +66,8 @@ def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
     for entry in entries:
         block = tomlkit.table()
         block["variables"] = entry["variables"]
-        privacy = tomlkit.inline_table()
-        privacy.update(entry["privacy"])
-        block["privacy"] = privacy
+        if "privacy" in entry:
+            block["privacy"] = _inline(entry["privacy"])
         blocks.append(block)
     return blocks
 

@@ -324,7 +324,7 @@ def _python(mechanism: Mechanism, variables: Sequence[VariableView]) -> str:
 
 def _packages(mechanism: Mechanism, data_name: str) -> str:
     """Return what of R has to be installed, in words; empty for base R."""
-    law = "" if fits_r(mechanism) else "jsonlite"
+    law = "" if fits_r(mechanism) or not mechanism.blocks else "jsonlite"  # a split alone has no code for its matrices
     reader = _r_packages(data_name)
     return " and ".join(name for name in (law, reader) if name)
 

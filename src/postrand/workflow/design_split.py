@@ -94,7 +94,7 @@ def design_split(plan: Plan, known: Known | None = None) -> DesignedSplit | None
             asked.structure or None,
             asked.objective,
             asked.max_cells,
-            prior=_prior(asked, known),
+            prior=prior_of(asked, known),
         )
     except PostrandError as error:
         raise type(error)(f"{WHERE}: {problem}" for problem in error.problems) from None
@@ -108,7 +108,7 @@ def with_noise(plan: Plan, known: Known | None) -> Plan:
     """
     if plan.split is None or plan.split.prior != "dp":
         return plan
-    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=_prior(plan.split, known)))
+    return dataclasses.replace(plan, split=dataclasses.replace(plan.split, prior=prior_of(plan.split, known)))
 
 
 def _epsilon(plan: Plan, asked: SplitPlan) -> float:
@@ -127,7 +127,8 @@ def _epsilon(plan: Plan, asked: SplitPlan) -> float:
     return min(left if not taken else left * (1 - _MARGIN), LARGEST_SHARE)
 
 
-def _prior(asked: SplitPlan, known: Known | None) -> TablePrior:
+def prior_of(asked: SplitPlan, known: Known | None) -> TablePrior:
+    """Return the tables to which a split is designed; only a prior of the file needs what is known of it."""
     if isinstance(asked.prior, TablePrior):
         return asked.prior
     if known is None or not asked.reads_file:  # design_split reads the file where it must

@@ -1,0 +1,135 @@
+"""A plan that was written before, as decisions: what the forms show can be changed, the rest is kept as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from postrand import formats
+from postrand.app import designing, goals
+from postrand.app.decisions import Decisions, Opened, open_decisions
+from postrand.codebook.variable import variable_to_dict
+from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
+from postrand.plan import Plan, load_plan
+from postrand.support import options
+from postrand.support.inputs import read_toml
+
+_KEPT = ("engine", "metadata", "claims")
+_FORMS = ("format", "shuffle", "as_is")
+_PARTS = (
+    "source",
+    "codebook",
+    "privacy",
+    "blocks",
+    "split",
+    "release",
+    "numerical",
+    "also",
+    "metadata",
+    "engine",
+    "file",
+)
+
+
+def open_plan(path: Path, folder: Path) -> Decisions:
+    """Return the decisions of a plan and open its file; ``folder`` holds the plan for a moment.
+
+    Raises
+    ------
+    UsageError
+        If the forms, with what is kept, cannot say all that the plan says: it is never changed in silence.
+    PostrandError
+        If the plan or its file cannot be read.
+    """
+    plan, data = load_plan(path), read_toml(path, "the plan")
+    if not isinstance(plan.source, Path):
+        raise UsageError(_beyond(path, ["a table of a database"]))
+    decisions = _decisions(plan, data, _opened(plan.source, plan))
+    try:
+        again = designing.planned(decisions, folder)
+    except PostrandError:  # a member that no form offers
+        raise UsageError(_beyond(path, ["the privacy model or the design of a block"])) from None
+    if lost := [name for name in _PARTS if not _same(getattr(plan, name), getattr(again, name))]:
+        raise UsageError(_beyond(path, lost))
+    return decisions
+
+
+def _beyond(path: Path, parts: Iterable[str]) -> str:
+    what = f"the workbench has no form for all of this plan: {', '.join(parts)}"
+    return sentence(what, where=path.name, fix=f"edit it as text, and run postrand design --plan {path.name}")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two parts of plans are alike; tables of a prior are arrays, so a split is compared as data."""
+    if hasattr(one, "variables") and hasattr(one, "to_dict") and other is not None:
+        return bool(one.to_dict() == other.to_dict())
+    return bool(one == other)
+
+
+def _opened(path: Path, plan: Plan) -> Opened:
+    drafts = tuple(variable_to_dict(v) for v in plan.codebook.variables)
+    rows, missing = 0, dict.fromkeys(plan.codebook.names, 0)
+    for batch in formats.read(path, plan.codebook).batches():
+        rows += batch.num_rows
+        for name in missing:
+            missing[name] += batch.column(name).null_count
+    return Opened(path, path.name, rows, drafts, tuple(missing.values()))
+
+
+def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
+    kept = {name: data[name] for name in _KEPT if name in data}
+    kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
+    kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
+    perturbed, level = {*plan.perturbed}, {}
+    if plan.file is not None:
+        level = {goals.DELTA: repr(plan.file.delta)}
+        level |= {} if plan.file.epsilon is None else {goals.FILE: repr(plan.file.epsilon)}
+    goal = "record" if plan.file is None else "stated" if plan.file.epsilon is None else "file"
+    found = dataclasses.replace(
+        open_decisions(opened, {v.name: v.role for v in plan.codebook.variables}),
+        perturb=tuple(name in perturbed for name in opened.names),
+        format=plan.release.format,
+        shuffle=plan.release.shuffle,
+        as_is=plan.release.as_is,
+        goal=goal,
+        values=level,
+        kept=kept,
+    )
+    return _of_split(found, plan, data) if plan.split is not None else _of_blocks(found, plan)
+
+
+def _of_split(decisions: Decisions, plan: Plan, data: Mapping[str, Any]) -> Decisions:
+    assert plan.split is not None
+    own, design = data["split"], data.get("design", {})
+    found = dataclasses.replace(
+        decisions, way="split", core=plan.split.core, kept={**decisions.kept, "split": own, "design": design}
+    )
+    stated = {name: goals.unlisted(found.kept, name) for name in ("workload", "prior")}
+    level = plan.split.epsilon or getattr(plan.privacy, "epsilon", None)
+    return dataclasses.replace(
+        found,
+        workload=goals.FROM_PLAN if stated["workload"] else own.get("workload", "pairs"),
+        prior=goals.FROM_PLAN if stated["prior"] else own.get("prior", design.get("prior", "uniform")),
+        values={**found.values, goals.RECORD: repr(level)},
+    )
+
+
+def _of_blocks(decisions: Decisions, plan: Plan) -> Decisions:
+    if not plan.blocks:
+        raise SpecificationError(sentence("the plan has no blocks", fix="add [[blocks]] or [split]"))
+    first, values = plan.blocks[0], dict(decisions.values)
+    chosen: dict[str, Any] = {}
+    for family in ("privacy", "objective", "structure"):
+        data = options.to_dict(getattr(first, family))
+        name = chosen["model" if family == "privacy" else family] = data.pop("model")
+        values |= {f"{family}.{name}.{key}": _text(value) for key, value in data.items() if value is not None}
+    if decisions.goal == "file":  # blocks share what is left: their own model has no level of its own
+        chosen["model"] = plan.privacy.name
+    return dataclasses.replace(decisions, **chosen, prior=first.prior, values=values)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
