@@ -26,4 +26,4 @@ def test_examples_print_what_the_guide_shows():
             exec(compile(code, str(GUIDE), "exec"), names)
         found.append(printed.getvalue())
     assert found == [shown for _, shown in examples(GUIDE.read_text("utf-8"))]
-    assert len(found) == 6
+    assert len(found) == 7

@@ -67,15 +67,25 @@ def test_a_category_that_reads_like_not_released_keeps_blocks(tmp_path):
     assert load_plan(plan).split is None
 
 
+def test_one_joint_block_is_proposed_where_it_is_the_best_split(tmp_path):
+    path = write(tmp_path / "s.parquet", dict.fromkeys("abcde", 2))
+    _, plan = initialise(path, tmp_path / "work", {"key": list("abcde")}, epsilon=2.0)
+    loaded = load_plan(plan)
+    assert [block.variables for block in loaded.blocks] == [tuple("abcde")]
+    assert loaded.split is None
+    assert len(pr.split_design(book_of(2, 2, 2, 2, 2), epsilon=10.0).subsets) == 1
+    assert CliRunner().invoke(main, ["design", "--plan", str(plan)]).exit_code == 0
+
+
 def test_few_records_are_said_to_be_worth_little():
     assert "fewer than 100 unperturbed records" in proposed([4] * 6, 3.0, 200).reason.replace("\n", " ")
     assert "fewer than" not in proposed([4] * 6, 3.0, 10**7).reason
-    assert proposed([4] * 6, 3.0, 200).split == proposed([4] * 6, 3.0, 10**7).split
+    assert proposed([4] * 6, 3.0, 200).way == proposed([4] * 6, 3.0, 10**7).way == "split"
 
 
 def test_an_epsilon_that_no_split_can_have_keeps_blocks():
-    assert not proposed([3] * 6, 500.0).split
-    assert not proposed([3], 1.0).split
+    assert proposed([3] * 6, 500.0).way == "blocks"
+    assert proposed([3], 1.0, way="split").way == "blocks"
 
 
 def test_design_prints_what_the_same_level_buys_three_ways(tmp_path):
@@ -86,3 +96,16 @@ def test_design_prints_what_the_same_level_buys_three_ways(tmp_path):
     found = json.loads(CliRunner().invoke(main, ["design", "--plan", str(plan), "--json"]).output)
     assert found["ways"]["best"] == "split"
     assert found["ways"]["prior"] == "public"
+
+
+def test_the_dossier_compares_the_ways(tmp_path):
+    path = write(tmp_path / "s.parquet")
+    _, plan = initialise(path, tmp_path / "work", {"key": list(SIZES)}, way="blocks")
+    words = ["protect", "--plan", str(plan), "--out", str(tmp_path / "release"), "--dossier", str(tmp_path / "dossier")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    page = next((tmp_path / "dossier").glob("*.html")).read_text("utf-8")
+    assert "What the same level buys" in page
+    assert "Split release (best)" in page
+    public = next((tmp_path / "release").glob("*.html")).read_text("utf-8")
+    assert "What the same level buys" not in public

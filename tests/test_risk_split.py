@@ -54,10 +54,11 @@ def enumerated(mechanism, true, names):
     found = {}
     for subset in split.subsets:
         shown = subset.block.variables
-        cells = list(itertools.product(*(range(of[n]) for n in shown)))
+        cells = subset.block.cells or itertools.product(*(range(of[n]) for n in shown))
+        cells = list(cells)
         row = subset.matrix.array[cells.index(tuple(true[n] for n in shown))]
         for cell, chance in zip(cells, row, strict=True):
-            values = dict(zip(shown, cell, strict=True))
+            values = {n: true[n] for n in names if n not in split.variables} | dict(zip(shown, cell, strict=True))
             key = tuple(values.get(n) for n in names)
             found[key] = found.get(key, 0.0) + subset.probability * chance
     return found
@@ -103,9 +104,22 @@ def test_keys_that_are_a_part_of_the_variables_have_the_law_of_what_is_seen_of_t
     assert sum(part.law is None for part in SplitLaw.of(mechanism, ("b",), (2,)).parts) == 1
 
 
+@pytest.mark.parametrize("names", [NAMES, ("d", "c", "a", "b"), ("c", "b", "a"), ("b", "a")])
+def test_rules_and_strata_are_in_the_law_of_a_part_of_the_variables(names):
+    law = SplitLaw.of(ruled(), names, [SIZES[NAMES.index(n)] for n in names])
+    for true in itertools.product(*map(range, SIZES)):
+        of = dict(zip(NAMES, true, strict=True))
+        if (of["a"], of["b"]) != (0, 1):
+            wanted = {key: chance for key, chance in enumerated(ruled(), of, names).items() if chance}
+            found = {key: chance for key, chance in by_parts(law, [of[n] for n in names]).items() if chance}
+            assert found == pytest.approx(wanted, abs=1e-14)
+
+
 def test_a_law_that_depends_on_other_variables_is_refused_with_the_way_out():
     with pytest.raises(UsageError, match="name all of its variables as keys"):
         SplitLaw.of(mixed(), ("a", "b"), (3, 2))
+    with pytest.raises(UsageError, match="name all of their variables as keys"):
+        SplitLaw.of(ruled(), ("a", "b", "d"), (3, 2, 2))
 
 
 def test_parts_of_many_cells_need_no_matrix():
@@ -184,15 +198,28 @@ def slow_link(truth, released, law):
     return right, claimed
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_the_attack_is_bayes_rule_on_every_pair(beside):
+def beside():
+    """Return a block of keys beside a split, and a key that nothing changes."""
+    split = Split.of([0.6, 0.4], [response(("a", "c"), 2.0), response(("c",), 2.0)])
+    return Mechanism([response(("b",), 1.0)], book(), split=split)
+
+
+def ruled():
+    """Return a split with a combination of a and b that is forbidden, within the strata of d in one subset."""
+    pairs = [cell for cell in itertools.product(range(3), range(2)) if cell != (0, 1)]
+    free = Block(("a", "b", "c"), randomised_response(20, 2.0), tuple((*cell, c) for cell in pairs for c in range(4)))
+    inside = np.kron(np.eye(2), randomised_response(5, 2.0).array)
+    cells = tuple((d, *cell) for d in range(2) for cell in pairs)
+    strata = Block(("d", "a", "b"), TransitionMatrix.from_array(inside), cells, given=("d",))
+    return Mechanism([], book(), split=Split.of([0.3, 0.4, 0.3], [free, strata, response(("c",), 1.0)]))
+
+
+@pytest.mark.parametrize("made", [mixed, beside, ruled])
+def test_the_attack_is_bayes_rule_on_every_pair(made):
     rng = np.random.default_rng(4)
-    truth = KeyCodes(NAMES, SIZES, codes_of(rng, 90))
-    if beside:  # a block of keys beside the split, and a key that nothing changes
-        split = Split.of([0.6, 0.4], [response(("a", "c"), 2.0), response(("c",), 2.0)])
-        mechanism = Mechanism([response(("b",), 1.0)], book(), split=split)
-    else:
-        mechanism = mixed()
+    codes = codes_of(rng, 90)
+    codes[1][codes[0] == 0] = 0
+    truth, mechanism = KeyCodes(NAMES, SIZES, codes), made()
     law = law_of(mechanism, NAMES, SIZES)
     released = next(law.drawn(truth, [8]))
     found = risk.link(truth, released, law)

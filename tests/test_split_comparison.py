@@ -63,23 +63,24 @@ def test_all_pairs_at_once_are_the_tables_one_by_one():
 def test_the_quick_answer_is_no_more_than_the_best(epsilon):
     for sizes in ((2, 3), (2, 3, 4, 2, 5), (2,) * 9):
         book = book_of(*sizes)
-        blocks, split = quick_split(book, book.names, epsilon)
-        assert split == pytest.approx(1 / pr.split_design(book, epsilon=epsilon).value, rel=1e-9)
-        assert blocks <= 1 / compare_split(book, epsilon=epsilon).separate.value * (1 + 1e-9)
+        found = quick_split(book, book.names, epsilon)
+        best = pr.split_design(book, epsilon=epsilon)
+        assert found.split == pytest.approx(1 / best.value, rel=1e-9)
+        assert found.together == (len(best.subsets) == 1)
+        assert found.separate <= 1 / compare_split(book, epsilon=epsilon).separate.value * (1 + 1e-9)
 
 
 def test_the_quick_answer_of_many_variables_is_that_of_their_pairs():
     """Thirty alike variables, each table from a subset of its own: 435 subsets share the records."""
     book = Codebook(tuple(Variable(f"v{k}", "other", tuple(map(str, range(8)))) for k in range(30)))
     keep = (math.exp(5) - 1) / (math.exp(5) + 63)
-    _, split = quick_split(book, book.names, 5.0)
-    assert split == pytest.approx(keep**2 / 435, rel=1e-9)
+    assert quick_split(book, book.names, 5.0).split == pytest.approx(keep**2 / 435, rel=1e-9)
 
 
 def test_variables_that_rules_link_are_compared_too():
     book = book_of(2, 3, 2, rules=(Rule({"a": "a0", "b": "b1"}),))
-    blocks, split = quick_split(book, book.names, 3.0)
-    assert 0 < blocks < split < 1
+    found = quick_split(book, book.names, 3.0)
+    assert 0 < found.separate < found.split < 1
 
 
 def test_text_and_plain_data_say_the_same():

@@ -5,7 +5,7 @@ import math
 import subprocess
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import pytest
 from benchmarks.split_estimators import study
 from scipy import optimize
 
-from postrand import estimate
+from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.engines import LocalEngine
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, SpecificationError, UsageError
 from postrand.estimate.split_axis import SplitAxis
@@ -29,6 +30,10 @@ from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_respons
 from postrand.ranks import RankBlocks
 from postrand.ranks.column import RankedColumn
 from postrand.support.randomness import ReleaseKey
+from postrand.testing.engines import Memory
+from tests.test_not_released_files import KEY
+from tests.test_not_released_files import mechanism as partly_law
+from tests.test_not_released_files import records as partly_records
 
 ALPHA = 1e-4
 
@@ -356,6 +361,20 @@ def test_a_group_mean_is_a_ratio_of_two_such_tables() -> None:
     np.testing.assert_allclose(ours, ratio / ratio[0, 0], rtol=1e-8)
 
 
+def test_records_that_miss_the_value_are_left_out_of_a_mean_and_counted() -> None:
+    """Missing values are alike in all subsets here, so what is left is the mean of the others."""
+    whole = released(1)
+    pay = [None if k % 5 == 0 else value for k, value in enumerate(whole["pay"].to_pylist())]
+    frame = whole.set_column(whole.schema.get_field_index("pay"), "pay", pa.array(pay))
+    others = whole.filter(pa.array([value is not None for value in pay]))
+    found, wanted = (estimate.mean(f, "pay", law_of(), by="sex") for f in (frame, others))
+    np.testing.assert_allclose(found.value, wanted.value, rtol=1e-12)
+    np.testing.assert_allclose(found.standard_error, wanted.standard_error, rtol=1e-12)
+    shown = sum(1 for value in whole["sex"].to_pylist() if value != NOT_RELEASED)
+    assert found.records == wanted.records
+    assert found.records + found.dropped == shown
+
+
 @pytest.mark.parametrize("variables", [("sex", "age"), ("age", "job", "area")])
 def test_the_likelihood_is_that_of_every_record_in_its_subset(variables: tuple[str, ...]) -> None:
     """``Σ log Σ_x p_x M_T[x, y]`` from whole matrices: no distribution found by another method is more likely."""
@@ -529,6 +548,27 @@ def test_what_has_no_estimator_on_a_split_says_what_to_use() -> None:
             estimate.table(frame, ["job"], law, **bad)
 
 
+def test_what_singular_subsets_leave_identified_is_estimated_from_all_of_them() -> None:
+    """Ages are alike in pairs in both subsets: each pair is estimated, an age is not."""
+    pairs = np.kron(np.eye(2), np.full((2, 2), 0.5))
+    laws = [np.kron(np.eye(2), pairs), np.kron(pairs, np.eye(2))]
+    blocks = [
+        Block(names, TransitionMatrix.from_array(0.6 * law + 0.4 / 8))
+        for names, law in zip((("sex", "age"), ("age", "ill")), laws, strict=True)
+    ]
+    law = Mechanism([], BOOK, split=Split.of([0.5, 0.5], blocks))
+    frame = perturb(records(4000, np.random.default_rng(3)), law, ReleaseKey.from_seed(3))
+    found, refused = estimate.identified(frame, "age", law)
+    assert found.labels == (("10 + 20", "30 + (missing)"),)
+    assert not refused
+    assert found.records == 4000
+    truth = POPULATION.sum(axis=0).reshape(2, 2).sum(axis=1)
+    assert np.abs((found.value - truth) / found.standard_error).max() < 4
+    for ask in (lambda: estimate.table(frame, ["age"], law), lambda: estimate.mean(frame, "pay", law, by="age")):
+        with pytest.raises(EstimationError, match=r"cannot answer the table|does not identify"):
+            ask()
+
+
 def test_a_stratum_without_a_record_that_shows_the_variables_is_refused() -> None:
     frame = released(1)
     rare = pa.array(["only" if k == 0 else "s" for k in range(600)])
@@ -564,3 +604,61 @@ def test_base_r_reproduces_a_table_of_a_split(tmp_path: Path, variables: tuple[s
 
 def text_of(of: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_dictionary(of) else of
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("suffix", [".csv", ".sav", ".dta", ".xpt"])
+def test_r_reads_a_split_in_the_files_of_statistical_programs(tmp_path: Path, suffix: str) -> None:
+    """Letters, declared codes and numbered texts for what is not released: the same estimates from every format."""
+    law = partly_law()
+    for name, text in estimate.r_files(law).items():
+        (tmp_path / name).write_text(text, "utf-8")
+    sink = partial(formats.open_writer, tmp_path / f"data{suffix}")
+    LocalEngine().perturb(Memory(partly_records()), law, KEY, sink, shuffle=False)
+    script = """
+        source("postrand.R", encoding = "UTF-8")
+        data <- postrand_data(".")
+        for (name in c("sex", "age", "area", "works", "pay")) {
+          out <- postrand_table(data, name, postrand_read("."))
+          cat(sprintf("%.17g %.17g\\n", out$estimate, out$standard_error), file = "out.txt", sep = "", append = TRUE)
+        }
+    """
+    done = subprocess.run(["Rscript", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    frame = perturb(partly_records(), law, KEY)
+    found = [estimate.table(frame, [name], law) for name in ("sex", "age", "area", "works", "pay")]
+    value, error = np.loadtxt(tmp_path / "out.txt").T
+    np.testing.assert_allclose(value, np.concatenate([one.value for one in found]), atol=1e-12)
+    np.testing.assert_allclose(error, np.concatenate([one.standard_error for one in found]), atol=1e-12)
+
+
+ONE = {
+    "mean": lambda f, m: estimate.mean(f, "pay", m, by=["age", "ill"]),
+    "mean of its own": lambda f, m: estimate.mean(f, "age", m, by="ill", weights="weight"),
+    "total": lambda f, m: estimate.total(f, "pay", m, by="age", strata="stratum"),
+    "ratio": lambda f, m: estimate.ratio_of_totals(f, "pay", "age", m, by="ill"),
+    "quantile": lambda f, m: estimate.quantile(f, "pay", m, q=[0.2, 0.5], by="age"),
+    "quantities": lambda f, m: estimate.quantities(f, ["age"], {"score": [1, 2, 3, 4]}, m, strata="stratum"),
+    "weighted table": lambda f, m: estimate.table(f, ["ill", "age"], m, weights="weight", strata="stratum"),
+    "likelihood": lambda f, m: estimate.maximum_likelihood(f, ["ill", "age"], m),
+    "regression": lambda f, m: estimate.regression("pay ~ C(age) + ill", f, m, "linear", weights="weight"),
+    "logistic": lambda f, m: estimate.regression("ill ~ town", f, m, "logistic"),
+    "by likelihood": lambda f, m: estimate.regression("town ~ C(age) + ill", f, m, "logistic", method="likelihood"),
+}
+
+
+@pytest.mark.parametrize("matrix", [randomised_response(7, 2.5), rough(7, 3)], ids=["response", "any"])
+@pytest.mark.parametrize("question", ONE)
+def test_a_split_of_one_subset_is_a_block(question: str, matrix: TransitionMatrix) -> None:
+    """On listed cells: every value and standard error is that of the ordinary block."""
+    listed = tuple((a, i) for a in range(4) for i in range(2) if (a, i) != (0, 1))
+    block = Block(("age", "ill"), matrix, listed)
+    split, plain = Mechanism([], BOOK, split=Split.of([1.0], [block])), Mechanism([block], BOOK)
+    frame = perturb(records(500, np.random.default_rng(4)), split, ReleaseKey.from_seed(4))
+    ages = [None if v is None else int(v) for v in frame["age"].to_pylist()]
+    back = frame.set_column(frame.schema.get_field_index("age"), "age", pa.array(ages, pa.int64()))
+    ill = pa.array([v == "True" for v in frame["ill"].to_pylist()])
+    back = back.set_column(back.schema.get_field_index("ill"), "ill", ill)
+    ours, wanted = ONE[question](frame, split), ONE[question](back, plain)
+    np.testing.assert_allclose(ours.value, wanted.value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.standard_error, wanted.standard_error, rtol=1e-5, atol=1e-9)

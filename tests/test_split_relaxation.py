@@ -9,7 +9,9 @@ import pytest
 
 import postrand as pr
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.rules import Rule
 from postrand.designers.split import candidates as candidates_module
+from postrand.designers.split import subsets as subsets_module
 from postrand.designers.split.candidates import candidates_of
 from postrand.designers.split.optimal import optimal
 from postrand.designers.split.relaxation import relaxation
@@ -126,6 +128,35 @@ def test_sixty_variables_have_a_proof():
     assert sum(s.weight for s in found.subsets) == 2**53
     shown = {frozenset(pair) for s in found.subsets for pair in itertools.combinations(s.variables, 2)}
     assert len(shown) == math.comb(60, 2)
+
+
+def test_rules_with_too_many_subsets_leave_those_of_fewer_cells(monkeypatch):
+    """The same design as with a smaller max_cells, and the message says which subsets were compared."""
+    rules = (Rule({"a": "a0", "b": "b1"}),)
+    book = book_of(2, 3, 4, 2, 3, 5, rules=rules)
+    whole = pr.split_design(book, epsilon=4.0)
+    monkeypatch.setattr(subsets_module, "MAX_LISTED", 40)
+    found = pr.split_design(book, epsilon=4.0, max_cells=512)
+    most = int(found.message.split("at most ")[1].split(" cells")[0])
+    assert most < 512
+    assert f"only subsets of at most {most} cells are listed" in found.message
+    monkeypatch.undo()
+    small = pr.split_design(book, epsilon=4.0, max_cells=most)
+    assert found.value == pytest.approx(small.value, rel=1e-12)
+    assert found.value >= whole.value
+    assert "only subsets" not in small.message + whole.message
+
+
+def test_a_text_of_many_subsets_is_short():
+    book = Codebook(tuple(Variable(f"v{k}", "other", ("0", "1")) for k in range(13)))
+    found = pr.split_design(book, epsilon=2.0)
+    lines = found.text().splitlines()
+    assert len(found.tables) == 78
+    assert len(lines) <= 124
+    assert lines[-1] == "and as much or more for the 18 other tables"
+    shown = sum(float(line.split()[0]) for line in lines[1:61])
+    left = float(lines[61].split()[0]) if len(found.subsets) > 60 else 0.0
+    assert shown + left == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("gap", [0, 1, -0.1, math.nan, "1e-3"])

@@ -23,7 +23,7 @@ from postrand.errors import DataError, sentence
 
 NOT_RELEASED = "(not released)"
 """The category of a value that the record does not show."""
-MARK = b"not_released"
+METADATA_KEY = b"not_released"
 """The key of a column's metadata that says so of it."""
 SENTENCE = f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value."
 """What people are told who open the data alone."""
@@ -93,7 +93,7 @@ def released_field(variable: Variable) -> pa.Field:
         b"label": variable.label,
         b"value_labels": json.dumps(labels, ensure_ascii=False),
         b"missing_codes": json.dumps(variable.missing_codes, ensure_ascii=False) if variable.missing_codes else "",
-        MARK: SENTENCE,
+        METADATA_KEY: SENTENCE,
     }
     return pa.field(variable.name, coding.arrow_type(variable.type), metadata={k: v for k, v in said.items() if v})
 

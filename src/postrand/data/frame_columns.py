@@ -6,8 +6,6 @@ one entry for each category takes it to another dictionary's number; nothing is 
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +28,8 @@ from postrand.formats.base import cast
 if TYPE_CHECKING:
     import narwhals as nw
 
-_ENUMS = threading.Lock()
-"""Polars widens indices to four bytes: of several Enums at a time, one byte a record, that is as much as the frame."""
+_GATHERED = 1 << 17
+"""Records of an Enum that are gathered at a time: polars widens indices to four bytes, the Enum has one a record."""
 
 _MOST_PHYSICAL = 1 << 14
 """Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
@@ -113,8 +111,19 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
         return _categorical(native, made.to_native().array.codes, indices, missing).alias(old.name)
     if missing is not None:
         indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
-    with _ENUMS if old.dtype == nw.Enum else contextlib.nullcontext():
-        return made[indices].alias(old.name)
+    if old.implementation.is_polars() and old.dtype == nw.Enum:
+        return _gathered(made.to_native(), indices).alias(old.name)
+    return made[indices].alias(old.name)
+
+
+def _gathered(levels: Any, indices: NDArray[Any]) -> nw.Series[Any]:
+    """Return the values of a polars series at these places, some records after the others."""
+    import narwhals as nw
+
+    found = levels[indices[:_GATHERED]]
+    for start in range(_GATHERED, indices.size, _GATHERED):
+        found.extend(levels[indices[start : start + _GATHERED]])
+    return nw.from_native(found, series_only=True)
 
 
 def _refused(old: nw.Series[Any]) -> DataError:

@@ -13,6 +13,7 @@ from .recognition.recognition import LeastLoss, by_stratum, least_loss
 from .rounding import round_inside
 from .solve import design
 from .split import (
+    Quick,
     SplitDesign,
     TablePrior,
     Workload,
@@ -57,6 +58,7 @@ __all__ = [
     "Parameterised",
     "Prior",
     "Product",
+    "Quick",
     "Setting",
     "SplitDesign",
     "Structure",

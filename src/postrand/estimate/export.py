@@ -18,8 +18,18 @@ MAX_R_CATEGORIES = 1000
 
 
 def fits_r(mechanism: Mechanism) -> bool:
-    """Whether a release holds the matrices as text for R: no split, and at most ``MAX_R_CATEGORIES`` categories."""
-    return mechanism.split is None and all(block.matrix.size <= MAX_R_CATEGORIES for block in mechanism.blocks)
+    """Whether a release holds the matrices as text for R: each has at most ``MAX_R_CATEGORIES`` categories.
+
+    Randomised response on all cells of a subset of a split is two numbers, at any size.
+    """
+    subsets = () if mechanism.split is None else mechanism.split.blocks
+    written = [*mechanism.blocks, *(block for block in subsets if _pair(block) is None)]
+    return all(block.matrix.size <= MAX_R_CATEGORIES for block in written)
+
+
+def _pair(block: Block) -> tuple[int, int] | None:
+    """Return the weights of staying and of moving to any one other cell, where a subset's matrix is these two."""
+    return None if block.cells is not None else response(block.matrix)
 
 
 def r_script() -> dict[str, str]:
@@ -66,8 +76,7 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
     reads back exactly), rows true and columns released. A split is in ``r_split.csv``, one row for each variable of
     each subset with the chances to stay and to move to any one other cell; where these are not the same for all cells,
-    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``. The script
-    reads such variables where the data have their categories as text: in CSV, Parquet and Arrow files.
+    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``.
 
     Raises
     ------
@@ -89,7 +98,7 @@ def _split_files(mechanism: Mechanism, book: Codebook) -> dict[str, str]:
     files, rows = {}, []
     for number, subset in enumerate(mechanism.split.subsets, 1):
         block, law = subset.block, ("", "")
-        pair = None if block.cells is not None else response(block.matrix)
+        pair = _pair(block)
         if pair is None:
             shape = tuple(book[name].size for name in block.variables)
             files[f"r_subset_{number}.csv"] = matrix_csv(block, shape)

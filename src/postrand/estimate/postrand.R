@@ -41,13 +41,23 @@ postrand_file <- function(path) {
 # Columns as the values in the file: labels are in r_categories.csv, and missing codes count as values.
 postrand_values <- function(frame) {
   frame[] <- lapply(frame, function(x) {
-    letters <- if (is.double(x)) haven::na_tag(x) else NA
+    letters <- if (is.double(x)) haven::na_tag(x) else rep(NA_character_, length(x))
+    labels <- attr(x, "labels")
+    blank <- labels[names(labels) == "(not released)"]
+    labels <- labels[names(labels) != "(not released)"]
     if (inherits(x, "haven_labelled")) attributes(x) <- NULL
     if (is.character(x)) x[!nzchar(x)] <- NA
-    if (all(is.na(letters))) return(x)
-    whole <- !is.na(x) & x == floor(x)
-    text <- ifelse(is.na(x), NA, ifelse(whole, sprintf("%.0f", x), as.character(x)))
-    ifelse(is.na(letters), text, paste0(".", letters))
+    hidden <- if (!length(blank)) FALSE else if (is.na(blank)) letters %in% haven::na_tag(blank) else x %in% c(blank)
+    if (all(is.na(letters)) && !any(hidden)) return(x)
+    as_text <- function(x) {
+      if (is.character(x)) return(x)
+      ifelse(is.na(x), NA, ifelse(!is.na(x) & x == floor(x), sprintf("%.0f", x), as.character(x)))
+    }
+    text <- ifelse(is.na(letters), as_text(x), paste0(".", letters))
+    text[hidden] <- "(not released)"
+    # Stata numbers categories that are text: which variables these are is in r_categories.csv.
+    if (any(hidden) && is.double(x)) attr(text, "numbered") <- stats::setNames(names(labels), as_text(as.numeric(labels)))
+    text
   })
   frame
 }
@@ -211,8 +221,16 @@ postrand_split_cells <- function(axis, data, release) {
   partly <- unique(unlist(lapply(release$split, function(subset) subset$shown)))
   hidden <- vapply(partly, function(name) {
     if (is.null(data[[name]])) stop("the data do not have a column '", name, "'")
-    as.character(data[[name]]) %in% c("(not released)", ".n", ".N")
+    known <- release$categories$value[release$categories$variable == name]
+    as.character(data[[name]]) %in% c("(not released)", setdiff(c(".n", ".N"), known))
   }, logical(nrow(data)))
+  for (name in partly) {
+    given <- data[[name]]
+    kind <- release$categories$type[release$categories$variable == name][1]
+    if (kind == "text" && !is.null(attr(given, "numbered"))) data[[name]] <- unname(attr(given, "numbered")[c(given)])
+    if (kind == "logical") data[[name]] <- c("0" = "false", "1" = "true")[tolower(as.character(given))]
+    if (kind == "logical") data[[name]] <- ifelse(is.na(data[[name]]), tolower(as.character(given)), data[[name]])
+  }
   hidden <- matrix(hidden, nrow = nrow(data), dimnames = list(NULL, partly))
   cell <- rep(NA_real_, nrow(data))
   start <- 0

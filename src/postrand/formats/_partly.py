@@ -81,8 +81,8 @@ class Rule:
             numbers = tuple(range(1, len(own) + 1))
         values = own if numbers is None else numbers
         taken = {value.rstrip() if isinstance(value, str) else value for value in values}
-        blank = next(value for value in self._blanks(numbers is not None) if value not in taken)
-        held = Held((*own, NOT_RELEASED), (*values, blank), numbers is not None, numbered)
+        mark = next(value for value in self._marks(numbers is not None) if value not in taken)
+        held = Held((*own, NOT_RELEASED), (*values, mark), numbers is not None, numbered)
         if self.letter or numbers is None or len(missing) < _MOST_DECLARED or len(held.declared(missing)) > 1:
             return held
         codes = [v for text, v in zip(own, values, strict=True) if text in missing and not isinstance(v, str)]
@@ -96,7 +96,7 @@ class Rule:
         """Return the values of :meth:`held`."""
         return self.held(texts, missing).values
 
-    def _blanks(self, is_number: bool) -> Iterator[Scalar]:
+    def _marks(self, is_number: bool) -> Iterator[Scalar]:
         """Yield what may stand for what is not released, the usual one first."""
         if self.letters and is_number:
             yield from (f".{letter}" for letter in _LETTERS)
@@ -122,7 +122,7 @@ class Held:
     is_numbered: bool
 
     @property
-    def blank(self) -> Scalar:
+    def mark(self) -> Scalar:
         """What is not released."""
         return self.values[-1]
 
@@ -146,10 +146,10 @@ class Held:
         found_values: NDArray[Any] = lookup[indices]
         return found_values
 
-    def read(self, values: Sequence[Any], blank: NDArray[np.bool_] | None, field: pa.Field) -> pa.Array:
+    def read(self, values: Sequence[Any], marked: NDArray[np.bool_] | None, field: pa.Field) -> pa.Array:
         """Return what a file holds as texts in the field's type.
 
-        ``blank`` tells, where that is not in the values, which of the missing ones are not released.
+        ``marked`` tells, where that is not in the values, which of the missing ones are not released.
 
         Raises
         ------
@@ -164,8 +164,8 @@ class Held:
         except KeyError:
             what, fix = "a value that is not in the codebook", "add the category to the codebook, or recode the column"
             raise DataError(sentence(what, where=f"variable {field.name!r}", fix=fix)) from None
-        if blank is not None:
-            found = [last if is_blank else place for place, is_blank in zip(found, blank.tolist(), strict=True)]
+        if marked is not None:
+            found = [last if is_marked else place for place, is_marked in zip(found, marked.tolist(), strict=True)]
         indices = pa.array(found, field.type.index_type)
         return pa.DictionaryArray.from_arrays(indices, pa.array(self.texts, field.type.value_type))
 
@@ -180,7 +180,7 @@ class Held:
             own = {v: label for v, label in said.items() if label != own[v] or own[v] in _TRUTHS}
         if letters:
             own = {v: label for v, label in own.items() if isinstance(v, str | int) and _is_labelled(v)}
-        return {**own, self._bare(self.blank): NOT_RELEASED}
+        return {**own, self._bare(self.mark): NOT_RELEASED}
 
     def declared(self, missing: Sequence[str]) -> list[Any]:
         """Return what SPSS is told that is missing: what is not released, and the categories ``missing`` if they fit.
@@ -190,13 +190,13 @@ class Held:
         codes = [v for text, v in zip(self.texts[:-1], self.values[:-1], strict=True) if text in missing]
         if not self.is_number:
             codes = [code for code in codes if len(str(code).encode()) <= _LONGEST_DECLARED]
-            return [*codes, self.blank] if len(codes) < _MOST_DECLARED else [self.blank]
+            return [*codes, self.mark] if len(codes) < _MOST_DECLARED else [self.mark]
         if len(codes) < _MOST_DECLARED:
-            return [*codes, self.blank]
-        runs = _runs([*codes, self.blank], self.values)
+            return [*codes, self.mark]
+        runs = _runs([*codes, self.mark], self.values)
         ends = [run[0] if len(run) == 1 else {"lo": run[0], "hi": run[-1]} for run in runs]
         fits = len(runs) == 1 or (len(runs) == 2 and min(map(len, runs)) == 1)
-        return ends if fits else [self.blank]
+        return ends if fits else [self.mark]
 
     @property
     def letters(self) -> list[str]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
-from postrand.codebook.not_released import MARK, NOT_RELEASED, is_partly, released_field
+from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels
@@ -83,11 +83,14 @@ class LabelledSource:
         field, held = self.schema.field(name), self.partly.get(name)
         if held is None:
             return _array(values, field, self.path)
-        blank = None
+        marked = None
         if self.program.bytewise and held.is_number:
             place = self.schema.get_field_index(name)
-            blank = _xport.marked(self.path, place, start, len(values), str(held.blank)[1:])
-        return held.read(values, blank, field)
+            try:
+                marked = _xport.marked(self.path, place, start, len(values), str(held.mark)[1:])
+            except (ValueError, IndexError):
+                raise _damaged(self.program, self.path) from None
+        return held.read(values, marked, field)
 
 
 def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource]:
@@ -227,7 +230,7 @@ def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Pr
         return None
     held = program.partly.held(tuple(map(str, variable.categories)), [*map(str, variable.missing_codes)])
     labels = meta.variable_value_labels.get(variable.name) or {}
-    if not (program.bytewise or held.blank == NOT_RELEASED or NOT_RELEASED in labels.values()):
+    if not (program.bytewise or held.mark == NOT_RELEASED or NOT_RELEASED in labels.values()):
         return None
     return held if held.is_number != (meta.readstat_variable_types.get(variable.name) == "string") else None
 
@@ -309,7 +312,7 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     library, options = _library(), dict(program.options)
     from pandas import DataFrame
 
-    partly = {f.name: _held_by(f, program) for f in table.schema if MARK in (f.metadata or {})}
+    partly = {f.name: _held_by(f, program) for f in table.schema if METADATA_KEY in (f.metadata or {})}
     plain = [pa.field(f.name, value_type(f.type), metadata=f.metadata) for f in table.schema]
     texts, letters = table.cast(pa.schema(plain)), {}
     columns = {f.name: _series(texts.column(f.name), f, program) for f in plain if f.name not in partly}
@@ -337,11 +340,30 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     if table.num_rows:
         fields = [table.schema.field(f.name) if f.name in partly else f for f in plain]
         source = LabelledSource(made, pa.schema(fields), len(table), program, partly)
-        back = pa.Table.from_batches(list(source.batches()))
-        changed = [f.name for f in plain if not back.column(f.name).cast(f.type).equals(texts.column(f.name))]
-        if changed:
+        if changed := _changed(source, texts):
             what = f"a {program.name} file cannot hold the values of {', '.join(map(repr, changed))} exactly"
             raise DataError(sentence(what, where=path.name, fix="release as Parquet or CSV"))
+
+
+def _changed(source: LabelledSource, wanted: pa.Table) -> list[str]:
+    """Return the columns of which a value is not read back as it was written."""
+
+    def is_same(names: list[str]) -> list[bool]:
+        back = pa.Table.from_batches(list(source.batches(names)))
+        return [back.column(n).cast(wanted.schema.field(n).type).equals(wanted.column(n)) for n in names]
+
+    def is_held(name: str) -> bool:
+        try:
+            return is_same([name])[0]
+        except DataError:  # another value, which no category of a split variable has
+            return False
+
+    names = wanted.column_names
+    try:
+        same = is_same(names)
+    except DataError:
+        same = [is_held(name) for name in names]
+    return [name for name, is_right in zip(names, same, strict=True) if not is_right]
 
 
 def _series(column: pa.ChunkedArray, field: pa.Field, program: Program) -> Any:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, index_values, is_null, numpy_dtype
-from postrand.codebook.not_released import MARK
+from postrand.codebook.not_released import METADATA_KEY
 from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
 
 _ROWS = 1 << 16
@@ -75,7 +75,7 @@ class _Batches:
 def _without_hidden(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with index 0 under each null of a variable of a split; polars reads no index without a value."""
     columns = [
-        _zeroed(c) if c.null_count and MARK in (f.metadata or {}) else c
+        _zeroed(c) if c.null_count and METADATA_KEY in (f.metadata or {}) else c
         for f, c in zip(batch.schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -80,7 +80,7 @@ class Block:
     @property
     def perturbed(self) -> tuple[str, ...]:
         """The variables that the block changes: all except the given ones."""
-        return tuple(name for name in self.variables if name not in self.given)
+        return tuple(name for name in self.variables if name not in self.given) if self.given else self.variables
 
     @property
     def epsilon(self) -> float:

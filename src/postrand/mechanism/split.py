@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
@@ -77,6 +77,8 @@ class Split:
     """
 
     subsets: tuple[Subset, ...]
+    _names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _blocks: tuple[Block, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         held = listed(self.subsets)
@@ -85,6 +87,9 @@ class Split:
             raise SpecificationError(sentence("the subsets of a split are not a list of Subset", got=got))
         object.__setattr__(self, "subsets", held)
         raise_all(SpecificationError, _split_problems(held))
+        # Asked for again and again, and there can be thousands of subsets.
+        object.__setattr__(self, "_blocks", tuple(subset.block for subset in held))
+        object.__setattr__(self, "_names", tuple(dict.fromkeys(name for one in held for name in one.variables)))
 
     @classmethod
     def of(cls, probabilities: Sequence[float], blocks: Sequence[Block]) -> Split:
@@ -112,7 +117,7 @@ class Split:
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables that some subset shows, in the order of the subsets."""
-        return tuple(dict.fromkeys(name for subset in self.subsets for name in subset.variables))
+        return self._names
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -122,7 +127,7 @@ class Split:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The block of each subset; a record is released through one of them."""
-        return tuple(subset.block for subset in self.subsets)
+        return self._blocks
 
     @property
     def epsilon(self) -> float:

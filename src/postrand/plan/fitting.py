@@ -105,6 +105,9 @@ def beside_problems(plan: Plan, where: str) -> Iterable[str]:
         what, fix = "blocks share the record's budget, so the split needs an epsilon of its own", "set epsilon"
         yield sentence(what, where=part, fix=fix)
     yield from uncovered_problems(split, plan.codebook, where)
+    if plan.split_reads and split.structure:
+        what = f"'structure' cannot be combined with variables that every subset reads ({', '.join(plan.split_reads)})"
+        yield sentence(what, where=part, fix="remove 'structure': each stratum then has randomised response")
     inside = {name for block in plan.blocks for name in block.variables}
     for name in sorted({*split.given} & {*plan.perturbed}):
         yield sentence(f"given variable {name!r} is perturbed", where=part, fix="leave it out of 'given'")

@@ -244,6 +244,10 @@ def _prior_of(given: Any, codebook: Codebook, names: Sequence[str]) -> SplitPrio
     if wrong:
         what = f"a table of the prior has {shown(wrong[0], repr)}, which is not one of the variables"
         raise SpecificationError(sentence(what))
+    tables = [frozenset(e["table"]) for e in entries]
+    twice = len(set(tables)) < len(tables) or any(len(set(e["table"])) < len(e["table"]) for e in entries)
+    if twice:
+        raise SpecificationError(sentence("a table of the prior, or a variable of one, is named twice"))
     prior = TablePrior({tuple(e["table"]): e["counts"] for e in entries}, "public")
     for table in prior.tables:
         shares(prior, codebook, table)  # raises where it does not fit the categories

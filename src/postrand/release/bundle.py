@@ -47,12 +47,12 @@ BLANK = "not_released"
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
-_R_FILES = ("postrand.R", "r_categories.csv")
+_R_FILES = ("postrand.R", "r_categories.csv", "r_split.csv")
 _METADATA = (metadata.DDI, metadata.CROISSANT)
 TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES, *RESERVED_NAMES)
 RENDERED = (REPORT, *_METADATA, "postrand.R")
 """Files for readers: the content of other files in words, which another version can word differently."""
-_R_MATRIX = "r_matrix_"
+_R_MATRICES = ("r_matrix_", "r_subset_")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", ".": "", "_": "", "-": ""})
 _PART = re.compile(rf"{DATA}/part-[0-9]{{5,9}}\.[a-z0-9]{{1,8}}")
@@ -262,7 +262,7 @@ def derive(
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
     told = metadata.files(description, data, mechanism, certificate, summary)
-    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()  # no R tables of a split
+    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
         CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
@@ -387,7 +387,7 @@ def name_problems(names: list[str]) -> list[str]:
             problems.append(
                 sentence(f"{name!r} is not a safe file name", wanted="letters, digits, '.', '_', '-', no dot at an end")
             )
-        elif _look(name) in taken or _look(name).startswith(_look(_R_MATRIX)) or seen[_look(name)] > 1:
+        elif _look(name) in taken or _look(name).startswith(tuple(map(_look, _R_MATRICES))) or seen[_look(name)] > 1:
             what = f"the file name {name!r} is already used, or looks like one that is"
             problems.append(sentence(what, fix="choose another name"))
     return problems
@@ -395,7 +395,7 @@ def name_problems(names: list[str]) -> list[str]:
 
 def is_tool_name(name: str) -> bool:
     """Whether a file of this name is one that this package writes, and so can make again."""
-    return name in TOOL_NAMES or (name.startswith(_R_MATRIX) and name.endswith(".csv"))
+    return name in TOOL_NAMES or (name.startswith(_R_MATRICES) and name.endswith(".csv"))
 
 
 def _look(name: str) -> str:

@@ -324,7 +324,7 @@ def _python(mechanism: Mechanism, variables: Sequence[VariableView]) -> str:
 
 def _packages(mechanism: Mechanism, data_name: str) -> str:
     """Return what of R has to be installed, in words; empty for base R."""
-    law = "" if fits_r(mechanism) else "jsonlite"
+    law = "" if fits_r(mechanism) or not mechanism.blocks else "jsonlite"  # a split alone has no code for its matrices
     reader = _r_packages(data_name)
     return " and ".join(name for name in (law, reader) if name)
 
@@ -350,15 +350,18 @@ def _r(mechanism: Mechanism, data_name: str) -> str:
     if not fits_r(mechanism):
         return "\n".join([*lines, *_r_large(mechanism)])
     book = mechanism.require_codebook()
+    shown = mechanism.variables
+    if mechanism.split is not None:  # variables that records show together
+        shown = max((block.perturbed for block in mechanism.split.blocks), key=len)
     lines += [
         "release <- postrand_read(folder)",
-        f"postrand_table(data, {_quoted(mechanism.variables[0])}, release)",
+        f"postrand_table(data, {_quoted(shown[0])}, release)",
     ]
-    if len(mechanism.variables) > 1:
-        lines.append(f"postrand_table(data, c({', '.join(map(_quoted, mechanism.variables[:2]))}), release)")
+    if len(shown) > 1:
+        lines.append(f"postrand_table(data, c({', '.join(map(_quoted, shown[:2]))}), release)")
     if weights := book.with_role("weight"):
         name = weights[0].name
-        lines.append(f"postrand_table(data, {_quoted(mechanism.variables[0])}, release, weights = {_quoted(name)})")
+        lines.append(f"postrand_table(data, {_quoted(shown[0])}, release, weights = {_quoted(name)})")
     return "\n".join(lines)
 
 

@@ -79,6 +79,7 @@ class ExpectedMatches:
         Given the other records' released keys, a record's link is right with probability ``M[x,x] E(1/F_x | f_x)`` if
         none of them is released in its cell, else 0: the average over draws of its sum is the risk.
         """
+        mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         rows = law.groups(self.cells.codes)
         stay = law.diagonal(self.cells.codes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
@@ -95,6 +96,15 @@ class KeyLaw:
                     sentence("the records contain a combination of keys that their joint block does not have")
                 )
             found[:, b] = self.order[b][place]
+        return found
+
+    def feasible(self, codes: IntArray) -> NDArray[np.bool_]:
+        """Return which rows of codes (m, J) are cells of every block, shape (m,)."""
+        found = np.ones(codes.shape[0], dtype=bool)
+        laws = [(list(at), cells) for at, cells in zip(self.positions, self.cells, strict=True)]
+        laws += [] if self.blend is None else [(list(self.blend.positions), self.blend.cells)]
+        for at, cells in laws:
+            found &= np.isin(ravel(list(codes[:, at].T), [self.shape[j] for j in at]), cells)
         return found
 
     @property

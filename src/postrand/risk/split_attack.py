@@ -200,6 +200,8 @@ def _correction(sights: Sequence[_Sight], models: Sequence[Others | None], wante
         if not many or (model is None and sight.sizes):
             continue
         there, truth = _drawn(sight, model, many, some, rng)
+        if not there.at.size:
+            continue
         again = there.scale(there.others(seed=1))
         links, right = there.links(again), there.links(truth).total
         better = links.best > best
@@ -219,5 +221,7 @@ def _drawn(
         codes, counts = np.zeros((1, 0), dtype=np.int64), np.array([many])
         return replace(sight, of=sight.of[some], at=np.zeros(1, dtype=np.int64), codes=codes, counts=counts), np.ones(1)
     codes, counts = model.draw(many, rng)
+    real = sight.part.require_law().feasible(codes)  # the others' law knows no rules: what they forbid is left out
+    codes, counts = codes[real], counts[real]
     there = replace(sight, of=sight.of[some], at=np.arange(len(codes)), codes=codes, counts=counts)
-    return there, 1 / model.density(codes)
+    return there, float(counts.sum()) / many / model.density(codes)

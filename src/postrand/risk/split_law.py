@@ -231,7 +231,7 @@ def _law_of(
     if every and (block.given or block.matrix.size != _size(block, shape, at)):
         return group_of(block, names, shape, problems)  # strata, or one variable whose missing values are kept
     fix = "name all of its variables as keys"
-    if not every and (block.given or book is None):
+    if not every and book is None:
         problems.append(sentence("the subset shows or reads other variables than keys", where=where, fix=fix))
         return None
     sizes = [shape[names.index(n)] if n in names else book[n].size if book else 0 for n in block.variables]

@@ -321,12 +321,12 @@ def _split_codebooks() -> Iterator[Codebook]:
 def _split_codes(book: Codebook) -> dict[str, dict[str, Any]]:
     """Return codes of each variable: any, and not released in all records and in none."""
     generator = np.random.default_rng(_SEED)
-    drawn: dict[str, dict[str, Any]] = {"mixed": {}, "blank": {}, "shown": {}}
+    drawn: dict[str, dict[str, Any]] = {"mixed": {}, "hidden": {}, "shown": {}}
     for variable in book.variables:
         lowest = -1 if variable.missing == "keep" else 0
         every = np.arange(lowest, variable.size + 1, dtype=np.int8)
         drawn["mixed"][variable.name] = generator.permutation(np.resize(every, 4 * ROWS))
-        drawn["blank"][variable.name] = np.full(ROWS, variable.size, dtype=np.int8)
+        drawn["hidden"][variable.name] = np.full(ROWS, variable.size, dtype=np.int8)
         drawn["shown"][variable.name] = generator.permutation(np.resize(every[:-1], ROWS))
     return drawn
 

@@ -30,7 +30,7 @@ WHERE = "the split"
 MAX_STRATA_CELLS = 1 << 12
 """The most cells of a subset and of the variables that it reads: the matrix of each stratum is dense, 128 MB."""
 
-_MARGIN = 2**-40  # of what is left for the split, so that the exact sum is certainly within the budget
+_MARGIN = 2**-40  # of a budget that is divided, so that the exact sum of its parts is certainly within it
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def prior_of(asked: SplitPlan, known: Known | None) -> TablePrior:
     tables = [known.table(names) for names in asked.tables]
     if asked.prior == "file":
         return TablePrior.of(tables)
-    each = asked.prior_epsilon / len(tables)
+    each = asked.prior_epsilon * (1 - _MARGIN) / len(tables)  # so that their exact sum is certainly within it
     return TablePrior({table.variables: _noisy(table, each) for table in tables}, "dp")
 
 

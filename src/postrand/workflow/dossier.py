@@ -34,6 +34,7 @@ from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, meas
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
@@ -81,7 +82,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
-            **self.split,
+            **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
@@ -177,8 +178,9 @@ def assess(
     try:
         return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
     except PostrandError as error:
+        split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
         try:
-            return risk.assess(source, keys, codebook=codebook), str(error)
+            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
         except PostrandError:
             return None, str(error)
 

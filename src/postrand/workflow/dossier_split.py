@@ -7,6 +7,7 @@ from typing import Any
 
 from postrand.designers import SplitDesign, TablePrior, compare_split, split_frontier
 from postrand.designers.split.fixed_blocks import FixedBlocks
+from postrand.designers.split.inverse import FrontierPoint
 from postrand.designers.split.workload import Workload
 from postrand.errors import PostrandError
 from postrand.report.text import decimal
@@ -37,7 +38,7 @@ RISK_NOTE = (
     "shown."
 )
 MAX_VARIABLES = 12
-"""With more variables, designs take too long to make several of them."""
+"""With more variables, designs take too long to make several of them, and the ways are compared by a short cut."""
 FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5)
 
 Row = dict[str, object]
@@ -49,7 +50,7 @@ def split_sections(known: Known, epsilon: float) -> dict[str, list[Row]]:
     What cannot be computed is said in place of the rows. Tables that were counted for the dossier are not read again.
     """
     asked = known.plan.split
-    if asked is None:
+    if asked is None or len(asked.variables) > MAX_VARIABLES:
         return {}
     stage(Stage.CURVES)
     options: dict[str, Any] = {
@@ -70,26 +71,11 @@ def split_sections(known: Known, epsilon: float) -> dict[str, list[Row]]:
         WAYS: [
             _way("Separate blocks", found.separate, records),
             _way("Joint blocks", found.joint, records),
-            {
-                "Way": "Split",
-                "Effective records": decimal(records / found.split.value),
-                "Blocks": _subsets(found.split),
-            },
+            _row("Split", found.split.value, records, _subsets(found.split)),
         ],
     }
-    if len(asked.variables) <= MAX_VARIABLES:
-        frontier = split_frontier(known.plan.codebook, [f * epsilon for f in FACTORS], **options)
-        sections[LEVELS] = [
-            {
-                "ε": format_upper(point.epsilon),
-                "Effective records": decimal(records * point.share),
-                "At most": decimal(records * point.bound),
-                "Subsets": point.subsets,
-                "Status": str(point.status),
-            }
-            for point in frontier.points
-        ]
-    return sections
+    frontier = split_frontier(known.plan.codebook, [f * epsilon for f in FACTORS], **options)
+    return {**sections, LEVELS: [_level(point, records) for point in frontier.points]}
 
 
 def dossier_tables(workload: Workload, variables: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -102,6 +88,16 @@ def _way(name: str, found: FixedBlocks, records: int) -> Row:
     pairs = zip(found.blocks, found.epsilons, strict=True)
     blocks = "; ".join(f"{' × '.join(block)} (ε = {epsilon:.3g})" for block, epsilon in pairs)
     return _row(name, found.value, records, blocks)
+
+
+def _level(point: FrontierPoint, records: int) -> Row:
+    return {
+        "ε": format_upper(point.epsilon),
+        "Effective records": decimal(records * point.share),
+        "At most": decimal(records * point.bound),
+        "Subsets": point.subsets,
+        "Status": str(point.status),
+    }
 
 
 def _row(name: str, value: float, records: int, blocks: str) -> Row:

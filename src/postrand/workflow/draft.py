@@ -102,9 +102,9 @@ def start(
     ``roles`` maps a role to names; the name ``*`` means all variables that are not listed. Other variables keep an
     empty role. So does an unperturbed column that singles out more than 1% of the records, unless ``roles`` lists its
     own name: then the plan asks for a decision. Every categorical key variable gets a block with privacy budget
-    ``epsilon`` in the plan; or all share their sum in a split release, where ``way`` asks for it, or is ``best`` and
-    that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come from the file
-    itself, or from a DDI-Codebook document ``ddi``.
+    ``epsilon`` in the plan; or all share their sum in a split release or a joint block, where ``way`` asks for it, or
+    is ``best`` and that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come
+    from the file itself, or from a DDI-Codebook document ``ddi``.
 
     Raises
     ------
@@ -248,7 +248,8 @@ def plan_text(
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
     plan["source"] = {**place, "codebook": "codebook.toml"}
-    _comment(plan, SPLIT_PRIVACY_NOTE if proposal.split else PRIVACY_NOTE)
+    split = proposal.way == "split"
+    _comment(plan, SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE)
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
     _comment(plan, DESIGN_NOTE)
     plan["design"] = {
@@ -264,12 +265,13 @@ def plan_text(
         for line in (*AS_IS_NOTE.strip().splitlines(), f"To decide: {listed}."):
             part.add(tomlkit.comment(line))
         part["as_is"] = []
-    _comment(plan, f"{SPLIT_NOTE if proposal.split else BLOCKS_NOTE}\n{proposal.reason}")
-    if proposal.split:
+    _comment(plan, f"{SPLIT_NOTE if split else BLOCKS_NOTE}\n{proposal.reason}")
+    if split:
         plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
-        level = {"model": DifferentialPrivacy.name, "epsilon": epsilon}
-        plan["blocks"] = writing.blocks_of({"variables": [name], "privacy": level} for name in perturbed)
+        parts = [perturbed] if proposal.way == "joint" else [[name] for name in perturbed]
+        level = {"model": DifferentialPrivacy.name, "epsilon": total if proposal.way == "joint" else epsilon}
+        plan["blocks"] = writing.blocks_of({"variables": names, "privacy": level} for names in parts)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 

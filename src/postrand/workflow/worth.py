@@ -58,3 +58,17 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
     return data, "" if "not_compared" in data else text
+
+
+def way_rows(mechanism: Mechanism) -> list[dict[str, object]]:
+    """Return the rows of the internal report on :func:`ways`; none where they are not compared."""
+    data, _ = ways(mechanism)
+    named = {"separate": "Separate blocks", "joint": "Best joint blocks", "split": "Split release"}
+    return [
+        {
+            "Way": named[way] + " (best)" * (way == data["best"]),
+            "Unperturbed records that 1,000 are worth": f"{worth:,.4g}",
+            "Meaning": f"all tables of two of {len(data['variables'])} variables, together ε = {data['epsilon']:.4g}",
+        }
+        for way, worth in data.get("effective_records", {}).items()
+    ]

@@ -1,6 +1,6 @@
 """Split releases: each record shows a random subset of its variables, jointly, with the whole ε; here, their design."""
 
-from postrand.designers.split.comparison import Compared, compare_split, compare_ways, quick_split
+from postrand.designers.split.comparison import Compared, Quick, compare_split, compare_ways, quick_split
 from postrand.designers.split.fewest import FewestSubsets, fewest_subsets
 from postrand.designers.split.fixed_blocks import FixedBlocks
 from postrand.designers.split.inverse import Frontier, LeastEpsilon, least_epsilon, split_frontier
@@ -14,6 +14,7 @@ __all__ = [
     "FixedBlocks",
     "Frontier",
     "LeastEpsilon",
+    "Quick",
     "SplitDesign",
     "SplitSubset",
     "SplitTable",

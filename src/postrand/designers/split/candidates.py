@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,11 @@ from postrand.designers.split.subsets import (
     Pool,
     Request,
     Subsets,
+    TooManySubsets,
     all_subsets,
     count_subsets,
     free_questions,
+    list_subsets,
 )
 from postrand.designers.split.workload import Names, Workload, workload_of
 from postrand.errors import DesignError, nearest, raise_all, sentence, shown
@@ -42,9 +44,9 @@ class Candidates:
     """
 
     request: Request
-    workload: Workload
     subsets: Subsets
     listed: bool
+    workload: Workload
     weights: Floats
     sampling: Floats
 
@@ -96,11 +98,14 @@ def candidates_of(
     scale = 1.0 if tables.worst else sum(tables.weights)
     weights = np.array(tables.weights) / scale / sampling
     request = Request(codebook, names, core, max_cells, tuple((t, None) for t in tables.tables), known)
-    return Candidates(request, tables, *subsets_of(request), weights, sampling)
+    return Candidates(*subsets_of(request), tables, weights, sampling)
 
 
-def subsets_of(request: Request) -> tuple[Subsets, bool]:
-    """Return the candidate subsets, and whether they are all: with too many, one for each question.
+def subsets_of(request: Request) -> tuple[Request, Subsets, bool]:
+    """Return the request, the candidate subsets, and whether they are all: with too many, one for each question.
+
+    Where rules link variables, subsets have to be listed: with too many, only those with fewer cells, at most as many
+    as the request that is returned then says.
 
     Raises
     ------
@@ -109,13 +114,27 @@ def subsets_of(request: Request) -> tuple[Subsets, bool]:
     """
     ruled = any(set(rule.variables) <= set(request.names) for rule in request.codebook.rules)
     every = ruled or count_subsets(request.sizes, request.core_places, request.max_cells) <= MAX_LISTED
+    if ruled:
+        request = _listable(request)
     subsets = all_subsets(request) if every else _needed(request)
     bare = [t for (t, _), q in zip(request.asked, subsets.questions, strict=True) if not subsets.covering(q).size]
     if bare:
         where, got = " × ".join(bare[0]), f"more than {request.max_cells:,} cells with the core"
         fix = "raise max_cells, merge categories, or name fewer core variables"
         raise DesignError(sentence("no subset covers a table", where=where, got=got, fix=fix))
-    return subsets, every
+    return request, subsets, every
+
+
+def _listable(request: Request) -> Request:
+    """Return the request with as many cells, halved again and again, as leave few enough subsets to list."""
+    while request.max_cells > 1:
+        try:
+            list_subsets(request)
+        except TooManySubsets:
+            request = replace(request, max_cells=request.max_cells // 2)
+        else:
+            break
+    return request
 
 
 def chosen_variables(codebook: Codebook, variables: Any, core: Any) -> tuple[Names, Names]:

@@ -150,7 +150,7 @@ def compare_ways(
         worth = quick_split(codebook, variables, epsilon)
     except PostrandError as error:
         return {"not_compared": list(error.problems)}, f"Blocks and a split release are not compared: {error}"
-    each = {name: (n or 1000) * share for name, share in zip(("separate", "split"), worth, strict=True)}
+    each = {"separate": (n or 1000) * worth.separate, "split": (n or 1000) * worth.split}
     best = "split" if each["split"] > each["separate"] else "separate"
     data = {"epsilon": epsilon, "variables": list(variables), "records": n or 1000, "effective_records": each}
     what = f"{n or 1000:,} released records are worth so many unperturbed ones for all tables of two"
@@ -162,8 +162,20 @@ def compare_ways(
     return {**data, "best": best, "prior": "public"}, "\n".join(lines)
 
 
-def quick_split(codebook: Codebook, variables: Sequence[str], epsilon: float) -> tuple[float, float]:
-    """Return how many unperturbed records one record is worth for tables of two variables: blocks, and a split.
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """Hold how many unperturbed records one record is worth: as separate blocks, and in a split release, or more.
+
+    ``together``: the split release has one subset, of all variables: it is one joint block.
+    """
+
+    separate: float
+    split: float
+    together: bool
+
+
+def quick_split(codebook: Codebook, variables: Sequence[str], epsilon: float) -> Quick:
+    """Return at once what one record is worth for tables of two variables, as separate blocks and in a split release.
 
     Separate blocks with equal shares of ε, and a split release whose subsets have few enough cells that they are found
     at once: it is worth at least this. The prior is uniform, so that the answer says nothing about a file.
@@ -182,9 +194,10 @@ def quick_split(codebook: Codebook, variables: Sequence[str], epsilon: float) ->
     problem = Blocks(given, epsilon)
     blocks = problem.valued(problem.start, next(problem.divisions(problem.start))).value
     if count_subsets(sizes, (), most) <= QUICK:
-        return 1 / blocks, 1 / split_design(codebook, names, epsilon, max_cells=most).value
+        found = split_design(codebook, names, epsilon, max_cells=most)
+        return Quick(1 / blocks, 1 / found.value, [s.variables for s in found.subsets] == [names])
     alone = given.subsets.at(epsilon).rows.tocsc().max(axis=0).toarray().ravel()  # each table from a subset of its own
-    return 1 / blocks, 1 / float(np.sqrt(given.weights / alone).sum()) ** 2
+    return Quick(1 / blocks, 1 / float(np.sqrt(given.weights / alone).sum()) ** 2, together=False)
 
 
 def _shown(worth: float) -> str:

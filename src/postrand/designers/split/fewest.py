@@ -163,10 +163,10 @@ def _undominated(problem: Candidates, epsilon: float) -> Columns:
     columns = problem.subsets.at(epsilon)
     if not problem.codebook.rules:  # then a variable that no table within a subset needs only adds cells
         needed = np.zeros_like(columns.members)
-        needed[:, list(problem.request.core_places)] = True
+        needed[:, np.array(problem.request.core_places, dtype=np.intp)] = True
         for question in problem.subsets.questions:
             covers = problem.subsets.covering(question)
-            needed[np.ix_(covers, list(question.members))] = True
+            needed[np.ix_(covers, np.array(question.members, dtype=np.intp))] = True
         columns = columns.take(np.flatnonzero((needed == columns.members).all(axis=1)))
     rows = columns.rows.toarray()
     order = np.lexsort((columns.cells, -rows.sum(axis=1)))

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 
 LARGEST, SMALLEST = 30.0, 0.01
 _CLOSE = 1e-3
+_GAP = 1e-4  # far below what the interval's ends differ by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,20 +107,20 @@ def wanted_of(
         raise DesignError(sentence("even unperturbed records do not reach a half-width", where=where, fix=fix))
     request = Request(codebook, names, core, max_cells, tuple(cells), known)
     # A cell's variance V has to meet spare V <= 1: the largest spare/M is the value, 1 where it is just met.
-    problem = Candidates(request, Workload(tuple(asked), worst=True), *subsets_of(request), spare, p)
+    problem = Candidates(*subsets_of(request), Workload(tuple(asked), worst=True), spare, p)
     return problem, asked
 
 
 def _bisected(problem: Candidates, asked: Mapping[Names, Floats]) -> LeastEpsilon:
     low, impossible, high = math.log(SMALLEST), 0.0, math.log(LARGEST)
-    met = exactly(problem, LARGEST, optimal(problem.pool(LARGEST), problem.weights, worst=True))
+    met = exactly(problem, LARGEST, optimal(problem.pool(LARGEST, _GAP), problem.weights, worst=True))
     if met.value > 1:
         what = f"no split release at ε = {LARGEST:g} reaches the half-widths"
         raise DesignError(sentence(what, fix="ask for wider intervals, or name fewer core variables"))
     while high - low > _CLOSE:
         middle = (low + high) / 2
         epsilon = math.exp(middle)
-        optimum = optimal(problem.pool(epsilon), problem.weights, worst=True)
+        optimum = optimal(problem.pool(epsilon, _GAP), problem.weights, worst=True)
         found = exactly(problem, epsilon, optimum)
         if found.value <= 1:
             high, met = middle, found

@@ -30,6 +30,8 @@ from postrand.support.inputs import finite, is_whole
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 65_536
+SHOWN = 60
+"""Subsets, and tables, that a text lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +147,21 @@ class SplitDesign:
         return Split(tuple(Subset(one.weight, block) for one, block in zip(self.subsets, blocks, strict=True)))
 
     def text(self) -> str:
-        """Return the subsets, the most frequent first, and the worth of each table, as text."""
+        """Return the subsets, the most frequent first, and the worth of each table, as text.
+
+        Of more than 60 subsets the most frequent, of more than 60 tables the least precise.
+        """
         lines = [f"{len(self.subsets)} subsets at ε = {self.epsilon:g}; {self.message}"]
-        for subset in sorted(self.subsets, key=lambda s: -s.weight):
+        often = sorted(self.subsets, key=lambda s: -s.weight)
+        for subset in often[:SHOWN]:
             lines.append(f"{subset.weight / UNIT:8.4f}  {subset.cells:>8,} cells  {', '.join(subset.variables)}")
+        if left := sum(s.weight for s in often[SHOWN:]) / UNIT:
+            lines.append(f"{left:8.4f}  {len(often) - SHOWN:,} subsets that are less frequent")
         lines.append("1,000 released records are worth, for the table of")
-        lines += [f"{1000 * table.share:8.4g}  {' × '.join(table.variables)}" for table in self.tables]
+        shown = self.tables if len(self.tables) <= SHOWN else sorted(self.tables, key=lambda table: table.share)[:SHOWN]
+        lines += [f"{1000 * table.share:8.4g}  {' × '.join(table.variables)}" for table in shown]
+        if len(shown) < len(self.tables):
+            lines.append(f"and as much or more for the {len(self.tables) - SHOWN:,} other tables")
         return "\n".join(lines)
 
 
@@ -222,10 +233,10 @@ def split_design(
     check_epsilon(epsilon, int(max_cells))
     candidates = candidates_of(codebook, variables, workload, core, int(max_cells), prior)
     found = chosen(candidates, finite(epsilon), structure, objective, finite(gap))
-    return _finished(candidates, found, n)
+    return _finished(candidates, found, n, int(max_cells))
 
 
-def _finished(candidates: Candidates, found: Chosen, n: int | None) -> SplitDesign:
+def _finished(candidates: Candidates, found: Chosen, n: int | None, asked: int) -> SplitDesign:
     """Round the probabilities, evaluate what is drawn, and say what is proven of it."""
     optimum, worst = found.optimum, candidates.workload.worst
     weights = rounded(optimum.probabilities)
@@ -248,6 +259,10 @@ def _finished(candidates: Candidates, found: Chosen, n: int | None) -> SplitDesi
     )
     bound = min(optimum.bound, value)  # an exact matrix may beat the ideal one by rounding alone
     status, message = _verdict(value, bound)
+    if candidates.request.max_cells < asked:
+        message += (
+            f" Rules link variables, and only subsets of at most {candidates.request.max_cells:,} cells are listed."
+        )
     return SplitDesign(
         found.epsilon, candidates.names, tuple(order), tables, value, bound, max(optimum.value, bound), status, message,
         candidates.request.core, worst, n, candidates.prior.provenance,

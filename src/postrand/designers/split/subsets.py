@@ -328,10 +328,14 @@ def _question(where: Sequence[int], p: Floats, u: Floats, cell: int | None) -> Q
     return cell_question(where, float(p.flat[cell]), float(u.flat[cell]))
 
 
+class TooManySubsets(DesignError):
+    """There are more subsets than can be listed."""
+
+
 def _too_many(variables: int) -> DesignError:
     what = "too many subsets to list them all"
     fix = "split fewer variables, name core variables, or lower max_cells"
-    return DesignError(sentence(what, got=f"{variables} variables", wanted=f"<= {MAX_LISTED:,} subsets", fix=fix))
+    return TooManySubsets(sentence(what, got=f"{variables} variables", wanted=f"<= {MAX_LISTED:,} subsets", fix=fix))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
