@@ -63,6 +63,7 @@ def test_from_the_choice_to_the_release(browser: Browser, address: str, tmp_path
         expect(page.locator("#against tr.same")).to_contain_text("Split")
 
         go(page, "protect")
+        expect(page.locator("#protect")).to_contain_text("To be perturbed, as a split: year")
         page.click("text=Protect the file")
         expect(page.locator("#protect h3")).to_have_text("Done", timeout=LONG)
         expect(page.locator("#protect")).to_contain_text("The whole file: its 17,137 records are in random order")
@@ -104,6 +105,7 @@ def test_blocks_share_what_the_file_leaves(browser: Browser, address: str) -> No
     with opened(browser, address) as page:
         keys_only(page)
         go(page, "design")
+        expect(page.locator("#against button")).to_have_text("Compare blocks and a split")
         page.select_option("[data-act=goal]", "file")
         expect(page.locator("#readout")).to_contain_text("Released unchanged", timeout=LONG)
         expect(page.locator("#file_level")).to_contain_text("ε of the whole file", timeout=LONG)

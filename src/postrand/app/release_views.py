@@ -56,7 +56,8 @@ def protect_view(
         parts.append(trouble(missing))
     else:
         names = ", ".join(cut(decisions.names[j]) for j in decisions.perturbed[:20])
-        parts.append(tags.p(tags.strong("To be perturbed: "), names))
+        called = "To be perturbed, as a split: " if decisions.splits else "To be perturbed: "
+        parts.append(tags.p(tags.strong(called), names))
     if waiting:
         parts.append(busy("Measuring the unperturbed variables …"))
     if isinstance(found, str):

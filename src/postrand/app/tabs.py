@@ -85,7 +85,8 @@ class Tab:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self, kind: str, key: Any, function: Callable[[], Any]) -> None:
-        value = await guarded(function)
+        # A level that moves asks again and again: what waited for a thread and is no longer wanted does nothing.
+        value = await guarded(lambda: function() if self._pending.get(kind) == key else None)
         if self._pending.get(kind) == key:
             async with reactive.lock():
                 self._results[kind].set((key, value))
