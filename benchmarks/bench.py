@@ -1,8 +1,8 @@
 """Run every benchmark, write tables and plots to benchmarks/results, and compare the ratios with the stored baseline.
 
-``make bench``, or ``python benchmarks/bench.py [--quick] [--docs] [--accept]``: ``--quick`` leaves out what takes long
-(16 times the file, scaling, engines, other programs, the census); ``--docs`` writes the tables of docs/benchmarks.md;
-``--accept`` stores this run's ratios as the baseline. Ends with exit code 1 where a ratio got worse by more than its
+``make bench``, or ``python benchmarks/bench.py [--quick] [--only=PART,...] [--docs] [--accept]``: ``--quick`` leaves out
+what takes long (16 times the file, scaling, engines, other programs, the census); ``--only`` measures some parts;
+``--docs`` writes the tables of docs/benchmarks.md; ``--accept`` stores this run's ratios as the baseline. Ends with exit code 1 where a ratio got worse by more than its
 tolerance. Ratios are of two figures within one run: a busy or another machine moves both.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+import files
 import frames
 import growth
 import jobs
@@ -36,22 +37,33 @@ TOLERANCE = 1.3
 QUICK_ROUNDS, QUICK_MOMENTS, QUICK_TIMES = 3, 6, (1, 4)
 
 
-def measure(quick, folder):
-    """Return the results of each part that was measured, by name."""
+LONG = ("scaling", "engines", "peers", "census")
+"""What ``--quick`` leaves out."""
+ALONE = ("kernel", "frames", "scaling", "engines", "peers", "census")
+"""What needs no file and release of the survey."""
+
+
+def measure(quick, folder, wanted=None):
+    """Return the results of each part that was measured, by name; ``wanted`` names parts, None is all of them."""
     caches = folder / "caches"
-    found = {"kernel": kernel.measure_all(), "frames": frames.measure_all()}
-    place = jobs.prepared(folder, caches)
-    found["file"] = place["what"]
-    found["jobs"] = jobs.measure(place, folder, caches, QUICK_ROUNDS if quick else jobs.ROUNDS)
-    found["first run"] = jobs.first_run(place, folder)
-    found["stop"] = stop.measure(place, folder, caches, QUICK_MOMENTS if quick else stop.MOMENTS)
-    found["growth"] = growth.measure(place["file"], folder, caches, QUICK_TIMES if quick else growth.TIMES)
-    if not quick:
-        found["scaling"] = scaling.measure(caches)
-        found["engines"] = _engines(folder, caches)
-        found["peers"] = peers.measure()
-        found["census"] = large.measure(large.RECORDS, large.CENSUS, caches)
-    return found
+    parts = {
+        "kernel": lambda _: kernel.measure_all(),
+        "frames": lambda _: frames.measure_all(),
+        "jobs": lambda place: jobs.measure(place, folder, caches, QUICK_ROUNDS if quick else jobs.ROUNDS),
+        "first run": lambda place: jobs.first_run(place, folder),
+        "stop": lambda place: stop.measure(place, folder, caches, QUICK_MOMENTS if quick else stop.MOMENTS),
+        "growth": lambda place: growth.measure(place["file"], folder, caches, QUICK_TIMES if quick else growth.TIMES),
+        "scaling": lambda _: scaling.measure(caches),
+        "engines": lambda _: _engines(folder, caches),
+        "peers": lambda _: peers.measure(),
+        "census": lambda _: large.measure(large.RECORDS, large.CENSUS, caches),
+    }
+    if unknown := sorted({*(wanted or ())} - {*parts}):
+        sys.exit(f"unknown parts: {', '.join(unknown)}; wanted some of {', '.join(parts)}")
+    chosen = [name for name in parts if (name in wanted if wanted else not (quick and name in LONG))]
+    place = None if {*chosen} <= {*ALONE} else jobs.prepared(folder, caches)
+    what = files.survey(folder)[1]
+    return {"file": what} | {name: parts[name](place) for name in chosen}
 
 
 def _engines(folder, caches):
@@ -125,23 +137,31 @@ def plot(found):
     figure.savefig(RESULTS / "bench.svg", metadata={"Date": None})
 
 
+def _wanted(arguments):
+    """Return the names after ``--only``, or None."""
+    given = [text.partition("=")[2] for text in arguments if text.startswith("--only=")]
+    return given[0].split(",") if given else None
+
+
 def main(arguments):
     RESULTS.mkdir(exist_ok=True)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure("--quick" in arguments, Path(folder))
+        found = measure("--quick" in arguments, Path(folder), _wanted(arguments))
     said = circumstances(found, (time.monotonic() - begun) / 60)
     made, compared = tables(found), ratios(found)
     text = [said, *(line for name, lines in made.items() for line in ("", f"## {name.capitalize()}", "", *lines))]
     text += ["", "## Ratios", *(f"- {name}: {value:.3g}" for name, value in compared.items())]
     (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "bench.md").write_text("\n".join(text) + "\n")
-    plot(found)
+    if "kernel" in found:
+        plot(found)
     print("\n".join(text))
     if "--docs" in arguments:
         page.fill(made, said)
     if "--accept" in arguments:
-        BASELINE.write_text(json.dumps(compared, indent=1) + "\n")
+        held = json.loads(BASELINE.read_text()) if _wanted(arguments) else {}
+        BASELINE.write_text(json.dumps(held | compared, indent=1) + "\n")
     worse = list(compare(compared, json.loads(BASELINE.read_text()))) if BASELINE.exists() else []
     print(
         "\n".join(["", "Worse than the baseline:", *worse] if worse else ["", "No ratio is worse than the baseline."])
