@@ -131,10 +131,11 @@ def compared(decisions: Decisions, folder: Path, latest: Latest) -> Ways:
         choices["prior"] = prior_of(asked, made.known)
         assumed = "For the tables of the split, by randomised response."
     if len(names) > SEARCHED:
-        separate, least = quick_split(book, names, level)
-        least_row = ("Split, at least", "each record shows a subset", least)
+        quick = quick_split(book, names, level)
+        shown = "one subset, of all variables" if quick.together else "each record shows a subset"
+        least = ("Split, at least", shown, quick.split)
         assumed = "For all tables of two variables, with every combination equally likely."
-        return Ways(level, (("Separate blocks", SEPARATE, separate), least_row), assumed)
+        return Ways(level, (("Separate blocks", SEPARATE, quick.separate), least), assumed)
     found = compare_split(book, names, level, **choices)
     worth = found.effective_records(1)
     joined = "; ".join(" × ".join(block) for block in found.joint.blocks)

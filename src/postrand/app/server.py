@@ -233,6 +233,14 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
             return made
         return _attempted(tab(), decisions, decisions.shown, made)
 
+    _design_readouts(tab, part, now, whole)
+    _design_pictures(tab, part, now, whole)
+
+
+Whole = Callable[[], tuple[Designed | Problem | None, bool]]
+
+
+def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any], whole: Whole) -> None:
     @render.ui
     def readout() -> Any:
         decisions, found = part("all"), now()
@@ -280,10 +288,8 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
         shown = len(decisions.perturbed) > 2 and (decisions.splits or decisions.model == "differential")
         return _comparison(tab(), decisions) if shown else None
 
-    _design_pictures(tab, part, now, whole)
 
-
-def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any], whole: Callable[[], Any]) -> None:
+def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any], whole: Whole) -> None:
     @render.ui
     def map() -> Any:
         decisions, found = part("all"), now()

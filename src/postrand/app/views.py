@@ -400,13 +400,7 @@ def compare_view(
             parts += [tags.h3(words), trouble(found)]
         elif found is not None:
             parts.append(tags.h3(" by ".join(cut(n) for n in found.names)))
-            if found.reason:
-                parts.append(trouble(found.reason))
-            if found.showing is not None:
-                words = f"{found.showing:,} records show {'both' if len(found.names) > 1 else 'it'}. Released: their "
-                parts.append(tags.p(words + "counts, in proportion to all records.", class_="soft"))
-            if found.warnings:
-                parts.append(trouble(found.warnings))
+            parts += _said(found)
             parts.append(charts.margins(found))
     if single is not None:
         parts.append(
@@ -430,6 +424,15 @@ def compare_view(
             )
         )
     return TagList(*parts)
+
+
+def _said(found: Margin) -> list[Tag]:
+    """Return what is to be said of a table: why it cannot be corrected, how many records show it, and its warnings."""
+    parts = [trouble(found.reason)] if found.reason else []
+    if found.showing is not None:
+        words = f"{found.showing:,} records show {'both' if len(found.names) > 1 else 'it'}. Released: their "
+        parts.append(tags.p(words + "counts, in proportion to all records.", class_="soft"))
+    return [*parts, trouble(found.warnings)] if found.warnings else parts
 
 
 # -- screen 6: download -----------------------------------------------------------------------------------------------
