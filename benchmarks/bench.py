@@ -2,9 +2,9 @@
 
 ``make bench``, or ``python benchmarks/bench.py [--quick] [--only=PART,...] [--docs] [--accept]``: ``--quick`` leaves
 out what takes long (16 times the file, scaling, engines, other programs, the census); ``--only`` measures some parts;
-``--docs`` writes the tables of docs/benchmarks.md; ``--accept`` stores this run's ratios as the baseline. Ends with exit
-code 1 where a ratio got worse by more than its tolerance. Ratios are of two figures within one run: a busy or another
-machine moves both.
+``--docs`` writes the tables of docs/benchmarks.md; ``--accept`` stores this run's ratios as the baseline. Ends with
+exit code 1 where a ratio got worse by more than its tolerance. Ratios are of two figures within one run: a busy or
+another machine moves both.
 """
 
 import datetime

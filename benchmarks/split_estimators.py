@@ -220,7 +220,8 @@ def measured(held, frames, law, n):
     """Return what the intervals of a family do; a file that is refused counts as refused, and in nothing else."""
     hit, refused, no_ends = [], 0, 0
     truths = [(truth * (n if times else 1)).ravel() for _, truth, times in held]
-    values, variances = ([[] for _ in held] for _ in range(2))
+    values: list[list[np.ndarray]] = [[] for _ in held]
+    variances: list[list[np.ndarray]] = [[] for _ in held]
     for frame in frames:
         for i, (ask, _, _) in enumerate(held):
             try:
@@ -252,7 +253,8 @@ def measured(held, frames, law, n):
 
 def size(epsilon, n, runs, seed):
     """Return how often a test at 5 % rejects a true hypothesis: job and area, and age and town, are independent."""
-    law, counts = mechanism(epsilon), {}
+    law = mechanism(epsilon)
+    counts: dict[str, int] = {}
     shares = margin(("age",))
     tests = {
         "independence of the split and a clear variable": lambda f: estimate.independence_test(f, "age", "town", law),

@@ -186,8 +186,8 @@ def test_blocks_are_compared_with_a_split_before_one_is_chosen(blocks: Decisions
     wide = open_decisions(computations.open_file(tmp_path / "many.parquet"), dict.fromkeys(many, "key"))
     (_, _, separate), (name, _, least) = designing.compared(wide, tmp_path, Latest()).rows
     assert name == "Split, at least"
-    direct = split_design(documents.codebook_of(wide), list(many), 12.0)
-    assert separate < least <= (1 + 1e-9) / direct.value
+    designed = split_design(documents.codebook_of(wide), list(many), 12.0)
+    assert separate < least <= (1 + 1e-9) / designed.value
 
 
 def test_a_design_is_made_once(split: Decisions, tmp_path: Path) -> None:

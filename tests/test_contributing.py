@@ -73,7 +73,8 @@ def test_the_format_keeps_every_law(put, tmp_path, law):
 def test_the_format_is_offered_everywhere(put):
     from postrand.app.decisions import Decisions
     from postrand.app.release_views import protect_form
-    from postrand.plan.plan import ReleaseOptions, _release_problems
+    from postrand.plan.plan import _release_problems
+    from postrand.plan.values import ReleaseOptions
 
     assert list(_release_problems(ReleaseOptions(format="arrows"), "plan"))
     assert put("postrand/formats/arrow_stream.py").FORMAT in formats.formats()

@@ -241,5 +241,5 @@ def test_a_table_holds_what_is_not_released_as_its_category(tmp_path):
     count = "SELECT count(*) FROM released WHERE {} = '(not released)'"
     with duckdb.connect(str(target), read_only=True) as connection:
         for name in law.partly:
-            found = connection.execute(count.format(name)).fetchone()[0]
+            found = connection.execute(count.format(name)).fetchall()[0][0]
             assert found == sum(row[name] == "(not released)" for row in rows) > 0

@@ -436,6 +436,13 @@ def test_a_plan_is_solved_for_the_record_s_level(asked: float, delta: float, tmp
     assert release.verify(found.path).verdict == "verified"
 
 
+def test_noise_is_not_drawn_for_every_design_that_is_tried(tmp_path: Path) -> None:
+    own = 'prior = "dp"\nprior_epsilon = 0.25'
+    with pytest.raises(SpecificationError, match="each would draw the noise of a prior anew"):
+        load_plan(planned(tmp_path / "p", "file_epsilon = 0.5\ndelta = 1e-6", own=own))
+    load_plan(planned(tmp_path / "q", "epsilon = 3\ndelta = 1e-6", own=own))
+
+
 def test_more_records_allow_each_more(tmp_path: Path) -> None:
     levels = [
         solved(load_plan(planned(tmp_path / str(n), "file_epsilon = 0.5\ndelta = 1e-5", records=n))).privacy

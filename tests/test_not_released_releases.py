@@ -19,7 +19,7 @@ from postrand.metadata import read_ddi
 from postrand.plan import load_plan
 from postrand.workflow import pipeline
 from tests.release_case import rehash
-from tests.test_split_plan import BOOK, NAMES, PLAN, survey
+from tests.split_plan_case import BOOK, NAMES, PLAN, survey
 
 NS = {"d": "ddi:codebook:2_5"}
 TEXT = dict.fromkeys(NAMES, NOT_RELEASED)

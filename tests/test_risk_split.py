@@ -1,6 +1,7 @@
 """Risk after a split release: the law by enumeration, the attack by simulation, and samples as ordinary releases."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,7 @@ def mixed():
 def enumerated(mechanism, true, names):
     """Return the probability of each released combination of keys, None where not shown, by summing every cell."""
     split, of = mechanism.split, dict(zip(NAMES, SIZES, strict=True))
-    found = {}
+    found: dict[tuple[Any, ...], float] = {}
     for subset in split.subsets:
         shown = subset.block.variables
         cells = subset.block.cells or itertools.product(*(range(of[n]) for n in shown))
@@ -66,7 +67,7 @@ def enumerated(mechanism, true, names):
 
 def by_parts(law, true):
     """Return the same probabilities from the parts of the law."""
-    found = {}
+    found: dict[tuple[Any, ...], float] = {}
     for part in law.parts:
         if part.law is None:
             found[(None,) * len(law.names)] = found.get((None,) * len(law.names), 0.0) + part.probability
@@ -139,7 +140,7 @@ def test_posteriors_and_best_guesses_are_bayes_rule_by_enumeration(names):
     sizes = [SIZES[NAMES.index(n)] for n in names]
     law = SplitLaw.of(mixed(), names, sizes)
     prior = np.random.default_rng(2).dirichlet(np.ones(48)).reshape(sizes)
-    joint = {}
+    joint: dict[tuple[Any, ...], Any] = {}
     for true in itertools.product(*map(range, sizes)):
         for seen, chance in enumerated(mixed(), dict(zip(names, true, strict=True)), names).items():
             joint.setdefault(seen, np.zeros(sizes))[true] += prior[true] * chance
@@ -163,7 +164,7 @@ def test_draws_have_the_probabilities_of_the_law():
     drawn = next(law.drawn(keys, [3]))
     wanted = by_parts(law, true)
     assert drawn.shape == tuple(s + 1 for s in SIZES)
-    counted = {}
+    counted: dict[tuple[Any, ...], int] = {}
     for row in np.stack(drawn.codes, axis=1).tolist():
         key = tuple(None if c == s else c for c, s in zip(row, SIZES, strict=True))
         counted[key] = counted.get(key, 0) + 1
@@ -266,6 +267,8 @@ def test_the_informed_attacker_and_the_dossier_work_on_a_split():
     assert found.some_member is not None
     file = TrueFile(truth, np.full(500, 20.0), np.arange(500) // 3)
     after, untouched = file.exposure(mixed()), file.exposure()
+    assert after.register_expected is not None
+    assert untouched.register_expected is not None
     assert 0 < after.register_expected < untouched.register_expected
 
 
@@ -317,6 +320,7 @@ def test_the_intervals_of_tau_contain_the_truth():
             if (rows[r, keys] == population[some[r], keys]).all():
                 right += 1 / (population[:, keys] == rows[r, keys]).all(axis=1).sum()
         found = split_risk.matches(cells, law, 0.05)
+        assert found.tau2.interval is not None
         low, high = found.tau2.interval
         held += low <= right <= high
         truths.append(right)

@@ -54,7 +54,7 @@ SMALL = Codebook(
         Variable("w", role="weight", type="double"),
     )
 )
-FILE = {"a": (0, 1, 1), "b": (1, 0, 1), "c": (1, 0, 1), "z": (1.0, 5.0, 2.0), "w": (1.0, 3.0, 2.0)}
+FILE: dict[str, Any] = {"a": (0, 1, 1), "b": (1, 0, 1), "c": (1, 0, 1), "z": (1.0, 5.0, 2.0), "w": (1.0, 3.0, 2.0)}
 """Tables are asked of its three records, totals of the first two."""
 
 
@@ -632,7 +632,7 @@ def test_r_reads_a_split_in_the_files_of_statistical_programs(tmp_path: Path, su
     np.testing.assert_allclose(error, np.concatenate([one.standard_error for one in found]), atol=1e-12)
 
 
-ONE = {
+ONE: dict[str, Any] = {
     "mean": lambda f, m: estimate.mean(f, "pay", m, by=["age", "ill"]),
     "mean of its own": lambda f, m: estimate.mean(f, "age", m, by="ill", weights="weight"),
     "total": lambda f, m: estimate.total(f, "pay", m, by="age", strata="stratum"),

@@ -91,6 +91,15 @@ def uncovered_problems(split: SplitPlan, codebook: Codebook, where: str) -> Iter
         yield sentence(what, where=f"{where} [split]", fix=fix)
 
 
+def goal_problems(plan: Plan, where: str) -> Iterable[str]:
+    """Say why no ε of a record can be solved from the file's: each design that is tried would draw a prior's noise."""
+    drawn = [" × ".join(block.variables) for block in plan.blocks if block.prior == "dp"]
+    if plan.file is not None and plan.file.epsilon is not None and drawn:
+        what = f"file_epsilon tries several designs, and each would draw the noise of a prior anew ({few(drawn)})"
+        fix = "set prior = 'uniform' or 'file' for these blocks, or epsilon and delta in place of file_epsilon"
+        yield sentence(what, where=f"{where} [privacy]", fix=fix)
+
+
 def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     """Say why the split cannot stand beside the rest of the plan."""
     split, part = plan.split, f"{where} [split]"

@@ -23,7 +23,7 @@ from postrand.metadata import Description
 from postrand.objectives import beside
 from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.file_goal import goal_of
-from postrand.plan.fitting import beside_problems, fit_problems, unsuited, with_clear
+from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
 from postrand.plan.split_plan import split_from
 from postrand.plan.values import PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
@@ -111,7 +111,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
     place = table or (folder / file).resolve()
     plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal, split)
-    check.problems += beside_problems(plan, where)
+    check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += unsuited(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
