@@ -10,6 +10,7 @@ import pytest
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.not_released import released_field, released_variable
 from postrand.engines import Engine, LocalEngine, engines
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
@@ -68,6 +69,11 @@ def value_of(code: int, variable: Variable) -> object:
     return variable.categories[code] if 0 <= code < len(variable.categories) else None
 
 
+def split_names(law: Mechanism) -> list[str]:
+    """Return the variables of the split as the content has them: in the codebook's order."""
+    return [v.name for v in BOOK.variables if v.name in law.partly]
+
+
 def true_cells(table: pa.Table, law: Mechanism) -> list[list[int]]:
     """Return the cell of every block that each record is in, -1 where a value is missing and kept so."""
     found = []
@@ -78,12 +84,12 @@ def true_cells(table: pa.Table, law: Mechanism) -> list[list[int]]:
             codes = tuple(code_of(record[v.name], v) for v in variables)
             cells = block.cells or [(c,) for c in range(variables[0].size)]
             row.append(-1 if -1 in codes else list(cells).index(codes))
-        found.append(row + [code_of(record[name], BOOK[name]) for name in law.partly])
+        found.append(row + [code_of(record[name], BOOK[name]) for name in split_names(law)])
     return found
 
 
 def keys_of(table: pa.Table, law: Mechanism, keys: np.ndarray) -> StreamKeys:
-    sizes = [*(block.matrix.size for block in law.blocks), *(BOOK[name].size for name in law.partly)]
+    sizes = [*(block.matrix.size for block in law.blocks), *(BOOK[name].size for name in split_names(law))]
     tag = tag_of(true_cells(table, law), sizes, [int(key) % 2**64 for key in keys], KEY)
     return derive(KEY, law.digest(), tag)
 
@@ -140,7 +146,8 @@ def test_released_values_are_those_of_the_reference(engine, kind, record_key):
     keys = np.arange(table.num_rows) if record_key is None else table["id"].to_numpy()
     found, records = perturbed(engine, table, law, record_key=record_key, shuffle=False), reference(table, law, keys)
     for name in law.partly:
-        field = pa.field(name, pa.dictionary(pa.int8(), pa.string()))
+        field = released_field(released_variable(BOOK[name]))  # a column of text categories, which says so
+        assert field.type == pa.dictionary(pa.int8(), pa.string())
         table = table.set_column(table.schema.get_field_index(name), field, pa.nulls(len(table), field.type))
     wanted = pa.Table.from_pylist(records, table.schema).select(RELEASED)
     assert found.to_pylist() == wanted.to_pylist()
