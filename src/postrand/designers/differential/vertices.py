@@ -56,7 +56,8 @@ def best_vertex(p: Floats, epsilon: float) -> Staircase | None:
             used = theta > _TOLERANCE  # zeros of a vertex, rounded
             if reduced.max() > -_APART:
                 return None
-            return Staircase(members(chosen[used], p.size), theta[used], value * unit, bound * unit, rounds)
+            outward = max(bound, value) * unit  # rounding may leave the two in the wrong order
+            return Staircase(members(chosen[used], p.size), theta[used], value * unit, outward, rounds)
         step = inverse @ (1 + gain.extra * members(np.array([fresh]), p.size)[0])
         reach = np.divide(np.maximum(theta, 0), step, out=np.full(p.size, np.inf), where=step > _SMALL)
         chosen[reach.argmin()] = fresh
