@@ -22,6 +22,7 @@ from postrand.mechanism import Block, Split
 from postrand.mechanism.block import all_cells
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.mechanism.split_data import pair_of
 
 MAX_CONTRIBUTIONS = 1 << 26
 """Released cells of all subsets times cells asked; beyond, 512 MB of contributions."""
@@ -135,16 +136,10 @@ def _part(
 
 def response(matrix: TransitionMatrix) -> tuple[int, int] | None:
     """Return the diagonal and the other weight of randomised response; None for any other matrix."""
-    form = matrix.form
-    if isinstance(form, Constant):
-        diagonal, off = int(form.diagonal[0]), int(form.off[0])
-        same = (form.diagonal == diagonal).all() and (form.off == off).all()
-    elif matrix.size > 1:
-        diagonal, off = int(form.weights[0, 0]), int(form.weights[0, 1])
-        same = (form.weights == np.where(np.eye(matrix.size, dtype=bool), diagonal, off)).all()
-    else:
-        diagonal, off, same = int(form.weights[0, 0]), 0, True
-    return (diagonal, off) if same and diagonal != off else None
+    if matrix.size == 1:
+        return UNIT, 0
+    pair = pair_of(matrix)
+    return None if pair is None or pair["diagonal"] == pair["off"] else (pair["diagonal"], pair["off"])
 
 
 def _response(place: int, keep: tuple[int, int], held: NDArray[np.intp], shares: Array) -> Part:
