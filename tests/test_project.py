@@ -26,7 +26,7 @@ FLOORS = (
     ("codebook",),
     ("formats", "ranks"),
     ("mechanism",),
-    ("columns", "data", "objectives"),
+    ("columns", "data", "mixture", "objectives"),
     ("engines", "estimate", "privacy"),
     ("certification", "designers"),
     ("metadata", "report", "risk"),
