@@ -56,7 +56,7 @@ def sweep(packed: Packed, chain: Chain) -> None:
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
         loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
-    parameters.order(counts, members)
+    parameters.order(counts, members, chain.level)
     chain.alpha = parameters.alpha_given(chain.alpha, members, chain.rng)
     chain.number += 1
     if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records
