@@ -17,8 +17,10 @@ Array = NDArray[np.float64]
 Places = tuple[int, ...]
 EXACT, HIDDEN = -1, -2
 """Where a value comes from, if from no law: it is known, or nothing is released of it."""
-MOST_CELLS = 200_000
-"""Tables of true cells that are larger than this are not made for a comparison."""
+MOST_CELLS = 2_000
+"""Tables and laws of more cells are not compared: their inverse would take gigabytes."""
+MOST_NUMBERS = 4_000_000
+"""Numbers that a draw's table may take while it is made: classes times cells."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,19 @@ class Seen:
         """Return whether any record shows all of these variables."""
         return bool((self._patterns[:, list(places)] != HIDDEN).all(axis=1).any())
 
+    def records(self, places: Places) -> int:
+        """Return how many records show all of these variables."""
+        shown = (self._patterns[:, list(places)] != HIDDEN).all(axis=1)
+        return int(np.diff(self._ends)[shown].sum())
+
+    def compares(self, places: Places) -> bool:
+        """Return whether a table is small enough to be compared."""
+        return math.prod(self.evidence.sizes[p] for p in places) <= MOST_CELLS
+
+    def perturbed(self, places: Places) -> bool:
+        """Return whether any record shows one of these variables through a law."""
+        return bool((self._patterns[:, list(places)] >= 0).any())
+
     def groups(self, places: Places) -> Iterator[Group]:
         """Yield the records that show all of some variables, by the laws that they were seen through."""
         for number, pattern in enumerate(self._patterns):
@@ -119,9 +134,7 @@ class Seen:
             subset = tuple(np.flatnonzero(pattern != HIDDEN).tolist())
             yield Group(tuple(axes), counts, tuple(sorted(given.items())), subset)
 
-    def _axes_of(
-        self, places: Places, sources: Sequence[int]
-    ) -> Iterator[tuple[Axis, int, NDArray[np.int64] | None]]:
+    def _axes_of(self, places: Places, sources: Sequence[int]) -> Iterator[tuple[Axis, int, NDArray[np.int64] | None]]:
         """Yield each axis, the place where its released cells stand, and which cell of the axis each of these is."""
         done = set()
         for place, source in zip(places, sources, strict=True):
@@ -160,9 +173,15 @@ def law_axis(law: Law, kept: Places, sizes: Sequence[int]) -> Axis:
         return Axis(kept, kept, cells, law.keep * np.eye(size) + noise, inverse, np.arange(size))
     project = np.zeros((len(law.cells), size))
     project[np.arange(len(into)), into] = 1.0
-    inverse, *_ = np.linalg.lstsq(law.matrix, project, rcond=1e-10)
-    exact = np.allclose(law.matrix @ inverse, project, atol=1e-8)
-    return Axis(law.variables, kept, law.cells, law.matrix, inverse.T if exact else None, into)
+    return Axis(law.variables, kept, law.cells, law.matrix, _solved(law.matrix, project), into)
+
+
+def _solved(matrix: Array, wanted: Array) -> Array | None:
+    """Return C (L, R) with ``matrix Cᵀ = wanted``, or None where there is none, or only one of rounding errors."""
+    if max(matrix.shape) > MOST_CELLS:
+        return None
+    found, *_ = np.linalg.lstsq(matrix, wanted, rcond=1e-10)
+    return np.ascontiguousarray(found.T) if np.allclose(matrix @ found, wanted, atol=1e-8) else None
 
 
 def _cells(law: Law, kept: Places, sizes: Sequence[int]) -> NDArray[np.int64]:
@@ -201,7 +220,7 @@ def true_table(draw: Draw, group: Group, sizes: Sequence[int]) -> Array | None:
     given = dict(group.given)
     places = tuple(p for axis in group.axes for p in axis.places)
     free = tuple(p for p in places if p not in given)
-    if math.prod(sizes[p] for p in (*free, *given)) * len(draw.weights) > 20 * MOST_CELLS:
+    if math.prod(sizes[p] for p in (*free, *given)) * len(draw.weights) > MOST_NUMBERS:
         return None
     table = draw.table((*free, *given))[(..., *given.values())]
     table = table / table.sum()
