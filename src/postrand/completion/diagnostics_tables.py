@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,14 +70,14 @@ class Seen:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        n, variables = evidence.exact.shape
+        n = evidence.records
         source = np.where(evidence.exact >= 0, EXACT, HIDDEN).astype(np.int32)
         self._cell = evidence.exact.copy()
         record = np.repeat(np.arange(n), np.diff(evidence.start))
         for number, law in enumerate(evidence.laws):
             at = np.flatnonzero(evidence.law == number)
-            source[np.ix_(record[at], law.variables)] = number
-            self._cell[np.ix_(record[at], law.variables)] = evidence.released[at][:, None]
+            source[np.ix_(record[at], list(law.variables))] = number
+            self._cell[np.ix_(record[at], list(law.variables))] = evidence.released[at][:, None]
         self._patterns, which = np.unique(source, axis=0, return_inverse=True)
         self._order = np.argsort(which.ravel(), kind="stable")
         self._ends = np.concatenate([[0], np.cumsum(np.bincount(which.ravel(), minlength=len(self._patterns)))])
@@ -222,7 +223,8 @@ def true_table(draw: Draw, group: Group, sizes: Sequence[int]) -> Array | None:
     free = tuple(p for p in places if p not in given)
     if math.prod(sizes[p] for p in (*free, *given)) * len(draw.weights) > MOST_NUMBERS:
         return None
-    table = draw.table((*free, *given))[(..., *given.values())]
+    within: tuple[Any, ...] = (..., *given.values())
+    table = draw.table((*free, *given))[within]
     table = table / table.sum()
     whole = np.zeros([sizes[p] for p in places])
     whole[tuple(given[p] if p in given else slice(None) for p in places)] = table
