@@ -64,7 +64,8 @@ def like(frame: Any, columns: dict[str, pa.Array], each: Each = _in_turn, catego
 
     Each keeps the column's dtype with its category order; those of ``categorical`` take the type they have here, and
     dictionaries become categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other
-    columns, the order and a pandas index do not change. ``each`` applies a function to the columns, by default one after the other.
+    columns, the order and a pandas index do not change. ``each`` applies a function to the columns, by default one
+    after the other.
 
     The columns are taken out of ``columns``, so that the memory of those that were converted is free for the others.
 

@@ -104,7 +104,7 @@ def law_of(matrix: TransitionMatrix, variables: tuple[int, ...], cells: NDArray[
         beside = np.abs(weights - noise)
         np.fill_diagonal(beside, np.abs(keep - keep[0]))
         if beside.max() <= _ROUNDING and keep.min() >= 0:
-            return Law(variables, cells, 1 - noise.sum() / UNIT, noise / UNIT)
+            return Law(variables, cells, 1 - int(noise.sum()) / UNIT, noise / UNIT)
     return Law(variables, cells, 0.0, np.zeros(matrix.size), matrix.array)
 
 
