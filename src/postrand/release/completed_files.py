@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from postrand import __version__, formats
 from postrand.codebook.not_released import shown_codebook
+from postrand.completion import Completed
+from postrand.completion import complete as complete_frame
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
-from postrand.errors import ReleaseError, UsageError, nearest, raise_all, sentence
+from postrand.errors import nearest, sentence
 from postrand.mechanism import Mechanism
-from postrand.release import atomic, canonical_json
-from postrand.release.bundle import COMPLETED, README, Release, file_digest, records_of
+from postrand.release import atomic, canonical_json, rendering
+from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
 from postrand.release.table import TABLE, open_data
 from postrand.support.progress import Stage, stage
 
@@ -38,14 +40,12 @@ def completed_name(data: Path) -> str:
     return f"{STEM}{(next(data.iterdir()) if data.is_dir() else data).suffix}"
 
 
-def request_problems(out: Path, release: Path, copies: Any, seed: Any, form: str | None) -> list[str]:
+def request_problems(out: Path, release: Path, copies: int | None, form: str | None) -> list[str]:
     """Return a sentence for each reason why completed files cannot be made so, before any work."""
-    problems = [*atomic.target_problems(out), *copies_problems(copies, "--copies")]
-    if _inside(out, release):
-        what = "completed files of their own folder cannot be inside the release, which would not verify with them"
+    problems = [*atomic.target_problems(out), *([] if copies is None else copies_problems(copies, "--copies"))]
+    if out.resolve().is_relative_to(release.resolve()):
+        what = "completed files cannot be put into a release, which would not verify with them"
         problems.append(sentence(what, where=str(out), fix="give a folder beside it"))
-    if seed is not None and not (isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 1 << 53):
-        problems.append(sentence("not a seed", where="--seed", got=seed, wanted="a whole number from 0 to 2^53 - 1"))
     known = tuple(formats.written_names())
     if form is not None and form not in known:
         what = f"unknown format {form!r}{nearest(form, known)}"
@@ -53,11 +53,7 @@ def request_problems(out: Path, release: Path, copies: Any, seed: Any, form: str
     return problems
 
 
-def _inside(out: Path, release: Path) -> bool:
-    return out.resolve().is_relative_to(release.resolve())
-
-
-def write_folder(out: str | Path, release: Release, completed: Any, form: str | None = None) -> dict[str, Any]:
+def write_folder(out: str | Path, release: Release, completed: Completed, form: str | None = None) -> dict[str, Any]:
     """Write completed copies of a release to a new folder: complete or absent; return what ``completed.json`` says.
 
     ``form`` is a format such as ``"dta"``; without it, that of the released data.
@@ -71,19 +67,35 @@ def write_folder(out: str | Path, release: Release, completed: Any, form: str | 
     """
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
-        told = put(staging, name, release.data_path, release.mechanism, completed)
+        told = put(staging / name, release.data_path, release.mechanism, completed)
         (staging / README).write_bytes(completed_readme(told).encode())
         finish(staging, told, release.path, str(release.manifest["data"]), [name, README])
     return told
 
 
-def put(folder: Path, name: str, data: Path, mechanism: Mechanism, completed: Any) -> dict[str, Any]:
+def put(path: Path, data: Path, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
     """Write the stacked file of the copies of released data, and return what is said of it."""
     stage(Stage.WRITING)
-    released = records_of(data, mechanism.require_codebook(), mechanism.partly)
-    form = form_of(data, mechanism, name)
-    write_stacked(folder / name, form, released, completed.frames)
-    return facts(name, folder / name, form, released.num_rows, completed)
+    form, released = form_of(data, mechanism, path.name), completed.released
+    write_stacked(path, form, released, completed.frames)
+    return facts(path, form, mechanism, completed)
+
+
+def putting(copies: int) -> Complete:
+    """Return what makes the completed files of a release that is being written: fresh seed, usual settings."""
+
+    def complete(folder: Path, data: Path, mechanism: Mechanism) -> Callable[[str], dict[str, Any]]:
+        frame = records_of(data, mechanism.require_codebook(), mechanism.partly)
+        path = folder / completed_name(data)
+        told = put(path, data, mechanism, complete_frame(frame, mechanism, copies=copies))
+
+        def end(name: str) -> dict[str, Any]:
+            finish(folder, told, folder, name, [path.name])
+            return told
+
+        return end
+
+    return complete
 
 
 def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
@@ -92,20 +104,23 @@ def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
     return Stacked.of(open_data(data, shown).schema, mechanism, Path(name).suffix)
 
 
-def facts(name: str, path: Path, form: Stacked, records: int, completed: Any) -> dict[str, Any]:
+def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
     settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
-    found = completed.diagnostics
+    found = diagnostics_of(completed)
     return {
         "schema": SCHEMA,
         "package": {"name": "postrand", "version": __version__},
+        "rendering_sha256": rendering.digest(),
         "platform": this_platform(),
         "written_with": formats.library_of(path),
         "copies": len(completed.frames),
-        "records": records,
+        "records": completed.released.num_rows,
         "seed": completed.seed,
         "settings": settings,
-        "file": name,
+        "released": {"data": {}, "mechanism_sha256": mechanism.digest()},
+        "file": path.name,
+        "files": {},
         "perturbed": [n for n in form.true.names if n in form.perturbed],
         "columns": list(form.schema.names),
         "problems": list(found.problems),
@@ -117,17 +132,22 @@ def facts(name: str, path: Path, form: Stacked, records: int, completed: Any) ->
 
 def finish(folder: Path, told: dict[str, Any], root: Path, data: str, names: Sequence[str]) -> None:
     """Write ``completed.json``, with the digests of the released data in ``root`` and of the files beside it."""
-    told["released"] = released_digests(root, data)
+    told["released"]["data"] = data_digests(root, data)
     told["files"] = {n: {"bytes": (folder / n).stat().st_size, "sha256": file_digest(folder / n)} for n in names}
     (folder / COMPLETED).write_bytes(canonical_json.dump(told))
 
 
-def released_digests(root: Path, data: str) -> dict[str, Any]:
-    """Return the digests of the released data and of their law: what the copies were made of."""
+def data_digests(root: Path, data: str) -> dict[str, str]:
+    """Return the digest of each file of the released data, by its name in the release."""
     place = root / data
-    names = [data, *([] if not place.is_dir() else [f"{data}/{p.name}" for p in sorted(place.iterdir())])]
-    files = {name: file_digest(root / name) for name in names if (root / name).is_file()}
-    return {"data": files, "mechanism_sha256": file_digest(root / "mechanism.json")}
+    names = [f"{data}/{path.name}" for path in sorted(place.iterdir())] if place.is_dir() else [data]
+    return {name: file_digest(root / name) for name in names}
+
+
+def diagnostics_of(completed: Completed) -> Any:
+    """TEMPORARY until Completed.diagnostics."""
+    from types import SimpleNamespace
+    return getattr(completed, "diagnostics", SimpleNamespace(problems=(), warnings=(), to_dict=dict))
 
 
 def this_platform() -> dict[str, str]:
@@ -140,7 +160,7 @@ def this_platform() -> dict[str, str]:
     }
 
 
-def model_summary(completed: Any) -> dict[str, Any]:
+def model_summary(completed: Completed) -> dict[str, Any]:
     """Return what was fitted: the variables of the model, what it leaves out, and the classes that have records."""
     modelled, fit = completed.modelled, completed.fit
     variables = [
