@@ -50,6 +50,11 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     return pa.Table.from_arrays([t.column(0) for t in arrays.values()], schema=pa.schema(fields))
 
 
+def names_of(frame: Any) -> list[str]:
+    """Return the names of the columns in their order; raises as :func:`to_arrow`."""
+    return list(frame.column_names if isinstance(frame, pa.Table) else _narwhals(frame).columns)
+
+
 def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
     return [work(task) for task in tasks]
 
@@ -57,9 +62,10 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
 def like(frame: Any, columns: dict[str, pa.Array], each: Each = _in_turn, categorical: Collection[str] = ()) -> Any:
     """Return ``frame`` with these columns in place of its own of the same names.
 
-    Each keeps the column's dtype with its category order; those of ``categorical``, dictionaries here, become
-    categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other columns, the order and a
-    pandas index do not change. ``each`` applies a function to the columns, by default one after the other.
+    Each keeps the column's dtype with its category order; those of ``categorical`` take the type they have here, and
+    dictionaries become categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other
+    columns, the order and a pandas index do not change. ``each`` applies a function to the columns, by default one
+    after the other.
 
     The columns are taken out of ``columns``, so that the memory of those that were converted is free for the others.
 

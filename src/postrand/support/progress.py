@@ -36,6 +36,8 @@ class Stage(StrEnum):
     CURVES = "comparing structures"
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
+    MODELLING = "fitting the joint model"
+    COMPLETING = "drawing completed copies"
     TRYING = "trying levels of privacy"
 
 
