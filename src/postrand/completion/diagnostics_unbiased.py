@@ -129,7 +129,7 @@ def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> t
 
 def _weights(groups: Sequence[Group]) -> list[float]:
     """Return the weight of one record of each group; alike for all groups of a subset, and adding up to one."""
-    noise: dict[Places, list[float]] = {}
+    noise: dict[int, list[float]] = {}
     for group in groups:
         lengths = [1.0 if a.inverse is None else float((a.inverse**2).sum() / a.inverse.shape[1]) for a in group.axes]
         noise.setdefault(group.subset, []).append(float(np.prod(lengths)) * group.records)

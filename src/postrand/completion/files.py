@@ -150,9 +150,7 @@ def _batches(form: Stacked, released: pa.Table, frame: pa.Table | None, number: 
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def check_stacked(
-    path: Path, form: Stacked, mechanism: Mechanism, released: pa.Table, copies: int
-) -> list[DataError]:
+def check_stacked(path: Path, form: Stacked, mechanism: Mechanism, released: pa.Table, copies: int) -> list[DataError]:
     """Check that a file holds this number of copies that fit the released records; return whether bytes differ.
 
     Each copy has all records in order, the released values of unperturbed variables, values of the codebook, and no
@@ -207,7 +205,9 @@ class _Check:
             raise DataError(sentence("the file has more copies than it says", wanted=self.copies, fix=_FIX))
         held = self.released.take(coding.from_numpy(place.astype(np.int64)))
         codes: dict[str, NDArray[Any]] = {}
-        arrays = [self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables]
+        arrays = [
+            self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables
+        ]
         drawn = {name: code[copy > 0] for name, code in codes.items()}
         if self.form.true.rules and (copy > 0).any() and forbidden(self.given, drawn, self.form.true.rules).any():
             raise DataError(sentence("a copy has a combination that a rule of the codebook forbids", fix=_FIX))
