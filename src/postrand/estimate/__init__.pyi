@@ -5,6 +5,10 @@ from .groups import mean, ratio_of_totals, total
 from .hypotheses import ChiSquared, goodness_of_fit_test, independence_test
 from .offer import Estimator, Option, estimators
 from .planning import Precision, expected_precision
+from .pooling import pool
+from .pooling_files import CompletedFrames, completed_frames
+from .pooling_result import JointTest, Pooled
+from .pooling_rules import Combined, combine, copies_for
 from .quantiles import quantile
 from .recognition import Candidates, candidates
 from .regression_result import Regression
@@ -17,14 +21,21 @@ from .unbiased import from_tally, proportions, table
 __all__ = [
     "Candidates",
     "ChiSquared",
+    "Combined",
+    "CompletedFrames",
     "Estimate",
     "Estimator",
+    "JointTest",
     "Option",
+    "Pooled",
     "Precision",
     "Ratio",
     "Regression",
     "Simex",
     "candidates",
+    "combine",
+    "completed_frames",
+    "copies_for",
     "effective_records",
     "estimators",
     "expected_precision",
@@ -37,6 +48,7 @@ __all__ = [
     "mcsimex",
     "mean",
     "odds_ratio",
+    "pool",
     "proportions",
     "quantile",
     "quantities",
