@@ -7,6 +7,7 @@ from .offer import Estimator, Option, estimators
 from .planning import Precision, expected_precision
 from .pooling import pool
 from .pooling_files import CompletedFrames, completed_frames
+from .pooling_learning import Ensemble, cross_validated, ensemble
 from .pooling_result import JointTest, Pooled
 from .pooling_rules import Combined, combine, copies_for
 from .quantiles import quantile
@@ -23,6 +24,7 @@ __all__ = [
     "ChiSquared",
     "Combined",
     "CompletedFrames",
+    "Ensemble",
     "Estimate",
     "Estimator",
     "JointTest",
@@ -36,7 +38,9 @@ __all__ = [
     "combine",
     "completed_frames",
     "copies_for",
+    "cross_validated",
     "effective_records",
+    "ensemble",
     "estimators",
     "expected_precision",
     "from_counts",
