@@ -1,0 +1,78 @@
+"""One Markov chain: its state, and one sweep of the sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.mixture import loops, parameters
+from postrand.mixture.packing import Packed
+
+
+@dataclass(slots=True, eq=False)
+class Chain:
+    """Hold the state of a chain: what :func:`sweep` changes in place."""
+
+    weights: NDArray[np.float32]
+    theta: NDArray[np.float32]  # (rows, K)
+    alpha: float
+    concentration: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    rng: np.random.Generator
+    likelihood: float = 0.0
+    occupied: int = 0
+
+
+def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.random.Generator) -> Chain:
+    """Return a chain of classes that differ by chance from the margins ``centre``."""
+    many = len(packed.offsets) - 1
+    chain = Chain(
+        np.full(classes, 1 / classes, np.float32),
+        np.empty((packed.offsets[-1], classes), np.float32),
+        1.0,
+        np.full(many, 2.0),
+        np.full(many, 0.4),
+        centre,
+        rng,
+    )
+    wide = np.repeat(3.0 * np.diff(packed.offsets), np.diff(packed.offsets)) * centre + 0.05
+    none = np.zeros(chain.theta.shape, np.int64)
+    parameters.profiles_given(none, packed.offsets, wide, np.ones(many), chain.theta, rng)
+    return chain
+
+
+def sweep(packed: Packed, chain: Chain, gain: float = 0.0) -> None:
+    """Draw classes and cells given the parameters, then the parameters given them."""
+    counts = np.zeros(chain.theta.shape, np.int64)
+    members = np.zeros(len(chain.weights), np.int64)
+    chain.likelihood = loops.assign(packed, chain.weights, chain.theta, counts, members, chain.rng)
+    chain.occupied = int((members > 0).sum())
+    if len(packed.boxes):
+        loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
+    parameters.order(counts, members)
+    chain.alpha = parameters.alpha_given(chain.alpha, members, 0.5, chain.rng)
+    parameters.concentrations_given(
+        chain.concentration, counts, members, packed.offsets, chain.centre, chain.steps, gain, chain.rng
+    )
+    parameters.profiles_given(counts, packed.offsets, chain.centre, chain.concentration, chain.theta, chain.rng)
+    parameters.weights_given(members, chain.alpha, chain.weights, chain.rng)
+
+
+def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArray[np.float64]:
+    """Return the margins (rows,) as one class alone gives them: the mean of its profiles."""
+    even = np.concatenate([np.full(s, 1 / s) for s in np.diff(packed.offsets)])
+    alone = begin(packed, even, 1, rng)
+    total = np.zeros(len(even))
+    for number in range(sweeps):
+        counts, members = np.zeros((len(even), 1), np.int64), np.zeros(1, np.int64)
+        loops.assign(packed, alone.weights, alone.theta, counts, members, rng)
+        if len(packed.boxes):
+            loops.augment(packed, alone.weights, alone.theta, counts, members, rng)
+        one = np.repeat(np.diff(packed.offsets), np.diff(packed.offsets)) * even
+        parameters.profiles_given(counts, packed.offsets, one, np.ones(len(alone.steps)), alone.theta, rng)
+        total += alone.theta[:, 0] if number >= sweeps // 3 else 0
+    total = np.maximum(total / total[: packed.offsets[1]].sum(), 0.002)
+    return np.asarray(total / np.add.reduceat(total, packed.offsets[:-1])[packed.owner])
