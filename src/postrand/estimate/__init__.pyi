@@ -8,6 +8,7 @@ from .planning import Precision, expected_precision
 from .pooling import pool
 from .pooling_files import CompletedFrames, completed_frames
 from .pooling_learning import Ensemble, cross_validated, ensemble
+from .pooling_likelihood import likelihood_ratio_test
 from .pooling_result import JointTest, Pooled
 from .pooling_rules import Combined, combine, copies_for
 from .quantiles import quantile
@@ -48,6 +49,7 @@ __all__ = [
     "goodness_of_fit_test",
     "identified",
     "independence_test",
+    "likelihood_ratio_test",
     "maximum_likelihood",
     "mcsimex",
     "mean",
