@@ -28,7 +28,7 @@ FLOORS = (
     ("mechanism",),
     ("columns", "data", "mixture", "objectives"),
     ("engines", "estimate", "privacy"),
-    ("certification", "designers"),
+    ("certification", "completion", "designers"),
     ("metadata", "report", "risk"),
     ("plan", "release"),
     ("workflow",),
