@@ -413,6 +413,43 @@ def spread(p, total, number, out, rng):  # type: ignore[no-untyped-def]  # numba
 
 
 @compiled
+def rescue(packed, g, x, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Change what is not known of ``x`` (J,) until the record keeps the rules, for one that the model hardly allows.
+
+    Codes are drawn evenly. Where no attempt succeeds, what is known breaks a rule.
+    """
+    free = np.ones(x.size, np.bool_)
+    for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+        free[packed.owner[packed.exact[e]]] = False
+    for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+        y = packed.seen[s]
+        if packed.noise[y] == 0:
+            law = packed.law_of[y]
+            free[packed.places[packed.places_start[law] : packed.places_start[law + 1]]] = False
+    for _ in range(TRIES):
+        for j in packed.ruled:
+            if free[j]:
+                x[j] = rng.integers(packed.offsets[j], packed.offsets[j + 1])
+        if not impossible(packed, x) and _listed(packed, g, x):
+            return
+
+
+@compiled
+def _listed(packed, g, x):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return whether each law of group g that does not have all combinations has the cell of ``x``."""
+    for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+        law = packed.law_of[packed.seen[s]]
+        if packed.partial[law] >= 0:
+            index = 0
+            for v in range(packed.places_start[law], packed.places_start[law + 1]):
+                j = packed.places[v]
+                index = index * (packed.offsets[j + 1] - packed.offsets[j]) + x[j] - packed.offsets[j]
+            if packed.member[packed.member_start[packed.partial[law]] + index] < 0:
+                return False
+    return True
+
+
+@compiled
 def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw a whole true record for each record ``order`` of a group into ``out`` (n, J), codes."""
     size = weights.size
@@ -421,7 +458,7 @@ def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-unt
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
     tables(packed, theta, sums, reached)
-    before, failed, total = -1, 0, np.float32(0.0)
+    before, total = -1, np.float32(0.0)
     for i in order:
         g = group[i]
         if g != before:
@@ -430,8 +467,8 @@ def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-unt
                 total, _ = slow_chances(packed, g, weights, theta, sums, reached, p)
             before = g
         k, _ = draw_record(packed, g, p, total, theta, sums, reached, x, packed.ruled, rng)
-        failed += k < 0
+        if k < 0:
+            rescue(packed, g, x, rng)
         for j in range(x.size):
             row = x[j] if x[j] >= 0 else draw_code(packed, theta, max(k, 0), j, rng)
             out[i, j] = row - packed.offsets[j]
-    return failed

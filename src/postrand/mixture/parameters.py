@@ -1,9 +1,10 @@
 """Compiled loops over classes: weights, profiles and what governs them, given counts. Imported where they are called.
 
 Weights ~ Dirichlet(α/K, ..., α/K), which tends to the Dirichlet process as K grows, and whose classes can be put in any
-order; ``α ~ Gamma(1/4, 1/4)``. Profiles ``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is
-one of a grid, with shares ``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is
-learned too. A fixed centre that was estimated from the same release would count its records twice.
+order; ``α ~ Gamma(8, 1/2)``: classes more than needed cost little, and chains with few of them stick. Profiles
+``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is one of a grid, with shares
+``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is learned too. A fixed centre that
+was estimated from the same release would count its records twice.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def profiles_given(counts, offsets, centre, grid, level, theta, rng):  # type: i
 def log_alpha(alpha, members):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``log P(members | α) + log prior(log α)``, but for a constant."""
     each, total = alpha / members.size, members.sum()
-    value = math.lgamma(alpha) - math.lgamma(alpha + total) + 0.25 * math.log(alpha) - 0.25 * alpha
+    value = math.lgamma(alpha) - math.lgamma(alpha + total) + 8 * math.log(alpha) - alpha / 2
     for count in members:
         if count > 0:
             value += math.lgamma(each + count) - math.lgamma(each)
