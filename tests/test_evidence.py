@@ -153,6 +153,8 @@ def test_what_the_model_leaves_out_is_named_with_the_reason() -> None:
             "place": pa.array(["north", "south", None] * (n // 3)),
             "day": pa.array(np.arange(n) % 30, pa.int32()).cast(pa.date32()),
             "one": np.ones(n),
+            "empty": pa.nulls(n, pa.float64()),
+            "list": pa.array([[1]] * n),
         }
     )
     ranked = RankedColumn("rank", RankBlocks(4), "permute", n)
@@ -160,9 +162,9 @@ def test_what_the_model_leaves_out_is_named_with_the_reason() -> None:
     evidence, modelled = evidence_of(table, mechanism)
     kinds = {v.name: v.kind for v in modelled.variables}
     assert kinds == {
-        "a": "perturbed", "w": "weight", "pay": "bins", "rank": "ranked", "place": "bins", "day": "bins",
+        "a": "perturbed", "w": "weight", "pay": "bins", "rank": "ranked", "place": "categories", "day": "bins",
     }  # fmt: skip
-    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "one"]
+    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "one", "empty", "list"]
     assert all(reason for _, reason in modelled.left_out)
     assert modelled["pay"].labels[-1] == "(missing)"
     assert modelled["place"].labels == ("north", "south", "(missing)")

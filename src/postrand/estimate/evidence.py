@@ -146,7 +146,9 @@ def _variables(
             left_out.append((name, found))
             continue
         clear[name] = found
-        described.append(ModelVariable(name, _kind(name, mechanism, book), found.labels, _note(name, found, mechanism)))
+        described.append(
+            ModelVariable(name, _kind(name, found, mechanism, book), found.labels, _note(name, found, mechanism))
+        )
     return described, clear, left_out
 
 
@@ -169,12 +171,12 @@ def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Code
         return "its values are of several types"
 
 
-def _kind(name: str, mechanism: Mechanism, book: Codebook) -> Kind:
+def _kind(name: str, found: Clear, mechanism: Mechanism, book: Codebook) -> Kind:
     if name in {column.variable for column in mechanism.numerical}:
         return "ranked"
-    if name in book and book[name].is_categorical:
-        return "categories"
-    return "weight" if name in book and book[name].role == "weight" else "bins"
+    if any(variable.name == name for variable in book.with_role("weight")):
+        return "weight"
+    return "bins" if found.ordered else "categories"
 
 
 def _note(name: str, found: Clear, mechanism: Mechanism) -> str:
