@@ -8,6 +8,8 @@ from .offer import Estimator, Option, estimators
 from .planning import Precision, expected_precision
 from .pooling import pool
 from .pooling_files import CompletedFrames, completed_frames
+from .pooling_learning import Ensemble, cross_validated, ensemble
+from .pooling_likelihood import likelihood_ratio_test
 from .pooling_result import JointTest, Pooled
 from .pooling_rules import Combined, combine, copies_for
 from .quantiles import quantile
@@ -25,6 +27,7 @@ __all__ = [
     "ChiSquared",
     "Combined",
     "CompletedFrames",
+    "Ensemble",
     "Estimate",
     "Estimator",
     "JointTest",
@@ -39,7 +42,9 @@ __all__ = [
     "combine",
     "completed_frames",
     "copies_for",
+    "cross_validated",
     "effective_records",
+    "ensemble",
     "estimators",
     "expected_precision",
     "from_counts",
@@ -47,6 +52,7 @@ __all__ = [
     "goodness_of_fit_test",
     "identified",
     "independence_test",
+    "likelihood_ratio_test",
     "maximum_likelihood",
     "mcsimex",
     "mean",
