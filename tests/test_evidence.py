@@ -183,6 +183,16 @@ def test_a_variable_of_which_nothing_can_be_learned_is_refused_by_name() -> None
         evidence_of(table, Mechanism({"a": half, "c": third}, FREE))
 
 
+def test_records_that_contradict_a_rule_by_known_values_are_refused() -> None:
+    book = Codebook((A, B, variable("c", 3)), (Rule({"a": "a0", "b": "b0"}),))
+    kept = {"a": TransitionMatrix.identity(2), "b": TransitionMatrix.identity(3)}
+    law = Mechanism({**kept, "c": randomised_response(3, 1.0)}, book)
+    columns = {"a": ["a0", "a1"], "c": ["c0", "c1"]}
+    with pytest.raises(DataError, match="^a, b: a record contradicts a rule"):
+        evidence_of(pa.table({**columns, "b": ["b0", "b0"]}), law)
+    evidence_of(pa.table({**columns, "b": ["b1", "b0"]}), law)
+
+
 def test_input_that_cannot_be_completed_is_refused() -> None:
     mechanism = Mechanism({"a": randomised_response(2, 1.0)}, FREE)
     with pytest.raises(DataError, match="at least two records"):
