@@ -188,7 +188,7 @@ def test_records_that_contradict_a_rule_by_known_values_are_refused() -> None:
     kept = {"a": TransitionMatrix.identity(2), "b": TransitionMatrix.identity(3)}
     law = Mechanism({**kept, "c": randomised_response(3, 1.0)}, book)
     columns = {"a": ["a0", "a1"], "c": ["c0", "c1"]}
-    with pytest.raises(DataError, match="^a, b: a record contradicts a rule"):
+    with pytest.raises(DataError, match=r"^a, b: a record contradicts a rule"):
         evidence_of(pa.table({**columns, "b": ["b0", "b0"]}), law)
     evidence_of(pa.table({**columns, "b": ["b1", "b0"]}), law)
 
