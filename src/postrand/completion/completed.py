@@ -31,7 +31,8 @@ class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
     ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file,
-    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies
+    follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
     """
 
     released: Any
@@ -80,6 +81,7 @@ def complete(
     classes: int = 0,
     chains: int = 2,
     sweeps: int = 0,
+    anchor: bool = True,
 ) -> Completed:
     """Return completed copies of a released frame: true values drawn given the release and a joint model.
 
@@ -99,6 +101,9 @@ def complete(
         the copies, and must not be derived from the release key.
     classes, chains, sweeps
         The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit.
+    anchor
+        Whether the copies' two-way tables are moved to the unbiased ones, within their error, where the diagnostics
+        find the model biased. Without it the copies are drawn from the model as it is.
 
     Raises
     ------
@@ -133,14 +138,14 @@ def complete(
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled))
+    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor))
 
 
-def _examined(found: Fit, modelled: Modelled) -> tuple[Diagnostics, tuple[Anchor, ...]]:
+def _examined(found: Fit, modelled: Modelled, anchor: bool) -> tuple[Diagnostics, tuple[Anchor, ...]]:
     """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
     seen = Seen(found.evidence)
     labels = [variable.labels for variable in modelled.variables]
     roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
     told = diagnose(found, labels, dict(modelled.left_out), roughly, seen=seen)
-    moved = anchors(found, seen) if told.biased else ()
+    moved = anchors(found, seen) if anchor and told.biased else ()
     return (dataclasses.replace(told, anchored=True) if moved else told), moved
