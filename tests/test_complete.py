@@ -10,7 +10,7 @@ import pytest
 
 import postrand as pr
 from postrand import Block, Codebook, Mechanism, Split, Variable, randomised_response
-from postrand.completion import Copies, complete
+from postrand.completion import complete
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.support.progress import Stage, listening
 from postrand.support.randomness import ReleaseKey
@@ -129,8 +129,9 @@ def test_copies_follow_the_posterior_of_the_drawn_model_by_brute_force(kind: str
     law = CASES[kind]()
     book, shown = law.require_codebook(), released_records(law)
     each = 200
-    done = complete(frame_of(law, [r for r in shown for _ in range(each)]), law, copies=2, seed=3, sweeps=12, classes=3)
-    copy, draw = Copies(done.released, done.modelled, 2, done.fit.copy, law.partly)[1], done.fit.draws[1]
+    frame = frame_of(law, [r for r in shown for _ in range(each)])
+    done = complete(frame, law, copies=2, seed=3, sweeps=12, classes=3, anchor=False)
+    copy, draw = done.frames[1], done.fit.draws[1]
     true = true_records(book)
     columns = [copy[name].to_pylist() for name in book.names]
     texts = [[*v.categories, *([None] if v.missing != "error" else [])] for v in book.variables]
