@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.completion.anchoring import Anchor, anchored, anchors
+from postrand.completion.diagnostics import Diagnostics, diagnose
+from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.frames import Copies
 from postrand.errors import UsageError, raise_all, sentence, shown
 from postrand.estimate.evidence import Modelled, evidence_of
@@ -26,14 +30,17 @@ SEED_BITS = 53
 class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
-    ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file. The
-    copies follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file,
+    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies
+    follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
     """
 
     released: Any
     mechanism: Mechanism
     modelled: Modelled
     fit: Fit
+    diagnostics: Diagnostics
+    anchors: tuple[Anchor, ...] = ()
 
     @property
     def frames(self) -> Copies:
@@ -57,7 +64,7 @@ class Completed:
 
     def codes(self, number: int) -> NDArray[np.int32]:
         """Return copy ``number`` as true codes of the model's variables, (n, J)."""
-        return self.fit.copy(number)
+        return anchored(self.fit, self.anchors, number)
 
     def __repr__(self) -> str:
         drawn = len(self.modelled.perturbed)
@@ -74,6 +81,7 @@ def complete(
     classes: int = 0,
     chains: int = 2,
     sweeps: int = 0,
+    anchor: bool = True,
 ) -> Completed:
     """Return completed copies of a released frame: true values drawn given the release and a joint model.
 
@@ -93,6 +101,9 @@ def complete(
         the copies, and must not be derived from the release key.
     classes, chains, sweeps
         The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit.
+    anchor
+        Whether the copies' two-way tables are moved to the unbiased ones, within their error, where the diagnostics
+        find the model biased. Without it the copies are drawn from the model as it is.
 
     Raises
     ------
@@ -127,4 +138,14 @@ def complete(
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(frame, mechanism, modelled, found)
+    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor))
+
+
+def _examined(found: Fit, modelled: Modelled, anchor: bool) -> tuple[Diagnostics, tuple[Anchor, ...]]:
+    """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
+    seen = Seen(found.evidence)
+    labels = [variable.labels for variable in modelled.variables]
+    roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
+    told = diagnose(found, labels, dict(modelled.left_out), roughly, seen=seen)
+    moved = anchors(found, seen) if anchor and told.biased else ()
+    return (dataclasses.replace(told, anchored=True) if moved else told), moved

@@ -79,6 +79,11 @@ class Diagnostics:
         """Whether nothing speaks against using the copies."""
         return not self.problems
 
+    @property
+    def biased(self) -> bool:
+        """Whether the released tables or the unbiased ones speak against the model."""
+        return bool(self._misfits())
+
     @cached_property
     def rests_on_model(self) -> tuple[Rests, ...]:
         """How far each table that was compared rests on the model."""
@@ -193,13 +198,13 @@ class Diagnostics:
         return plain(self)
 
     def __repr__(self) -> str:
-        state = "no problem" if self.ok else f"{len(self.problems)} problems"
+        state = _many(len(self.problems), "problem") if self.problems else "no problem"
         return f"Diagnostics({self.copies} copies of {self.records:,} records; {state})"
 
     def __str__(self) -> str:
         chains = self.chains
         lines = [
-            f"{self.copies} copies of {self.records:,} records, {len(self.names)} variables in the model.",
+            f"{self.copies} copies of {self.records:,} records, {_many(len(self.names), 'variable')} in the model.",
             f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat.max():.3f}; fewest "
             f"effective draws {chains.effective.min():,.0f}; classes used {chains.occupied} of {chains.classes}.",
             f"Released tables: {len(self.predicted)} compared with the model, p {_p(self.predictive)} together.",
@@ -278,6 +283,10 @@ def _tables(seen: Seen) -> tuple[list[Places], int]:
 def _listed(tables: Sequence[Rests], most: int = 6) -> str:
     named = "; ".join(" by ".join(one.names) for one in tables[:most])
     return named + (f"; and {len(tables) - most:,} more" if len(tables) > most else "")
+
+
+def _many(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _p(value: float) -> str:
