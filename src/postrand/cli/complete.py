@@ -22,7 +22,7 @@ MODEL_FAILED = 10
 @click.argument("directory", type=FOLDER)
 @click.option("--out", type=FOLDER, required=True, help="Folder of the completed files; it must not exist.")
 @click.option("--copies", metavar="M", default="20", show_default=True, help="Number of copies.")
-@click.option("--seed", metavar="N", help="Seed of the draws: the same one gives the same copies. Default: a fresh one.")
+@click.option("--seed", metavar="N", help="Seed of the draws: the same gives the same copies. Default: a fresh one.")
 @click.option("--totals", type=FILE, help="File with totals that every copy is to meet exactly.")
 @click.option("--format", "form", metavar="F", help="Format of the file, for example sav or dta. Default: the data's.")
 @click.option("--classes", metavar="K", default="0", help="Most classes of the model. Default: chosen by the fit.")

@@ -147,6 +147,7 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
 def diagnostics_of(completed: Completed) -> Any:
     """TEMPORARY until Completed.diagnostics."""
     from types import SimpleNamespace
+
     return getattr(completed, "diagnostics", SimpleNamespace(problems=(), warnings=(), to_dict=dict))
 
 
