@@ -6,6 +6,9 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from postrand.completion.frames import Copies
 from postrand.errors import UsageError, raise_all, sentence, shown
 from postrand.estimate.evidence import Modelled, evidence_of
@@ -24,18 +27,23 @@ class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
     ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file. The
-    copies follow from the release and ``seed`` alone.
+    copies follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
     """
 
-    frames: Copies
-    fit: Fit
-    modelled: Modelled
+    released: Any
     mechanism: Mechanism
+    modelled: Modelled
+    fit: Fit
+
+    @property
+    def frames(self) -> Copies:
+        """The completed copies, a sequence of frames of the same kind as ``released``."""
+        return Copies(self.released, self.modelled, self.copies, self.codes, self.mechanism.partly)
 
     @property
     def copies(self) -> int:
         """The number m of copies."""
-        return len(self.frames)
+        return len(self.fit.draws)
 
     @property
     def seed(self) -> int:
@@ -47,14 +55,14 @@ class Completed:
         """How the model was fitted."""
         return self.fit.settings
 
-    @property
-    def released(self) -> Any:
-        """The released frame."""
-        return self.frames.released
+    def codes(self, number: int) -> NDArray[np.int32]:
+        """Return copy ``number`` as true codes of the model's variables, (n, J)."""
+        return self.fit.copy(number)
 
     def __repr__(self) -> str:
-        perturbed = len(self.modelled.perturbed)
-        return f"Completed({self.copies} copies of {self.fit.evidence.records:,} records, {perturbed} variables drawn)"
+        drawn = len(self.modelled.perturbed)
+        what = "1 variable" if drawn == 1 else f"{drawn} variables"
+        return f"Completed({self.copies} copies of {self.fit.evidence.records:,} records, {what} drawn)"
 
 
 def complete(
@@ -101,7 +109,7 @@ def complete(
     >>> released = pa.table({"sex": ["F", "M", "M", "F"]})
     >>> done = complete(released, Mechanism({"sex": randomised_response(2, 3.0)}, book), copies=2, seed=1)
     >>> done
-    Completed(2 copies of 4 records, 1 variables drawn)
+    Completed(2 copies of 4 records, 1 variable drawn)
     >>> done.frames[0].column_names, len(done.frames), done.seed
     (['sex'], 2, 1)
     """
@@ -116,8 +124,7 @@ def complete(
     )
     stage(Stage.READING)
     evidence, modelled = evidence_of(frame, mechanism)
-    stage(Stage.MODELLING)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(Copies(frame, modelled, found, mechanism.partly), found, modelled, mechanism)
+    return Completed(frame, mechanism, modelled, found)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, dictionary_of, series_like
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Applies a function to each of some tasks, in their order, maybe several at a time."""
+
+Kind: TypeAlias = Literal["arrow", "pandas", "polars"]
+"""The kinds of frames that are made where there was none."""
 
 _GROWING = b"_PL_CATEGORICAL"  # prefix of the mark of polars columns that list only categories that occur
 
@@ -172,6 +178,31 @@ class TableSource:
         """Yield the records; see :class:`postrand.formats.Source`."""
         for batch in self.table.select(_known(self.table.column_names, columns)).to_batches():
             yield from bounded(batch, batch_size)
+
+
+def take(frame: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the frame with the records at these places, in their order; one can stand several times."""
+    return frame.take(pa.array(rows)) if isinstance(frame, pa.Table) else _narwhals(frame)[rows].to_native()
+
+
+def check_kind(kind: str) -> None:
+    """Raise UsageError unless frames of this kind can be made here."""
+    if kind not in get_args(Kind):
+        raise UsageError(sentence("unknown kind of frames", got=kind, wanted=", ".join(get_args(Kind))))
+    if kind != "arrow" and importlib.util.find_spec(kind) is None:
+        fix = "pip install 'postrand[frames]', or ask for the kind 'arrow'"
+        raise UsageError(sentence(f"frames of this kind need the package {kind}", fix=fix))
+
+
+def of_arrow(table: pa.Table, kind: Kind) -> Any:
+    """Return an Arrow table as a frame of a kind; dictionary columns become categorical, with all categories."""
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return table.to_pandas()
+    import polars
+
+    return polars.from_arrow(table)
 
 
 def _narwhals(frame: Any) -> nw.DataFrame[Any]:

@@ -89,7 +89,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
         If a column is missing, a value is not in the codebook, a record shows what no law releases, there are fewer
         than two records, or every value of a variable is blank.
     EstimationError
-        If nothing is perturbed by a matrix, or a variable was released by laws that tell nothing of it.
+        If a variable was released by laws that tell nothing of it.
 
     Examples
     --------
@@ -100,9 +100,6 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     >>> told.sizes, told.exact.tolist(), told.released.tolist(), modelled["pay"].labels
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
-    if not mechanism.every_block:
-        what = "no variable is perturbed by a matrix, so there is nothing to complete"
-        raise EstimationError(sentence(what, fix="use the released file as it is"))
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
     table = frames.to_arrow(frame, needed)
     if table.num_rows < 2:

@@ -36,7 +36,7 @@ class Stage(StrEnum):
     CURVES = "comparing structures"
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
-    MODELLING = "fitting the joint model"
+    FITTING = "fitting the model"
     COMPLETING = "drawing completed copies"
     TRYING = "trying levels of privacy"
 
