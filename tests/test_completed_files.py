@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pyreadstat
 import pytest
-from tests.release_case import LAW, make, released_table, without_missing, writer_of
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
@@ -19,6 +18,7 @@ from postrand.completion.files import COPY, RECORD, Stacked, check_stacked, copi
 from postrand.errors import DataError, SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
+from tests.release_case import LAW, make, released_table, without_missing, writer_of
 
 COPIES = 2
 DRAWN = ["sex", "region", "work", "hours", "town"]
@@ -28,7 +28,9 @@ SUFFIXES = [".parquet", ".arrow", ".csv", ".sav", ".dta", ".xpt"]
 def copies_of(table: pa.Table) -> list[pa.Table]:
     """Return copies that differ: the records of each variable, moved on by the number of the copy."""
     moved = [np.roll(np.arange(table.num_rows), number) for number in range(1, COPIES + 1)]
-    columns = [{n: table[n].take(pa.array(rows)) if n in DRAWN else table[n] for n in table.column_names} for rows in moved]
+    columns = [
+        {n: table[n].take(pa.array(rows)) if n in DRAWN else table[n] for n in table.column_names} for rows in moved
+    ]
     return [pa.table(each) for each in columns]
 
 
@@ -150,21 +152,29 @@ def test_other_bytes_with_the_same_records_are_found(tmp_path: Path) -> None:
 
 def test_a_combination_that_a_rule_forbids_is_refused(tmp_path: Path) -> None:
     book = Codebook(
-        (Variable("age", role="key", categories=("child", "old")), Variable("job", role="key", categories=("no", "yes"))),
+        (
+            Variable("age", role="key", categories=("child", "old")),
+            Variable("job", role="key", categories=("no", "yes")),
+        ),
         (Rule({"age": ["child"], "job": ["yes"]}),),
     )
     cells = ((0, 0), (1, 0), (1, 1))
     law = Mechanism([Block(("age", "job"), randomised_response(3, 1.0), cells=cells)], book)
     released = pa.table({"age": ["old", "child"], "job": ["yes", "no"]})
     form = Stacked.of(released.schema, law, ".csv")
-    write_stacked(tmp_path / "completed.csv", form, released, [pa.table({"age": ["child", "old"], "job": ["yes", "no"]})])
+    write_stacked(
+        tmp_path / "completed.csv", form, released, [pa.table({"age": ["child", "old"], "job": ["yes", "no"]})]
+    )
     with pytest.raises(DataError, match="a combination that a rule of the codebook forbids"):
         check_stacked(tmp_path / "completed.csv", form, law, released, 1)
 
 
 def test_a_split_has_its_true_types_back(tmp_path: Path) -> None:
     book = Codebook(
-        (Variable("age", role="key", type="int64", categories=(1, 2, 3)), Variable("sex", role="key", categories=("F", "M")))
+        (
+            Variable("age", role="key", type="int64", categories=(1, 2, 3)),
+            Variable("sex", role="key", categories=("F", "M")),
+        )
     )
     blocks = [Block(("age",), randomised_response(3, 1.0)), Block(("sex",), randomised_response(2, 1.0))]
     law = Mechanism([], book, split=Split.of([0.5, 0.5], blocks))
