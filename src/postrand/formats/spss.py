@@ -29,6 +29,7 @@ FORMAT = Format(
     media_type="application/x-spss-sav",
     library="pyreadstat",
     keeps_labels=True,
+    label_room=SPSS.label_length,
     limits=LIMITS,
     partly=SPSS.partly.values,
 )
