@@ -27,6 +27,7 @@ from postrand import ReleaseKey, estimate, perturb
 from postrand.completion import complete
 from postrand.estimate.pooling_rules import combine
 from postrand.estimate.result import effective_records
+from postrand.mixture import Settings
 
 COPIES = 10
 
@@ -53,13 +54,13 @@ def worth(released, mechanism, names):
     return effective_records([estimate.table(released, pair, mechanism) for pair in pairs])
 
 
-def replication(population, kind, level, n, copies, turn):
+def replication(population, kind, level, n, turn, copies=COPIES, settings=None):
     """Return what one release and its completed copies say, beside the unperturbed records."""
     drawn = population.drawn(turn, n)
     mechanism = RELEASES[kind](population, level, drawn)
     released = perturb(drawn, mechanism, ReleaseKey.from_seed(turn))
     start = time.process_time()
-    completed = complete(released, mechanism, copies=copies, seed=turn)
+    completed = complete(released, mechanism, copies=copies, seed=turn, settings=settings)
     fitted = time.process_time() - start
     analyses = every(population)
     true = analysed(drawn, analyses)
@@ -121,12 +122,14 @@ def main():
     parser.add_argument("--start", type=int, default=0, help="the number of the first replication")
     parser.add_argument("--n", type=int, default=4_000)
     parser.add_argument("--copies", type=int, default=COPIES)
+    parser.add_argument("--sweeps", type=int, default=0, help="of each chain; 0: as the package chooses")
+    parser.add_argument("--classes", type=int, default=0)
     parser.add_argument("--only-tables", action="store_true")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
     done = {(r["turn"], r["population"], r["release"], r["level"], r["n"]) for r in lines if "found" in r}
     known = {r["population"] for r in lines if "truth" in r}
-    made = {}
+    made, settings = {}, Settings(classes=options.classes, sweeps=options.sweeps)
     for turn, name, kind, level in () if options.only_tables else wanted(options):
         if (turn, name, kind, level, options.n) in done:
             continue
@@ -138,7 +141,7 @@ def main():
                 print(json.dumps(lines[-1]), file=out)
                 known.add(name)
             row = {"turn": turn, "population": name, "release": kind, "level": level, "n": options.n}
-            lines.append(row | replication(population, kind, level, options.n, options.copies, turn))
+            lines.append(row | replication(population, kind, level, options.n, turn, options.copies, settings))
             print(json.dumps(lines[-1]), file=out)
         print(turn, name, kind, level, f"{lines[-1]['fit_s']:.1f} + {lines[-1]['analyses_s']:.1f} s", flush=True)
     print("\n".join(markdown(lines)))

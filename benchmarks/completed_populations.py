@@ -20,7 +20,7 @@ DISTRICTS = 12
 CLEAR = ("district", "score", "income", "months", "ended", "rating")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Population:
     """Hold the persons, the names of the perturbed variables, and the joint blocks and the keys of its releases."""
 

@@ -1,3 +1,4 @@
+from .by_model import ModelEstimate
 from .em import maximum_likelihood
 from .export import r_files
 from .functionals import Ratio, identified, odds_ratio, quantities, ratio
@@ -17,8 +18,9 @@ from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
 from .result import Estimate, effective_records
+from .tables import table
 from .tally import from_counts
-from .unbiased import from_tally, proportions, table
+from .unbiased import from_tally, proportions
 
 __all__ = [
     "Candidates",
@@ -29,6 +31,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "JointTest",
+    "ModelEstimate",
     "Option",
     "Pooled",
     "Precision",
