@@ -5,6 +5,7 @@ import pyarrow as pa
 
 from postrand import Codebook, Mechanism, Variable, randomised_response
 from postrand.completion.files import Stacked, write_stacked
+from postrand.completion.readme import recipes
 
 BOOK = Codebook(
     (
@@ -42,3 +43,11 @@ def write(folder, suffixes):
         form = Stacked.of(released.schema, MECHANISM, suffix)
         write_stacked(folder / f"completed{suffix}", form, released, copies)
     return copies
+
+
+def recipe(name, program):
+    """The lines of README.txt for a program, for a stacked file of this name."""
+    told = {"file": name, "perturbed": MECHANISM.variables, "copies": COPIES, "seed": 1, "settings": {}}
+    lines = recipes(told)
+    start = next(i for i, line in enumerate(lines) if line.startswith(program)) + 1
+    return "\n".join(line.strip() for line in lines[start : lines.index("", start)])

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyreadstat
 import pytest
 import scipy
+import statsmodels.formula.api as smf
 
 from postrand import formats
 from postrand.errors import DataError, UsageError
 from postrand.estimate import combine, completed_frames, pool
-from tests.completed_case import COPIES, MECHANISM, RECORDS, write
+from tests.completed_case import COPIES, MECHANISM, RECORDS, recipe, write
 from tests.conftest import ROOT
 
 SUFFIXES = (".csv", ".parquet", ".feather", ".sav", ".dta", ".xpt")
@@ -179,6 +180,17 @@ def test_the_recipes_of_the_page_name_the_columns_of_the_file(stacked):
     named = re.search(r"/DEPENDENT (\w+) /METHOD=ENTER ([\w ]+)\.", spss).groups()
     assert {named[0], *named[1].split()} <= set(frame.columns)
     assert all(frame[name].dtype.kind == "f" for name in (named[0], *named[1].split()))
+
+
+def test_the_readme_of_the_files_says_the_same(stacked, monkeypatch, capsys):
+    folder, copies = stacked
+    stata, spss = (re.search(rf"```{name}\n(.*?)```", PAGE, re.S).group(1) for name in ("stata", "spss"))
+    assert recipe("completed.dta", "Stata").splitlines()[:2] == stata.splitlines()[:2]
+    assert recipe("completed.sav", "SPSS").splitlines()[:3] == spss.splitlines()[:3]
+    monkeypatch.chdir(folder)
+    exec(recipe("completed.csv", "Python").replace("y ~ x", "rate_marriage ~ affair + age"), {})
+    wanted = pool(lambda f: smf.ols("rate_marriage ~ affair + age", f.to_pandas()).fit(), copies)
+    assert capsys.readouterr().out == f"{wanted}\n"
 
 
 def test_the_formulas_of_a_spreadsheet_are_the_rules():

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
-from postrand.completion.readme import recipes
 from postrand.estimate import pool
-from tests.completed_case import MECHANISM, tables, write
+from tests.completed_case import recipe, tables, write
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.r
@@ -109,13 +108,8 @@ def test_files_of_spss_and_stata_by_haven(folder, pooled, suffix, affair):
 
 def test_the_recipe_in_the_readme_of_the_files(folder, pooled):
     """What README.txt says of R, for a file of each program; y and x are put in as it asks."""
-    told = {"perturbed": MECHANISM.variables, "copies": 6, "seed": 1, "settings": {}}
-    for suffix in ("csv", "dta"):
-        lines = recipes({**told, "file": f"completed.{suffix}"})
-        start = next(i for i, line in enumerate(lines) if line.startswith("R (")) + 1
-        code = "\n".join(line.strip() for line in lines[start : lines.index("", start)])
-        code = code.replace("y ~ x", "rate_marriage ~ religious").replace("summary(", "result <- summary(")
-        (found,) = run(folder, code, "result")
-        wanted = pool(lambda f: smf.ols("rate_marriage ~ religious", f.to_pandas()).fit(), tables()[1])
-        np.testing.assert_allclose(found["estimate"], wanted.value, rtol=1e-10)
-        np.testing.assert_allclose(found["df"], wanted.degrees_of_freedom, rtol=1e-10)
+    for suffix in ("csv", "sav"):
+        code = recipe(f"completed.{suffix}", "R (").replace("y ~ x", "rate_marriage ~ affair + religious")
+        (found,) = run(folder, code.replace("summary(", "result <- summary("), "result")
+        np.testing.assert_allclose(found["estimate"], pooled.value, rtol=1e-10)
+        np.testing.assert_allclose(found["df"], pooled.degrees_of_freedom, rtol=1e-10)
