@@ -52,10 +52,10 @@ def anchors(fit: Fit, seen: Seen | None = None) -> tuple[Anchor, ...]:
 
 
 def shrunken(values: Array, errors: Array) -> Array:
-    """Return estimates of many quantities that are not negative, each pulled to their mean as far as it is uncertain.
+    """Return estimates of many quantities that are not negative, each pulled to their mean as far as it errs.
 
-    ``(τ² value + e² mean)/(τ² + e²)``, cut at 0, with τ² what the spread of the values exceeds their errors by; the mean
-    is 0 where it is within twice its error.
+    ``(τ² value + e² mean)/(τ² + e²)``, cut at 0, with τ² what the spread of the values exceeds their errors by; the
+    mean is 0 where it is within twice its error.
     """
     weight = 1 / errors**2
     mean = float((weight * values).sum() / weight.sum())

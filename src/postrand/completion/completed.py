@@ -124,7 +124,6 @@ def complete(
     )
     stage(Stage.READING)
     evidence, modelled = evidence_of(frame, mechanism)
-    stage(Stage.MODELLING)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )

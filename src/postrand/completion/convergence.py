@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,8 +113,8 @@ def bulk_effective(trace: Array) -> float:
     negative = np.flatnonzero(pairs < 0)
     last = int(negative[0]) if negative.size else len(pairs)
     whole = np.minimum.accumulate(pairs[:last])
-    tau = max(2 * float(whole.sum()) - 1, 1 / np.log10(chains * n))
-    return chains * n / tau
+    tau = max(2 * float(whole.sum()) - 1, 1 / math.log10(chains * n))
+    return float(chains * n / tau)
 
 
 def _halves(trace: Array) -> Array:

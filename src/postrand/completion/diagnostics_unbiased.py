@@ -1,4 +1,4 @@
-"""The model's tables beside the unbiased ones: differences, the model's bias, and how far a result rests on the model."""
+"""The model's tables beside the unbiased ones: differences, the model's bias, how far a result rests on the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from postrand.mixture import Draw
 
 Array = NDArray[np.float64]
 LEAST_SHARE = 0.25
-"""The variance of a difference is taken as at least this share of the unbiased one: few draws place the model's badly."""
+"""The variance of a difference is at least this share of the unbiased one: few draws place the model's badly."""
 ENOUGH = 500.0
 """A table whose unbiased estimate is worth fewer unperturbed records than this rests on the model."""
 
@@ -129,7 +129,7 @@ def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> t
 
 def _weights(groups: Sequence[Group]) -> list[float]:
     """Return the weight of one record of each group; alike for all groups of a subset, and adding up to one."""
-    noise: dict[Places, list[float]] = {}
+    noise: dict[int, list[float]] = {}
     for group in groups:
         lengths = [1.0 if a.inverse is None else float((a.inverse**2).sum() / a.inverse.shape[1]) for a in group.axes]
         noise.setdefault(group.subset, []).append(float(np.prod(lengths)) * group.records)

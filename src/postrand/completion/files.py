@@ -50,6 +50,14 @@ def copies_problems(copies: Any, where: str) -> list[str]:
     return [sentence("not a number of copies", where=where, got=copies, wanted=wanted, fix="use 20")]
 
 
+def name_problems(book: Codebook) -> Iterator[str]:
+    """Yield a sentence for each variable that has the name of a first column of stacked files."""
+    for variable in book.variables:
+        if variable.name.casefold() in (COPY.casefold(), RECORD.casefold()):
+            what = f"variable {variable.name!r} has the name of a column that numbers copies or records"
+            yield sentence(what, fix="rename it in the file and the codebook")
+
+
 @dataclass(frozen=True, slots=True)
 class Stacked:
     """Describe the stacked file of a release: its columns, and what they hold.
@@ -74,7 +82,7 @@ class Stacked:
             If a released variable has the name of one of the first columns.
         """
         book = mechanism.require_codebook()
-        raise_all(SpecificationError, _name_problems(book))
+        raise_all(SpecificationError, name_problems(book))
         numbers = _numbers(book, suffix)
         texts = ((COPY, b"Number of the copy; 0: as released"), (RECORD, b"Number of the record in the released data"))
         heads = [pa.field(name, pa.int64(), metadata={b"label": text}) for name, text in texts]
@@ -150,9 +158,7 @@ def _batches(form: Stacked, released: pa.Table, frame: pa.Table | None, number: 
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def check_stacked(
-    path: Path, form: Stacked, mechanism: Mechanism, released: pa.Table, copies: int
-) -> list[DataError]:
+def check_stacked(path: Path, form: Stacked, mechanism: Mechanism, released: pa.Table, copies: int) -> list[DataError]:
     """Check that a file holds this number of copies that fit the released records; return whether bytes differ.
 
     Each copy has all records in order, the released values of unperturbed variables, values of the codebook, and no
@@ -207,7 +213,9 @@ class _Check:
             raise DataError(sentence("the file has more copies than it says", wanted=self.copies, fix=_FIX))
         held = self.released.take(coding.from_numpy(place.astype(np.int64)))
         codes: dict[str, NDArray[Any]] = {}
-        arrays = [self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables]
+        arrays = [
+            self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables
+        ]
         drawn = {name: code[copy > 0] for name, code in codes.items()}
         if self.form.true.rules and (copy > 0).any() and forbidden(self.given, drawn, self.form.true.rules).any():
             raise DataError(sentence("a copy has a combination that a rule of the codebook forbids", fix=_FIX))
@@ -251,13 +259,6 @@ class _Check:
         kept = policy == "keep" and (variable.name in self.partly or not (missing & ~coding.is_null(held)).any())
         if policy != "category" and not kept:
             raise DataError(sentence("a copy has a missing value", where=f"variable {variable.name!r}", fix=_FIX))
-
-
-def _name_problems(book: Codebook) -> Iterator[str]:
-    for variable in book.variables:
-        if variable.name.casefold() in (COPY.casefold(), RECORD.casefold()):
-            what = f"variable {variable.name!r} has the name of a column that numbers copies or records"
-            yield sentence(what, fix="rename it in the file and the codebook")
 
 
 def _numbers(book: Codebook, suffix: str) -> dict[str, tuple[Scalar, ...]]:

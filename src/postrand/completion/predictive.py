@@ -1,4 +1,4 @@
-"""Posterior predictive tests: could the model have released the tables that were released?"""
+"""Posterior predictive tests: whether the model could have released the tables that were released."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def _last(values: Array) -> Array:
 
 
 def combined(tables: Iterable[Predicted]) -> float:
-    """Return the p-value of all tables together: the smallest times their number (Bonferroni), valid however related."""
+    """Return the p-value of all tables together: the smallest times their number (Bonferroni)."""
     values = [table.p for table in tables]
     return min(1.0, min(values) * len(values)) if values else 1.0

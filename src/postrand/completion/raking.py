@@ -80,7 +80,7 @@ def weighted_table(codes: Candidates, weights: NDArray[np.float32], places: Plac
     """Return the table of some variables over all records and their weighted candidates."""
     shape = [sizes[p] for p in places]
     cells = np.ravel_multi_index([codes[:, :, p].astype(np.int64) for p in places], shape)
-    return np.bincount(cells.ravel(), weights.ravel(), math.prod(shape)).reshape(shape)
+    return np.asarray(np.bincount(cells.ravel(), weights.ravel(), math.prod(shape)).reshape(shape), np.float64)
 
 
 def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int32]:
@@ -88,7 +88,7 @@ def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generat
     cumulative = weights.cumsum(axis=1)
     chosen = (cumulative <= rng.random(len(codes))[:, None] * cumulative[:, -1:]).sum(axis=1)
     chosen = chosen.clip(max=codes.shape[1] - 1)
-    return codes[np.arange(len(codes)), chosen].astype(np.int32)
+    return np.asarray(codes[np.arange(len(codes)), chosen], np.int32)
 
 
 def _where(target: Target, sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

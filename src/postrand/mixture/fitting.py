@@ -108,7 +108,7 @@ def _sweeps(
     run.traces, run.occupied = np.empty((kept, len(traced.names) + 2)), np.empty(kept, np.int64)
     due = first + (np.arange(1, copies + 1) * kept) // copies - 1
     for number in range(settings.sweeps):
-        sweep(packed, chain, 0.1 if number < first else 0.0)
+        sweep(packed, chain)
         if number >= first:
             row = run.traces[number - first]
             shares(chain.weights, chain.theta, traced.first, traced.second, packed.boxes, packed.offsets, row[:-2])

@@ -19,23 +19,57 @@ _quick = compiled_with(fastmath={"reassoc", "contract", "nsz"}, error_model="num
 
 
 @_quick
-def times(p, theta, rows, first, last):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Multiply ``p`` (K,) by the rows of ``theta`` from ``first`` to ``last``, four at a time."""
-    at = first
-    while at + 4 <= last:
-        a, b, c, d = theta[rows[at]], theta[rows[at + 1]], theta[rows[at + 2]], theta[rows[at + 3]]
-        for k in range(p.size):
-            p[k] *= (a[k] * b[k]) * (c[k] * d[k])
+def _one(p, before, theta, a):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = before[k] * theta[a, k]
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def _two(p, before, theta, a, b):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = before[k] * (theta[a, k] * theta[b, k])
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def _four(p, before, theta, a, b, c, d):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = (before[k] * theta[a, k]) * (theta[b, k] * theta[c, k]) * theta[d, k]
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def times(p, before, theta, rows, first, last):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Set ``p`` (K,) to ``before`` times the rows of ``theta`` from ``first`` to ``last``; return its sum."""
+    at, total = first, np.float32(0.0)
+    if at == last:
+        p[:] = before
+        return total_of(p)
+    if at + 4 <= last:
+        total = _four(p, before, theta, rows[at], rows[at + 1], rows[at + 2], rows[at + 3])
         at += 4
+    elif at + 2 <= last:
+        total = _two(p, before, theta, rows[at], rows[at + 1])
+        at += 2
+    else:
+        total = _one(p, before, theta, rows[at])
+        at += 1
     while at + 2 <= last:
-        a, b = theta[rows[at]], theta[rows[at + 1]]
-        for k in range(p.size):
-            p[k] *= a[k] * b[k]
+        total = _two(p, p, theta, rows[at], rows[at + 1])
         at += 2
     if at < last:
-        a = theta[rows[at]]
-        for k in range(p.size):
-            p[k] *= a[k]
+        total = _one(p, p, theta, rows[at])
+    return total
 
 
 @_quick
@@ -75,7 +109,7 @@ def tables(packed, theta, sums, reached):  # type: ignore[no-untyped-def]  # num
             out[:] = 0
             for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
                 q[:] = 1
-                times(q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+                times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
                 out += q
     for number in range(packed.tabled.size):
         y = packed.tabled[number]
@@ -84,15 +118,14 @@ def tables(packed, theta, sums, reached):  # type: ignore[no-untyped-def]  # num
         for e in range(packed.source_start[y], packed.source_start[y + 1]):
             cell = packed.source[e]
             q[:] = packed.extra[e]
-            times(q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+            times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
             out += q
 
 
 @_quick
 def chances(packed, g, weights, theta, sums, reached, p, q):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill ``p`` (K,) with ``w_k P(evidence of group g | class k)``; return its sum and the logarithm of its scale."""
-    p[:] = weights
-    times(p, theta, packed.exact, packed.exact_start[g], packed.exact_start[g + 1])
+    times(p, weights, theta, packed.exact, packed.exact_start[g], packed.exact_start[g + 1])
     scale = 0.0
     for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
         y = packed.seen[s]
@@ -103,7 +136,7 @@ def chances(packed, g, weights, theta, sums, reached, p, q):  # type: ignore[no-
             e = packed.source_start[y]
             cell = packed.source[e]
             q[:] = packed.extra[e]
-            times(q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+            times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
         if partial >= 0:
             for k in range(p.size):
                 p[k] *= q[k] + noise * sums[partial, k]
@@ -281,9 +314,7 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
             e = packed.source_start[y]
             cell = packed.source[e]
             first, last = packed.row_start[cell], packed.row_start[cell + 1]
-            p[:] = weights
-            times(p, theta, packed.rows, first, last)
-            total = total_of(p)
+            total = times(p, weights, theta, packed.rows, first, last)
             share, noise = packed.extra[e] * float(total), packed.noise[y]
             logs += packed.counts[g] * math.log(share + noise)
             for _ in range(packed.counts[g]):
