@@ -74,7 +74,6 @@ def replication(population, kind, level, n, turn, copies=COPIES, **settings):
             name: {
                 "value": listed(pooled[name].value),
                 "variance": listed(pooled[name].standard_error ** 2),
-                "within": listed(pooled[name].within),
                 "half": listed(pooled[name].interval()[1] - pooled[name].value),
                 "own": listed(true[name][0]),
                 "own_variance": listed(true[name][1]),
