@@ -88,7 +88,8 @@ def best(rows: Rows) -> NDArray[np.intp]:
 
 def most(rows: Rows) -> Floats:
     """Return the most that a subset says of each question, (Q,)."""
-    return rows.array.max(axis=0) if isinstance(rows, Few) else rows.tocsc().max(axis=0).toarray().ravel()
+    found = rows.array.max(axis=0) if isinstance(rows, Few) else rows.tocsc().max(axis=0).toarray()
+    return np.asarray(found).ravel()
 
 
 def answered(rows: Rows, place: int) -> NDArray[Any]:
