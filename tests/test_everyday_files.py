@@ -76,7 +76,7 @@ PARTS = {
     "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}relationships"><Relationship Id="r1" Type="{OFFICE}/'
     f'worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="r2" Type="{OFFICE}/styles" Target="styles.xml"/>'
     "</Relationships>",
-    "xl/styles.xml": f'<styleSheet {SHEET}><fonts><font/></fonts><fills><fill><patternFill/></fill></fills><borders><border/></borders>'
+    "xl/styles.xml": f"<styleSheet {SHEET}><fonts><font/></fonts><fills><fill><patternFill/></fill></fills><borders><border/></borders>"
     '<cellStyleXfs><xf/></cellStyleXfs><cellXfs><xf/><xf numFmtId="14" applyNumberFormat="1"/></cellXfs></styleSheet>',
 }
 

@@ -19,7 +19,7 @@ from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
 from postrand.formats._parts import PartsSource, files_of, folders_of
-from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, settings_from
+from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -62,13 +62,16 @@ __all__ = [
     "formats",
     "is_installed",
     "library_of",
+    "named",
     "open_comparison",
     "open_parts",
     "open_writer",
     "parquet_files",
+    "path_of",
     "placed",
     "read",
     "settings_from",
+    "sign_of",
     "unfit_settings",
     "values_of",
     "written_as",
@@ -104,9 +107,7 @@ def read(path: str | Path | File, codebook: Codebook | None = None) -> Source:
     return source
 
 
-def _read_parts(
-    path: Path, files: Sequence[Path], codebook: Codebook | None, settings: ReadSettings
-) -> PartsSource:
+def _read_parts(path: Path, files: Sequence[Path], codebook: Codebook | None, settings: ReadSettings) -> PartsSource:
     """Open several files, with the columns that only the names of their folders hold."""
     held = [held_by(folders_of(path, file)) for file in files]
     names = only_in_folders(held, _read_file(files[0], None, settings).schema.names) if any(held) else []
@@ -162,6 +163,11 @@ def placed(path: Path, settings: ReadSettings) -> Path | File:
     (PosixPath('a.csv'), 'a.csv')
     """
     return path if settings == USUAL else File(path, settings)
+
+
+def path_of(place: Path | File) -> Path:
+    """Return the path of what :func:`placed` returned."""
+    return place.path if isinstance(place, File) else place
 
 
 def unfit_settings(path: Path, settings: ReadSettings, where: str) -> list[str]:

@@ -152,7 +152,9 @@ def _oddities(words: Iterable[bytes], name: str) -> int | None:
 
 def _is_odd(word: str) -> bool:
     """Whether a word mixes letters and other signs, capitals and small letters, or alphabets, as words do not."""
-    if len(word) > 1 and not all(map(str.isalpha, word.strip("\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u20ac\u00b0"))):
+    if len(word) > 1 and not all(
+        map(str.isalpha, word.strip("\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u20ac\u00b0"))
+    ):
         return True
     latin = {sign < "\u0250" for sign in word if sign.isalpha()}
     small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in zip(word, word[1:], strict=False))

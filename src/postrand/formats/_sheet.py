@@ -175,7 +175,10 @@ def _faults(path: Path, sheet: Any, width: int) -> list[str]:
     The library shows neither which cells are merged nor if a formula without a value has none.
     """
     merged, formulas, errors, beyond = list[str](), list[str](), list[str](), list[str]()
-    with zipfile.ZipFile(path) as archive, archive.open(sheet._worksheet_path) as file:  # the library's only name for it
+    with (
+        zipfile.ZipFile(path) as archive,
+        archive.open(sheet._worksheet_path) as file,
+    ):  # the library's only name for it
         rows = None
         for event, element in ET.iterparse(file, ("start", "end")):
             tag = element.tag.rpartition("}")[2]

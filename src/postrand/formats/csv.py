@@ -27,7 +27,18 @@ from postrand.errors import DataError, sentence
 from postrand.formats import _detection, _streams
 from postrand.formats._numbers import with_points
 from postrand.formats._settings import USUAL, ReadSettings, named
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, Source, bounded, check_header, conform, first, select
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Opening,
+    Readers,
+    Source,
+    bounded,
+    check_header,
+    conform,
+    first,
+    select,
+)
 
 _BLOCK = 1 << 23
 _FORMULA = r"(?s)^[=+\-@\t\r\n]."

@@ -100,7 +100,7 @@ def verify(
     directory: str | Path,
     *,
     manifest_sha256: str | None = None,
-    file: str | Path | Table | None = None,
+    file: str | Path | formats.File | Table | None = None,
     release_key: ReleaseKey | bytes | str | None = None,
     record_key: str | None = None,
     resources: Resources = NOTHING,
@@ -140,7 +140,7 @@ def verify(
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
-    records = file if isinstance(file, Table) or file is None else Path(file)
+    records = file if isinstance(file, Table | formats.File) or file is None else Path(file)
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
@@ -345,7 +345,7 @@ def _drawn(
     manifest: dict[str, Any],
     mechanism: Mechanism,
     certificate: Certificate,
-    file: Path | Table,
+    file: Path | formats.File | Table,
     key: ReleaseKey | bytes | str,
     record_key: str | None,
     resources: Resources,
