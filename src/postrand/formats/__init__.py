@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
 from postrand.formats._parts import PartsSource, files_of, folders_of
 from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of
+from postrand.formats._witnesses import Witnesses
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -28,6 +29,7 @@ from postrand.formats.base import (
     Writer,
     check_schema,
     comparing,
+    first,
     new_file,
     read_file,
     setting_problems,
@@ -56,12 +58,16 @@ __all__ = [
     "ReadSettings",
     "Readers",
     "Source",
+    "Witnesses",
     "Writer",
     "detected",
     "format_of",
     "formats",
+    "has_limits",
     "is_installed",
+    "is_known",
     "library_of",
+    "misfits",
     "named",
     "open_comparison",
     "open_parts",
@@ -209,6 +215,15 @@ def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManag
     return format_of(path).open_writer(path, schema, comparing)
 
 
+def is_known(path: str | Path) -> bool:
+    """Return whether the path names a file of a known format.
+
+    >>> is_known("a.CSV"), is_known("folder/*"), is_known("a.xyz")
+    (True, False, False)
+    """
+    return any(entry.suffix_of(Path(path)) for entry in formats())
+
+
 def is_installed(path: str | Path) -> bool:
     """Return whether the library for a format is installed; raises UsageError as `format_of`."""
     return importlib.util.find_spec(format_of(path).library) is not None
@@ -259,6 +274,27 @@ def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schem
     """
     format_of(f"x{suffix}")
     return _parts.open_parts(folder, open_writer, suffix, sizes, schema)
+
+
+def has_limits(suffix: str) -> bool:
+    """Return whether there are columns that files of this suffix cannot hold; see :func:`misfits`.
+
+    >>> has_limits(".dta"), has_limits(".parquet")
+    (True, False)
+    """
+    return format_of(f"x{suffix}").misfits is not None
+
+
+def misfits(suffix: str, schema: pa.Schema, values: Mapping[str, pa.Array]) -> list[str]:
+    """Return a sentence for each column that files of this suffix cannot hold, by its name, the first ten of them.
+
+    ``values`` are the categories of columns that have some, or other values to try, by name; no sentence shows one.
+
+    >>> misfits(".dta", pa.schema([("net pay", pa.int64())]), {})[0].split("; wanted")[0]
+    "column 'net pay': Stata files cannot hold it: its name has a sign that is not allowed"
+    """
+    found = format_of(f"x{suffix}").misfits
+    return [] if found is None else first(list(found(schema, values)))
 
 
 def format_of(path: str | Path) -> Format:

@@ -11,6 +11,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from postrand.errors import DataError, raise_all, sentence
@@ -41,7 +42,7 @@ _SINGLE = (
     "cp850",
     "mac-roman",
 )
-"""Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is windows-1252 without its ends."""
+"""Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 _CONVENTIONS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", " "), (",", "\u00a0"), (".", "\u00a0"),
@@ -157,7 +158,7 @@ def _is_odd(word: str) -> bool:
     ):
         return True
     latin = {sign < "\u0250" for sign in word if sign.isalpha()}
-    small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in zip(word, word[1:], strict=False))
+    small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in pairwise(word))
     accents = re.search("[\u00c0-\u024f]{3}", word) is not None
     return len(latin) > 1 or small_first or accents
 

@@ -41,8 +41,8 @@ DATES = (
 )
 """The note on a column of dates or times, which are proposed as no categories unless they are few or a key."""
 _DATE = (
-    r"^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))(?:[ T]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
-    r"(?:Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}:\d{2}(?::\d{2})?$"
+    r"^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))"
+    r"(?:[ T]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}:\d{2}(?::\d{2})?$"
 )
 """Dates and times as text: 2020-01-31, 31.12.2020, 12/31/20, with or without the time of day, 23:59."""
 _CARRIED = ("weight", "household", "record_key")
@@ -66,9 +66,9 @@ def infer(
 
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role from ``roles`` or an empty
     one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
-    Columns of at most ``max_categories`` different values get categories (by default 100; of text in files of more than
-    100,000 records one for 1,000 records, at most 1,000), with three exceptions: numbers with a fractional part, and, if
-    the role is not ``key``, more than 20 dates or times, and more than 20 values with fewer than 4 records on average.
+    Columns of at most ``max_categories`` different values get categories: by default 100, or for text one for 1,000
+    records if that is more, at most 1,000. Not so numbers with a fractional part, and, if the role is not ``key``, more
+    than 20 dates or times, and more than 20 values with fewer than 4 records on average.
     Categories are in numeric order if all are numbers (or text of numbers), in the dictionary's order if the file has
     one, otherwise sorted. If values are missing, ``missing`` is ``category``, or ``keep`` for a column without
     categories. Text of a CSV file without categories becomes a number if nothing is lost.

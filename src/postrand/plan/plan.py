@@ -27,6 +27,7 @@ from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, 
 from postrand.plan.infer import load_codebook
 from postrand.plan.split_plan import split_from
 from postrand.plan.values import PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
+from postrand.plan.written import format_problems
 from postrand.privacy import (
     MODELS,
     ModelTraits,
@@ -112,6 +113,9 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *shown}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+        origin = None if table or not file else Path(file)
+        whole = dataclasses.replace(release, target=target)
+        check.problems += format_problems(codebook, whole, origin, shown, f"{where} [release]")
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)

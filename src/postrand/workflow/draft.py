@@ -77,7 +77,7 @@ class Started:
     plan: Path
     without_role: tuple[str, ...]
     undecided: tuple[str, ...]
-    settings: formats.ReadSettings = formats.ReadSettings()
+    settings: formats.ReadSettings
 
 
 def initialise(

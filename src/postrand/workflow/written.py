@@ -1,0 +1,25 @@
+"""Can the files of a release hold its columns? Asked of the file's own labels and values, before any is perturbed."""
+
+from __future__ import annotations
+
+from postrand import formats
+from postrand.codebook.coding import category_values
+from postrand.codebook.not_released import released_variable
+from postrand.engines.base import released_schema
+from postrand.errors import DataError, raise_all
+from postrand.workflow.facts import data_name, released_names
+from postrand.workflow.known import Known
+
+
+def check_fits(known: Known) -> None:
+    """Raise DataError with every column that the release's format cannot hold, by name; see ``Format.misfits``."""
+    if known.witnesses is None:
+        return
+    plan, tried = known.plan, known.answers[known.witnesses]
+    shown = () if plan.split is None else plan.split.variables
+    names = released_names(plan)
+    schema = released_schema(known.source, names, plan.codebook, partly=shown)
+    held = {v.name: released_variable(v) if v.name in shown else v for v in plan.codebook.variables}
+    categories = {name: category_values(held[name]) for name in names if held[name].is_categorical}
+    _, suffix = data_name(plan, known.source, known.engine)
+    raise_all(DataError, formats.misfits(suffix, schema, {**tried, **categories}))
