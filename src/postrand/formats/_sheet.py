@@ -25,7 +25,7 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
-from postrand.formats.base import BATCH_ROWS, bounded, check_header, first, select
+from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
 
 _ROWS = 1 << 14
 """Records that are converted at a time."""
@@ -69,9 +69,10 @@ def read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL) 
     """
     with _opened(path) as book:
         sheet = _chosen(book, path, settings.sheet)
-        header = _header(sheet, path, codebook)
+        header = _header(sheet, path)
         scans, rows = [_Scan() for _ in header], 0
-        raise_all(DataError, first(_faults(path, sheet, len(header))))
+        raise_all(DataError, _faults(path, sheet, len(header)))
+        check_header(path, header, codebook)
         for row in _records(sheet, len(header)):
             rows += 1
             for scan, value in zip(scans, row, strict=True):
@@ -139,8 +140,8 @@ def _chosen(book: Any, path: Path, name: str) -> Any:
     return sheets[name] if name else next(iter(sheets.values()))
 
 
-def _header(sheet: Any, path: Path, codebook: Codebook | None) -> list[str]:
-    """Return the names in the first row, which must name every column up to the last that is named."""
+def _header(sheet: Any, path: Path) -> list[str]:
+    """Return the names in the first row, up to the last."""
     cells = next(sheet.iter_rows(values_only=True), ())
     header = ["" if value is None else str(value) for value in cells]
     while header and not header[-1]:
@@ -150,7 +151,6 @@ def _header(sheet: Any, path: Path, codebook: Codebook | None) -> list[str]:
         what = "the sheet is empty" if empty else "the first row of the sheet is empty"
         fix = "name another sheet: --sheet NAME" if empty else "put the names of the columns into row 1"
         raise DataError(sentence(what, where=f"{path.name}, sheet {sheet.title!r}", fix=fix))
-    check_header(path, header, codebook)
     return header
 
 

@@ -34,7 +34,7 @@ def is_utf8(encoding: str) -> bool:
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[IO[bytes]]:
+def raw(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open the bytes of a file, or those of what is compressed in it.
 
     Raises
@@ -100,7 +100,7 @@ def utf8(path: Path, encoding: str) -> Iterator[Any]:
 class _Recoded(io.RawIOBase):
     """Gives the text of a file as UTF-8; UnicodeDecodeError where it has another encoding."""
 
-    def __init__(self, inside: IO[bytes], encoding: str) -> None:
+    def __init__(self, inside: IO[bytes] | gzip.GzipFile, encoding: str) -> None:
         self._inside, self._decoder = inside, codecs.getincrementaldecoder(encoding)()
         self._left, self._ended = b"", False
 
