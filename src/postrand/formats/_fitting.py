@@ -78,7 +78,7 @@ def fitting(program: Program, limits: Limits) -> Callable[[pa.Schema, Mapping[st
         for name in clash:
             found[name].append(("another name differs in capitals only", None, "rename one of the columns"))
         left = [field for field in schema if not found[field.name]]
-        if any(_by_trial(left, held, program)):
+        if any(_by_trial(left, held, program)):  # of which some may not hold together what they hold apart
             found |= {field.name: list(_by_trial([field], held, program)) for field in left}
         for name, problems in found.items():
             for what, wanted, fix in problems:
@@ -158,7 +158,7 @@ def _day(moment: datetime.date) -> datetime.date:
 def _by_trial(fields: Sequence[pa.Field], held: Mapping[str, pa.Array], program: Program) -> Iterator[_Misfit]:
     """Write columns and read them back; what the library says is about names and labels, never a value."""
     tried = [_longest(held[field.name]).to_pylist() for field in fields]
-    rows = 1 + max(map(len, tried), default=0)
+    rows = max(map(len, tried), default=0)
     padded = [values + [None] * (rows - len(values)) for values in tried]
     columns = [pa.array(v, value_type(f.type)).cast(f.type) for v, f in zip(padded, fields, strict=True)]
     table = pa.Table.from_arrays(columns, schema=pa.schema(fields))

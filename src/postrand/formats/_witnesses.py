@@ -53,10 +53,14 @@ def _witnesses(column: pa.Array) -> pa.Array:
     """Return few values of a column: those at its ends, and the first of each kind that programs change.
 
     >>> _witnesses(pa.array([3, None, 9, 5])).to_pylist()
-    [3, 9, 3]
+    [3, 9, 3, None]
     """
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
-    values = values.drop_null()
+    found = _present(values.drop_null())
+    return pa.concat_arrays([found, pa.nulls(1, found.type)]) if column.null_count else found
+
+
+def _present(values: pa.Array) -> pa.Array:
     if is_text(values.type):
         return _texts(values.cast(pa.string()))
     if pa.types.is_nested(values.type) or not len(values):

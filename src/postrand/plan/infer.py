@@ -257,8 +257,9 @@ class _Column:
         """Return the distinct values as numbers, or None if one is not a number."""
         if self.is_many:
             return None
+        spelt = None if self.convert is None else self.convert(pa.array([*self.values], pa.string()), pa.float64())
         try:
-            numbers = [float(value) for value in self.values]
+            numbers = [float(value) for value in self.values] if spelt is None else spelt.to_pylist()
         except ValueError:
             return None
         return numbers if all(map(math.isfinite, numbers)) else None

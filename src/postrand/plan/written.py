@@ -33,7 +33,7 @@ def format_problems(
         # Labels are written where the file has them, which is certain only of the programs' own files.
         labelled = file is not None and formats.is_known(file) and formats.has_limits(formats.written_as(file))
         schema = pa.schema([_field(v, v.name in shown, labelled) for v in variables])
-        values = {v.name: _values(v, v.name in shown) for v in variables if v.is_categorical}
+        values = {v.name: values_to_try(v, v.name in shown) for v in variables if v.is_categorical}
     except PostrandError:
         return  # another problem of the codebook, which is told by itself
     for problem in formats.misfits(suffix, schema, values):
@@ -56,5 +56,7 @@ def _field(variable: Variable, is_shown: bool, labelled: bool) -> pa.Field:
     return pa.field(variable.name, arrow_type(variable.type), metadata=kept or None)
 
 
-def _values(variable: Variable, is_shown: bool) -> pa.Array:
-    return category_values(released_variable(variable) if is_shown else variable)
+def values_to_try(variable: Variable, is_shown: bool) -> pa.Array:
+    """Return the values of a categorical variable that its release can hold; ``is_shown``: of a split."""
+    values = category_values(released_variable(variable) if is_shown else variable)
+    return values if variable.missing == "error" else pa.concat_arrays([values, pa.nulls(1, values.type)])

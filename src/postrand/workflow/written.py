@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from postrand import formats
-from postrand.codebook.coding import category_values
-from postrand.codebook.not_released import released_variable
 from postrand.engines.base import released_schema
 from postrand.errors import DataError, raise_all
+from postrand.plan.written import values_to_try
 from postrand.workflow.facts import data_name, released_names
 from postrand.workflow.known import Known
 
@@ -19,7 +18,7 @@ def check_fits(known: Known) -> None:
     shown = () if plan.split is None else plan.split.variables
     names = released_names(plan)
     schema = released_schema(known.source, names, plan.codebook, partly=shown)
-    held = {v.name: released_variable(v) if v.name in shown else v for v in plan.codebook.variables}
-    categories = {name: category_values(held[name]) for name in names if held[name].is_categorical}
+    held = [v for v in plan.codebook.variables if v.name in names and v.is_categorical]
+    categories = {v.name: values_to_try(v, v.name in shown) for v in held}
     _, suffix = data_name(plan, known.source, known.engine)
     raise_all(DataError, formats.misfits(suffix, schema, {**tried, **categories}))
