@@ -12,6 +12,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.category_distances import edges_from, points_from
 from postrand.columns.planned import read_entries
+from postrand.completion.files import copies_problems, name_problems
 from postrand.designers import OBJECTIVES, STRUCTURES
 from postrand.designers.budget import BudgetShare, is_share
 from postrand.engines import resource_problems
@@ -116,6 +117,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         origin = None if table or not file else Path(file)
         whole = dataclasses.replace(release, target=target)
         check.problems += format_problems(codebook, whole, origin, shown, f"{where} [release]")
+    if codebook is not None and release is not None and release.completed is not None:
+        check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
@@ -302,3 +305,5 @@ def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
         if not isinstance(getattr(release, name), bool):
             yield sentence(f"{name!r} is not true or false", where=where)
     yield from option_problems(release.as_is, release.household_numbers, where)
+    if release.completed is not None:
+        yield from copies_problems(release.completed, f"{where} completed")

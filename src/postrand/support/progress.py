@@ -36,6 +36,8 @@ class Stage(StrEnum):
     CURVES = "comparing structures"
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
+    FITTING = "fitting the model"
+    COMPLETING = "drawing completed copies"
     TRYING = "trying levels of privacy"
 
 

@@ -58,7 +58,8 @@ BLOCKS_NOTE = "One block for each perturbed variable. Several variables in one b
 RELEASE_NOTE = """\
 format = "same" as the source, or {formats};
 shuffle: put the records in random order; release_ids: release the record identifiers.
-Households get new numbers; household_numbers = "as they are" keeps the file's numbers."""
+Households get new numbers; household_numbers = "as they are" keeps the file's numbers.
+completed = 20 adds that many copies with plausible true values, for analysts with ordinary software."""
 AS_IS_NOTE = """\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
 for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"

@@ -18,6 +18,7 @@ from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
+from postrand.release.completed_files import putting
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
@@ -88,6 +89,7 @@ class Perturbation:
             target=self.plan.release.target,
             delta=None if self.plan.file is None else self.plan.file.delta,
             file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,
+            complete=None if self.plan.release.completed is None else putting(self.plan.release.completed),
         )
 
     def write(self, path: Path) -> None:

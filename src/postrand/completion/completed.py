@@ -1,0 +1,130 @@
+"""Complete a released frame: fit the joint model of its true records, and draw copies of them."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.completion.frames import Copies
+from postrand.errors import UsageError, raise_all, sentence, shown
+from postrand.estimate.evidence import Modelled, evidence_of
+from postrand.mechanism import Mechanism
+from postrand.mixture import Fit, Settings, fit
+from postrand.support.inputs import is_whole
+from postrand.support.progress import Stage, stage
+
+COPIES = 20
+SEED_BITS = 53
+"""A seed is below 2^53, so that every program reads it exactly from JSON."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Completed:
+    """Hold completed copies of a release, and the fitted model that they were drawn from.
+
+    ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file. The
+    copies follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    """
+
+    released: Any
+    mechanism: Mechanism
+    modelled: Modelled
+    fit: Fit
+
+    @property
+    def frames(self) -> Copies:
+        """The completed copies, a sequence of frames of the same kind as ``released``."""
+        return Copies(self.released, self.modelled, self.copies, self.codes, self.mechanism.partly)
+
+    @property
+    def copies(self) -> int:
+        """The number m of copies."""
+        return len(self.fit.draws)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the draws: with the same release and settings it gives the same copies."""
+        return self.fit.seed
+
+    @property
+    def settings(self) -> Settings:
+        """How the model was fitted."""
+        return self.fit.settings
+
+    def codes(self, number: int) -> NDArray[np.int32]:
+        """Return copy ``number`` as true codes of the model's variables, (n, J)."""
+        return self.fit.copy(number)
+
+    def __repr__(self) -> str:
+        drawn = len(self.modelled.perturbed)
+        what = "1 variable" if drawn == 1 else f"{drawn} variables"
+        return f"Completed({self.copies} copies of {self.fit.evidence.records:,} records, {what} drawn)"
+
+
+def complete(
+    frame: Any,
+    mechanism: Mechanism,
+    *,
+    copies: int = COPIES,
+    seed: int | None = None,
+    classes: int = 0,
+    chains: int = 2,
+    sweeps: int = 0,
+) -> Completed:
+    """Return completed copies of a released frame: true values drawn given the release and a joint model.
+
+    Analyse each copy as if it were the true file, and pool the results by Rubin's rules (``estimate.pool``). Only the
+    release goes in, so whatever guarantee it has, the copies have too.
+
+    Parameters
+    ----------
+    frame
+        The released records: a pandas or polars DataFrame or a pyarrow Table. Copies come back in the same kind.
+    mechanism
+        The published law.
+    copies
+        The number m of copies, 2 or more: what Rubin's rules need.
+    seed
+        A whole number of 0 or more, which makes the copies repeatable; None draws a fresh one. It is published with
+        the copies, and must not be derived from the release key.
+    classes, chains, sweeps
+        The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit.
+
+    Raises
+    ------
+    UsageError
+        If the number of copies, the seed or a setting is not valid.
+    DataError, EstimationError
+        As :func:`postrand.estimate.evidence.evidence_of`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from postrand import Codebook, Variable, randomised_response
+    >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
+    >>> released = pa.table({"sex": ["F", "M", "M", "F"]})
+    >>> done = complete(released, Mechanism({"sex": randomised_response(2, 3.0)}, book), copies=2, seed=1)
+    >>> done
+    Completed(2 copies of 4 records, 1 variable drawn)
+    >>> done.frames[0].column_names, len(done.frames), done.seed
+    (['sex'], 2, 1)
+    """
+    given = (("copies", copies, 2), ("classes", classes, 0), ("chains", chains, 1), ("sweeps", sweeps, 0))
+    raise_all(
+        UsageError,
+        [
+            sentence(f"{name} is not valid", got=shown(value, repr), wanted=f"a whole number of {least} or more")
+            for name, value, least in (*given, ("seed", 0 if seed is None else seed, 0))
+            if not is_whole(value, least)
+        ],
+    )
+    stage(Stage.READING)
+    evidence, modelled = evidence_of(frame, mechanism)
+    found = fit(
+        evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
+    )
+    return Completed(frame, mechanism, modelled, found)

@@ -1,0 +1,414 @@
+"""Compiled loops over groups of records: the class of each, and its true cells. Imported where they are called.
+
+``theta`` (rows, K) and ``weights`` (K,) are single precision, classes contiguous, so that a group's chances are
+computed for several classes at once; sums over records are exact integers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from postrand.support.jit import compiled, compiled_with
+
+TRIES = 10_000
+"""Attempts to draw a record that keeps the rules, before it is left out of a sweep."""
+
+_quick = compiled_with(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+
+
+@_quick
+def _one(p, before, theta, a):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = before[k] * theta[a, k]
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def _two(p, before, theta, a, b):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = before[k] * (theta[a, k] * theta[b, k])
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def _four(p, before, theta, a, b, c, d):  # type: ignore[no-untyped-def]  # numba finds the types
+    total = np.float32(0.0)
+    for k in range(p.size):
+        value = (before[k] * theta[a, k]) * (theta[b, k] * theta[c, k]) * theta[d, k]
+        p[k] = value
+        total += value
+    return total
+
+
+@_quick
+def times(p, before, theta, rows, first, last):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Set ``p`` (K,) to ``before`` times the rows of ``theta`` from ``first`` to ``last``; return its sum."""
+    at, total = first, np.float32(0.0)
+    if at == last:
+        p[:] = before
+        return total_of(p)
+    if at + 4 <= last:
+        total = _four(p, before, theta, rows[at], rows[at + 1], rows[at + 2], rows[at + 3])
+        at += 4
+    elif at + 2 <= last:
+        total = _two(p, before, theta, rows[at], rows[at + 1])
+        at += 2
+    else:
+        total = _one(p, before, theta, rows[at])
+        at += 1
+    while at + 2 <= last:
+        total = _two(p, p, theta, rows[at], rows[at + 1])
+        at += 2
+    if at < last:
+        total = _one(p, p, theta, rows[at])
+    return total
+
+
+@_quick
+def total_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the sum."""
+    total = np.float32(0.0)
+    for k in range(p.size):
+        total += p[k]
+    return total
+
+
+@compiled
+def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return a class with chances proportional to ``p``, whose sum is ``total``."""
+    at = np.float32(rng.random()) * total
+    last = 0
+    for k in range(p.size):
+        if p[k] > 0:
+            at -= p[k]
+            last = k
+            if at < 0:
+                return k
+    return last
+
+
+@_quick
+def tables(packed, theta, sums, reached):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill what one draw of the parameters gives all records.
+
+    ``sums`` (laws whose cells are not all combinations, K): the probability of their cells. ``reached`` (released
+    cells with several sources, K): ``Σ_c extra_yc Π_j θ_kj(c_j)``.
+    """
+    q = np.empty(theta.shape[1], theta.dtype)
+    for law in range(packed.partial.size):
+        if packed.partial[law] >= 0:
+            out = sums[packed.partial[law]]
+            out[:] = 0
+            for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
+                q[:] = 1
+                times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+                out += q
+    for number in range(packed.tabled.size):
+        y = packed.tabled[number]
+        out = reached[number]
+        out[:] = 0
+        for e in range(packed.source_start[y], packed.source_start[y + 1]):
+            cell = packed.source[e]
+            q[:] = packed.extra[e]
+            times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+            out += q
+
+
+@_quick
+def chances(packed, g, weights, theta, sums, reached, p, q):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill ``p`` (K,) with ``w_k P(evidence of group g | class k)``; return its sum and the logarithm of its scale."""
+    times(p, weights, theta, packed.exact, packed.exact_start[g], packed.exact_start[g + 1])
+    scale = 0.0
+    for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+        y = packed.seen[s]
+        partial, noise = packed.partial[packed.law_of[y]], np.float32(packed.noise[y])
+        if packed.table[y] >= 0:
+            q[:] = reached[packed.table[y]]
+        else:
+            e = packed.source_start[y]
+            cell = packed.source[e]
+            q[:] = packed.extra[e]
+            times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
+        if partial >= 0:
+            for k in range(p.size):
+                p[k] *= q[k] + noise * sums[partial, k]
+        else:
+            for k in range(p.size):
+                p[k] *= q[k] + noise
+    return total_of(p), scale
+
+
+@compiled
+def slow_chances(packed, g, weights, theta, sums, reached, p):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Do what :func:`chances` does with logarithms, for products that are too small for single precision."""
+    logs = np.empty(p.size)
+    for k in range(p.size):
+        total = math.log(max(float(weights[k]), 1e-300))
+        for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+            total += math.log(max(float(theta[packed.exact[e], k]), 1e-300))
+        for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+            y = packed.seen[s]
+            partial = packed.partial[packed.law_of[y]]
+            if packed.table[y] >= 0:
+                q = float(reached[packed.table[y], k])
+            else:
+                e = packed.source_start[y]
+                q = packed.extra[e] * product(packed, packed.source[e], theta, k)
+            q += packed.noise[y] * (1.0 if partial < 0 else float(sums[partial, k]))
+            total += math.log(max(q, 1e-300))
+        logs[k] = total
+    largest = logs.max()
+    for k in range(p.size):
+        p[k] = math.exp(logs[k] - largest)
+    return total_of(p), largest
+
+
+@compiled
+def product(packed, cell, theta, k):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return ``Π_j θ_kj(c_j)`` of one true cell."""
+    q = 1.0
+    for r in range(packed.row_start[cell], packed.row_start[cell + 1]):
+        q *= theta[packed.rows[r], k]
+    return q
+
+
+@compiled
+def draw_code(packed, theta, k, j, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return a row of variable j, drawn from class k."""
+    first, last = packed.offsets[j], packed.offsets[j + 1] - 1
+    total = 0.0
+    for row in range(first, last + 1):
+        total += theta[row, k]
+    at = rng.random() * total
+    for row in range(first, last):
+        at -= theta[row, k]
+        if at < 0:
+            return row
+    return last
+
+
+@compiled
+def draw_member(packed, law, theta, k, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return a true cell of a law whose cells are not all combinations, drawn from class k."""
+    start = packed.member_start[packed.partial[law]]
+    for _ in range(50):
+        index = 0
+        for v in range(packed.places_start[law], packed.places_start[law + 1]):
+            j = packed.places[v]
+            size = packed.offsets[j + 1] - packed.offsets[j]
+            index = index * size + draw_code(packed, theta, k, j, rng) - packed.offsets[j]
+        cell = packed.member[start + index]
+        if cell >= 0:
+            return cell
+    first, last = packed.cell_start[law], packed.cell_start[law + 1]
+    total = 0.0
+    for cell in range(first, last):
+        total += product(packed, cell, theta, k)
+    at = rng.random() * total
+    for cell in range(first, last - 1):
+        at -= product(packed, cell, theta, k)
+        if at < 0:
+            return cell
+    return last - 1
+
+
+@compiled
+def draw_source(packed, y, theta, k, whole, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the true cell of released cell y in class k, given that it says something; ``whole`` is its chance."""
+    first, last = packed.source_start[y], packed.source_start[y + 1]
+    if last == first + 1:
+        return packed.source[first]
+    at = rng.random() * whole
+    for e in range(first, last - 1):
+        at -= packed.extra[e] * product(packed, packed.source[e], theta, k)
+        if at < 0:
+            return packed.source[e]
+    return packed.source[last - 1]
+
+
+@compiled
+def draw_record(packed, g, p, total, theta, sums, reached, x, ruled, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw a record of group g: return its class, and whether the release says something of it.
+
+    ``x`` (J,) is filled with rows, -1 where the release says nothing. With rules, all variables in them (``ruled``) are
+    drawn, until the record keeps the rules; the class is -1 after too many attempts.
+    """
+    for _ in range(TRIES):
+        k = draw_class(p, total, rng)
+        x[:] = -1
+        says = False
+        for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+            says = True
+            put(packed, packed.exact[e], x)
+        for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+            y = packed.seen[s]
+            law = packed.law_of[y]
+            partial = packed.partial[law]
+            if packed.table[y] >= 0:
+                whole = float(reached[packed.table[y], k])
+            else:
+                e = packed.source_start[y]
+                whole = packed.extra[e] * product(packed, packed.source[e], theta, k)
+            noise = packed.noise[y] * (1.0 if partial < 0 else float(sums[partial, k]))
+            if rng.random() * (whole + noise) < whole:
+                cell = draw_source(packed, y, theta, k, whole, rng)
+            elif partial >= 0:
+                cell = draw_member(packed, law, theta, k, rng)
+            else:
+                continue
+            says = True
+            for r in range(packed.row_start[cell], packed.row_start[cell + 1]):
+                put(packed, packed.rows[r], x)
+        for j in ruled:
+            if x[j] < 0:
+                x[j] = draw_code(packed, theta, k, j, rng)
+        if not packed.boxes.shape[0] or not impossible(packed, x):
+            return k, says
+    return -1, False
+
+
+@compiled
+def put(packed, row, x):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Set the variable of ``row``."""
+    x[packed.owner[row]] = row
+
+
+@compiled
+def impossible(packed, x):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return whether a record, known at all variables that are in rules, breaks one."""
+    for b in range(packed.boxes.shape[0]):
+        inside = True
+        for j in packed.ruled:
+            if not packed.boxes[b, x[j]]:
+                inside = False
+                break
+        if inside:
+            return True
+    return False
+
+
+@compiled
+def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw class and cells of all records that say something; add them to ``counts`` (rows, K) and ``members`` (K,).
+
+    Returns the log-likelihood of the parameters, without the rules' constant.
+    """
+    size = weights.size
+    p, q = np.empty(size, theta.dtype), np.empty(size, theta.dtype)
+    x = np.empty(packed.offsets.size - 1, np.int64)
+    partials = packed.member_start.size - 1
+    sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
+    tables(packed, theta, sums, reached)
+    logs = 0.0
+    for g in range(packed.counts.size):
+        if packed.simple[g]:
+            y = packed.seen[packed.seen_start[g]]
+            e = packed.source_start[y]
+            cell = packed.source[e]
+            first, last = packed.row_start[cell], packed.row_start[cell + 1]
+            total = times(p, weights, theta, packed.rows, first, last)
+            share, noise = packed.extra[e] * float(total), packed.noise[y]
+            logs += packed.counts[g] * math.log(share + noise)
+            for _ in range(packed.counts[g]):
+                if rng.random() * (share + noise) < share:
+                    k = draw_class(p, total, rng)
+                    members[k] += 1
+                    for r in range(first, last):
+                        counts[packed.rows[r], k] += 1
+        else:
+            total, scale = chances(packed, g, weights, theta, sums, reached, p, q)
+            if not total > 1e-30:
+                total, scale = slow_chances(packed, g, weights, theta, sums, reached, p)
+            logs += packed.counts[g] * (math.log(total) + scale)
+            for _ in range(packed.counts[g]):
+                k, says = draw_record(packed, g, p, total, theta, sums, reached, x, packed.ruled, rng)
+                if says:
+                    members[k] += 1
+                    for j in range(x.size):
+                        if x[j] >= 0:
+                            counts[x[j], k] += 1
+    return logs
+
+
+@compiled
+def possible(packed, weights, theta):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the impossible share of each class and box, (B, K), and the possible share of all."""
+    shares = np.empty((packed.boxes.shape[0], weights.size))
+    rest = 1.0
+    for b in range(shares.shape[0]):
+        for k in range(weights.size):
+            share = float(weights[k])
+            for j in packed.ruled:
+                inside = 0.0
+                for row in range(packed.offsets[j], packed.offsets[j + 1]):
+                    if packed.boxes[b, row]:
+                        inside += theta[row, k]
+                share *= inside
+            shares[b, k] = share
+            rest -= share
+    return shares, max(rest, 1e-9)
+
+
+@compiled
+def augment(packed, weights, theta, counts, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add the impossible records that complete the data of a truncated mixture (Manrique-Vallier and Reiter 2014).
+
+    With n records that say something and possible share c, their number is negative binomial,
+    ``Poisson(Gamma(n) (1 - c) / c)``.
+    """
+    n = members.sum()
+    shares, rest = possible(packed, weights, theta)
+    if n == 0:
+        return
+    rate = min(rng.standard_gamma(float(n)) / rest, 20.0 * n)
+    for b in range(shares.shape[0]):
+        for k in range(weights.size):
+            number = rng.poisson(rate * shares[b, k])
+            members[k] += number
+            for j in packed.ruled:
+                inside = 0.0
+                for row in range(packed.offsets[j], packed.offsets[j + 1]):
+                    if packed.boxes[b, row]:
+                        inside += theta[row, k]
+                for _ in range(number):
+                    at, chosen = rng.random() * inside, -1
+                    for row in range(packed.offsets[j], packed.offsets[j + 1]):
+                        if packed.boxes[b, row] and theta[row, k] > 0:
+                            chosen = row
+                            at -= theta[row, k]
+                            if at < 0:
+                                break
+                    counts[chosen, k] += 1
+
+
+@compiled
+def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw a whole true record for each record ``order`` of a group into ``out`` (n, J), codes."""
+    size = weights.size
+    p, q = np.empty(size, theta.dtype), np.empty(size, theta.dtype)
+    x = np.empty(packed.offsets.size - 1, np.int64)
+    partials = packed.member_start.size - 1
+    sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
+    tables(packed, theta, sums, reached)
+    before, failed, total = -1, 0, np.float32(0.0)
+    for i in order:
+        g = group[i]
+        if g != before:
+            total, _ = chances(packed, g, weights, theta, sums, reached, p, q)
+            if not total > 1e-30:
+                total, _ = slow_chances(packed, g, weights, theta, sums, reached, p)
+            before = g
+        k, _ = draw_record(packed, g, p, total, theta, sums, reached, x, packed.ruled, rng)
+        failed += k < 0
+        for j in range(x.size):
+            row = x[j] if x[j] >= 0 else draw_code(packed, theta, max(k, 0), j, rng)
+            out[i, j] = row - packed.offsets[j]
+    return failed
