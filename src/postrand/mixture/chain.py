@@ -56,7 +56,12 @@ def sweep(packed: Packed, chain: Chain) -> None:
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
         loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
-    parameters.order(counts, members, chain.level)
+    order = np.argsort(-members, kind="stable")  # largest first, so that draws among the classes end early
+    counts, members, chain.level = (
+        np.ascontiguousarray(counts[:, order]),
+        members[order],
+        np.ascontiguousarray(chain.level[:, order]),
+    )
     chain.alpha = parameters.alpha_given(chain.alpha, members, chain.rng)
     chain.number += 1
     if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records

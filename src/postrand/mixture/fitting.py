@@ -117,7 +117,16 @@ def _sweeps(
             widen(packed, chain, len(chain.weights) * 3 // 2)
         if number >= first:
             row = run.traces[number - first]
-            shares(chain.weights, chain.theta, traced.first, traced.second, packed.boxes, packed.offsets, row[:-2])
+            shares(
+                chain.weights,
+                chain.theta,
+                traced.first,
+                traced.second,
+                packed.boxes,
+                packed.offsets,
+                packed.owner,
+                row[:-2],
+            )
             row[-2:] = chain.likelihood, np.log(chain.alpha)
             run.occupied[number - first] = chain.occupied
         if number in due:
