@@ -15,7 +15,8 @@ from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.frames import Copies
 from postrand.errors import UsageError, raise_all, sentence, shown
-from postrand.estimate.evidence import Modelled, evidence_of
+from postrand.estimate.evidence import evidence_of
+from postrand.estimate.evidence_variables import Modelled
 from postrand.mechanism import Mechanism
 from postrand.mixture import Fit, Settings, fit
 from postrand.support.inputs import is_whole
