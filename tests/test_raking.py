@@ -54,13 +54,19 @@ def test_no_target_changes_nothing_and_one_that_cannot_be_met_is_told():
     assert miss > 0.4
 
 
-def test_a_pick_follows_the_weights():
-    rng = np.random.default_rng(2)
-    codes = np.arange(3, dtype=np.int16)[None, :, None].repeat(30_000, axis=0)
-    chosen = pick(codes, np.tile(np.array([0.2, 0.0, 0.8], np.float32), (30_000, 1)), rng)
-    share = np.bincount(chosen[:, 0], minlength=3) / 30_000
+def test_a_pick_follows_the_weights_and_changes_no_more_than_it_must():
+    """Labels are drawn alike, as candidates are: over all labels, the share picked is the weight of its value."""
+    rng, n = np.random.default_rng(2), 60_000
+    codes = rng.permuted(np.arange(3, dtype=np.int16)[None].repeat(n, axis=0), axis=1)[:, :, None]
+    weights = np.array([0.2, 0.0, 0.8], np.float32)[codes[:, :, 0]]
+    chosen = pick(codes, weights, rng)[:, 0]
+    share = np.bincount(chosen, minlength=3) / n
     assert share[1] == 0
-    assert share[0] == pytest.approx(0.2, abs=4 * np.sqrt(0.16 / 30_000))
+    assert share[0] == pytest.approx(0.2, abs=4 * np.sqrt(0.16 / n))
+    kept = float((chosen == codes[:, 0, 0]).mean())
+    assert kept == pytest.approx((min(1, 0.6) + 0 + 1) / 3, abs=0.01)
+    same = pick(codes, np.full((n, 3), 1 / 3, np.float32), rng)[:, 0]
+    assert (same != codes[:, 0, 0]).mean() < 1e-3
 
 
 def test_ratios_that_are_only_noise_are_none():

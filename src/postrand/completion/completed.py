@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from postrand.completion.anchoring import Anchor, anchored, anchors
 from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.frames import Copies
+from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
+from postrand.completion.totals_cost import cost
+from postrand.completion.totals_moves import meet
 from postrand.errors import UsageError, raise_all, sentence, shown
 from postrand.estimate.evidence import evidence_of
 from postrand.estimate.evidence_variables import Modelled
@@ -42,6 +47,7 @@ class Completed:
     fit: Fit
     diagnostics: Diagnostics
     anchors: tuple[Anchor, ...] = ()
+    totals: Totals = NO_TOTALS
 
     @property
     def frames(self) -> Copies:
@@ -65,7 +71,7 @@ class Completed:
 
     def codes(self, number: int) -> NDArray[np.int32]:
         """Return copy ``number`` as true codes of the model's variables, (n, J)."""
-        return anchored(self.fit, self.anchors, number)
+        return codes_of(self.fit, self.anchors, self.totals, number)
 
     def __repr__(self) -> str:
         drawn = len(self.modelled.perturbed)
@@ -83,6 +89,7 @@ def complete(
     chains: int = 2,
     sweeps: int = 0,
     anchor: bool = True,
+    totals: Given | str | Path | None = None,
 ) -> Completed:
     """Return completed copies of a released frame: true values drawn given the release and a joint model.
 
@@ -105,6 +112,9 @@ def complete(
     anchor
         Whether the copies' two-way tables are moved to the unbiased ones, within their error, where the diagnostics
         find the model biased. Without it the copies are drawn from the model as it is.
+    totals
+        Published totals that every copy meets exactly: a mapping of variables to categories to counts (or shares), or
+        the name of a CSV file; see :func:`postrand.completion.totals.read_totals`.
 
     Raises
     ------
@@ -136,17 +146,29 @@ def complete(
     )
     stage(Stage.READING)
     evidence, modelled = evidence_of(frame, mechanism)
+    wanted = NO_TOTALS if totals is None else read_totals(totals, evidence, modelled)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor))
+    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor, wanted), wanted)
 
 
-def _examined(found: Fit, modelled: Modelled, anchor: bool) -> tuple[Diagnostics, tuple[Anchor, ...]]:
+def _examined(found: Fit, modelled: Modelled, anchor: bool, totals: Totals) -> tuple[Diagnostics, tuple[Anchor, ...]]:
     """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
     seen = Seen(found.evidence)
     labels = [variable.labels for variable in modelled.variables]
     roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
     told = diagnose(found, labels, dict(modelled.left_out), roughly, seen=seen)
     moved = anchors(found, seen) if anchor and told.biased else ()
-    return (dataclasses.replace(told, anchored=True) if moved else told), moved
+    spent = None
+    if totals:
+        spent = cost(found, totals, partial(anchored, found, moved), partial(codes_of, found, moved, totals))
+    return dataclasses.replace(told, anchored=bool(moved), totals=spent), moved
+
+
+def codes_of(found: Fit, moved: tuple[Anchor, ...], totals: Totals, number: int) -> NDArray[np.int32]:
+    """Return copy ``number`` as true codes (n, J): drawn, anchored, and with the totals met exactly."""
+    codes = anchored(found, moved, number, totals.tables)
+    if not totals:
+        return codes
+    return meet(codes, found.evidence, found.draws[number], totals, np.random.default_rng([found.seed, 9, number]))

@@ -15,6 +15,7 @@ from postrand.completion.diagnostics_plain import plain
 from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
+from postrand.completion.totals_cost import Cost
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole
 
@@ -58,7 +59,8 @@ class Diagnostics:
 
     ``predicted`` are the released tables beside what the model expects, ``compared`` the model's tables beside the
     unbiased ones. ``left_out`` and ``approximated`` name what is not in the model, or only roughly, with a reason.
-    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error.
+    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error; ``totals``:
+    what it costs to meet totals, if there are any.
     """
 
     names: tuple[str, ...]
@@ -73,6 +75,7 @@ class Diagnostics:
     approximated: Mapping[str, str] = field(default_factory=dict)
     anchored: bool = False
     not_compared: int = 0
+    totals: Cost | None = None
 
     @property
     def ok(self) -> bool:
@@ -121,6 +124,8 @@ class Diagnostics:
                 "errors are rough. Next: ask for more sweeps."
             )
         said += self._on_model()
+        if self.totals is not None and self.totals.warning is not None:
+            said.append(self.totals.warning)
         if self.left_out:
             each = "; ".join(f"{name} ({why})" for name, why in self.left_out.items())
             said.append(f"Not in the model, so that analyses with it are biased towards no relation: {each}.")
@@ -221,6 +226,7 @@ class Diagnostics:
                 "Standard errors by the model are "
                 f"{min(ratios):.2f} to {max(ratios):.2f} times the unbiased ones, tables of two variables."
             )
+        lines += self.totals.sentences if self.totals is not None else ()
         lines += [f"Problem: {text}" for text in self.problems]
         lines += [f"Warning: {text}" for text in self.warnings]
         return "\n".join(lines if self.problems else [*lines, "Nothing speaks against using the copies."])
