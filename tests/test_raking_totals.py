@@ -77,7 +77,7 @@ def test_every_copy_meets_tables_that_overlap_and_says_what_it_costs(released):
 
 
 def test_totals_of_other_records_are_met_and_warned_of(released):
-    true, law, shown = released
+    _, law, shown = released
     far = {"sex": {"sex0": 900, "sex1": 300}}
     done = complete(shown, law, copies=8, seed=3, sweeps=60, totals=far)
     assert table_of(done.codes(2), (0,)).tolist() == [900, 300]
@@ -187,7 +187,7 @@ def test_a_record_that_cannot_move_there_makes_room_by_a_chain():
 
 
 def test_those_move_whose_odds_are_high():
-    """Of 400 records, 200 were released as 1 with 2% of those that are truly 0; the 10 that must leave 0 are of these."""
+    """Records released as 1 are truly 0 in 2% of cases: of 400 taken for 0, the 10 that must leave are of these."""
     matrix = [[0.98, 0.02, 0.0], [0.02, 0.98, 0.0], [0.0, 0.0, 1.0]]
     codes = np.zeros((400, 1), np.int32)
     evidence = hand(matrix, codes, [0] * 200 + [1] * 200)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
-from postrand.completion.diagnostics_plain import plain
+from postrand.completion.diagnostics_plain import number, points, shares, thinned
 from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
@@ -42,6 +42,16 @@ class Rests:
     def on_model(self) -> bool:
         """Whether the unbiased table is worth fewer than 500 unperturbed records, so that the model decides."""
         return self.effective < ENOUGH
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "variables": list(self.names),
+            "ratio": None if self.ratio is None else number(self.ratio),
+            "effective_records": number(self.effective),
+            "on_model": self.on_model,
+            "sentence": str(self),
+        }
 
     def __str__(self) -> str:
         what = " by ".join(self.names)
@@ -117,7 +127,7 @@ class Diagnostics:
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the copies are used."""
         said = [f"{text} The copies were moved to the unbiased tables." for text, mended in self._misfits() if mended]
-        effective = float(self.chains.effective.min())
+        effective = self.chains.fewest
         if effective < LEAST_EFFECTIVE:
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
@@ -199,8 +209,32 @@ class Diagnostics:
         return tuple(self.names[p] for p in places)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: all that the report shows."""
-        return plain(self)
+        """Return plain data for JSON, all that the report shows; a number that is not finite is None."""
+        bias, error = self.bias
+        return {
+            "ok": self.ok,
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+            "variables": list(self.names),
+            "records": self.records,
+            "copies": self.copies,
+            "anchored": self.anchored,
+            "totals": None if self.totals is None else self.totals.to_dict(),
+            "left_out": dict(self.left_out),
+            "approximated": dict(self.approximated),
+            "convergence": {**self.chains.to_dict(), "trace": thinned(self.worst_trace)},
+            "released_tables": {
+                "p_value": number(self.predictive),
+                "tables": [
+                    {"variables": list(self._names(t.places)), "records": t.records, "p_value": number(t.p)}
+                    for t in self.predicted
+                ],
+                "points": points(self.predicted),
+            },
+            "bias": {"relative": number(bias), "error": number(error)},
+            "rests_on_model": [one.to_dict() for one in self.rests_on_model],
+            "shares": shares(self.compared, self.names, self.labels),
+        }
 
     def __repr__(self) -> str:
         state = _many(len(self.problems), "problem") if self.problems else "no problem"
@@ -210,8 +244,8 @@ class Diagnostics:
         chains = self.chains
         lines = [
             f"{self.copies} copies of {self.records:,} records, {_many(len(self.names), 'variable')} in the model.",
-            f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat.max():.3f}; fewest "
-            f"effective draws {chains.effective.min():,.0f}; classes used {chains.occupied} of {chains.classes}.",
+            f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat[chains.worst]:.3f}; "
+            f"fewest effective draws {chains.fewest:,.0f}; classes used {chains.occupied} of {chains.classes}.",
             f"Released tables: {len(self.predicted)} compared with the model, p {_p(self.predictive)} together.",
         ]
         most = largest(self.compared)

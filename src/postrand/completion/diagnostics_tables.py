@@ -83,8 +83,9 @@ class Seen:
         record = np.repeat(np.arange(evidence.records), np.diff(evidence.start))
         for number, law in enumerate(evidence.laws):
             at = np.flatnonzero(evidence.law == number)
-            source[np.ix_(record[at], list(law.variables))] = number
-            self._cell[np.ix_(record[at], list(law.variables))] = evidence.released[at][:, None]
+            places = np.array(law.variables, np.intp)
+            source[np.ix_(record[at], places)] = number
+            self._cell[np.ix_(record[at], places)] = evidence.released[at][:, None]
         self._patterns, which = np.unique(source, axis=0, return_inverse=True)
         self._order = np.argsort(which.ravel(), kind="stable")
         self._ends = np.concatenate([[0], np.cumsum(np.bincount(which.ravel(), minlength=len(self._patterns)))])
@@ -137,7 +138,8 @@ class Seen:
     def groups(self, places: Places) -> Iterator[Group]:
         """Yield the records that show all of some variables, by the laws that they were seen through."""
         showing = np.flatnonzero(self._showing(places))
-        ways = np.column_stack([self._patterns[np.ix_(showing, list(places))], self._subset.ravel()[showing]])
+        sources = self._patterns[showing][:, list(places)]
+        ways = np.concatenate([sources, self._subset.ravel()[showing][:, None]], axis=1)
         for way in np.unique(ways, axis=0):
             chosen = np.zeros(len(self._patterns), bool)
             chosen[showing[(ways == way).all(axis=1)]] = True

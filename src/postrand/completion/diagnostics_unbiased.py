@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from postrand.completion.diagnostics_tables import Group, Places, Seen, arranged
 from postrand.estimate.axes import apply, apply_squares
@@ -150,4 +150,4 @@ def largest(tables: Iterable[Compared]) -> tuple[Compared, float, float] | None:
     most = max(known, key=lambda table: float(np.abs(table.standardised).max()))
     size = float(np.abs(most.standardised).max())
     cells = sum(table.model.size for table in known)
-    return most, size, min(1.0, 2 * float(norm.sf(size)) * cells)
+    return most, size, min(1.0, 2 * float(scipy.stats.norm.sf(size)) * cells)

@@ -94,7 +94,7 @@ def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generat
     stays = rng.random(n) < scaled[:, 0]
     more = np.maximum(scaled - 1, 0.0)
     more[:, 0] = 0.0
-    cumulative = more.cumsum(axis=1)
+    cumulative: Array = np.cumsum(more, axis=1)
     other = (cumulative <= rng.random(n)[:, None] * cumulative[:, -1:]).sum(axis=1).clip(max=many - 1)
     return np.asarray(codes[np.arange(n), np.where(stays, 0, other)], np.int32)
 

@@ -57,7 +57,9 @@ def read_totals(given: Given | str | Path, evidence: Evidence, modelled: Modelle
         what = "totals cannot be met in a file with sampling weights: whole records cannot add up to weighted totals"
         raise UsageError(sentence(what, got=f"weights {weight!r}", fix="calibrate the weights of each copy instead"))
     tables = _read(Path(given)) if isinstance(given, (str, Path)) else _mapped(given)
-    made, problems, rounded = [], [], False
+    made: list[Target] = []
+    problems: list[str] = []
+    rounded = False
     for names, totals in tables.items():
         try:
             target, shares = _target(names, totals, evidence.records, modelled)
@@ -131,8 +133,8 @@ def _target(
         values[tuple(known[text] for text, known in zip(cell, codes, strict=True))] = finite(total)
     if np.isnan(values).any() or (values < 0).any():
         first = np.argwhere(~(values >= 0))[0]
-        cell = " by ".join(modelled.variables[p].labels[c] for p, c in zip(places, first, strict=True))
-        raise UsageError(sentence("every category needs a total of 0 or more", where=where, got=f"none for {cell}"))
+        lacking = " by ".join(modelled.variables[p].labels[c] for p, c in zip(places, first, strict=True))
+        raise UsageError(sentence("every category needs a total of 0 or more", where=where, got=f"none for {lacking}"))
     return _whole(values, places, records, where)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import t
 
 from postrand.completion.totals import Totals
 from postrand.mixture import Fit
@@ -43,8 +43,8 @@ class Cost:
         said = [
             f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it.",
             f"The totals differ from the model's by at most this many standard errors: {far}.",
-            "The pooled error of these margins is that of drawing the records alone. It is right only if the totals are "
-            "those of the records of this file.",
+            "The pooled error of these margins is that of drawing the records alone. It is right only if the totals "
+            "are those of the records of this file.",
         ]
         if self.rounded:
             said.append("Totals given as shares were rounded to whole records.")
@@ -57,8 +57,8 @@ class Cost:
             return None
         names, size = max(self.distance, key=lambda one: one[1])
         return (
-            f"The totals of {' by '.join(names)} are {size:.1f} standard errors from what the release says: they may be "
-            "of other records. Next: compare their definition, date and population with the file's."
+            f"The totals of {' by '.join(names)} are {size:.1f} standard errors from what the release says: they may "
+            "be of other records. Next: compare their definition, date and population with the file's."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,13 +88,16 @@ def cost(
         if number == 0:
             drawn = fit.evidence.exact < 0
             moved = float((codes != met(0))[drawn].mean()) if drawn.any() else 0.0
-    distance, largest, cells = [], 0.0, 0
+    distance: list[tuple[tuple[str, ...], float]] = []
+    largest, size_of_all = 0.0, 0
     for drawn_tables, target in zip(tables, totals.tables, strict=True):
         size = float((np.abs(target.counts - np.mean(drawn_tables, axis=0)) / _error(drawn_tables)).max())
         names = tuple(fit.evidence.names[p] for p in target.places)
         distance.append((names, size))
-        largest, cells = max(largest, size), cells + target.counts.size
-    return Cost(tuple(distance), min(1.0, 2 * float(t.sf(largest, copies - 1)) * cells), moved, totals.rounded)
+        largest, size_of_all = max(largest, size), size_of_all + target.counts.size
+    return Cost(
+        tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved, totals.rounded
+    )
 
 
 def _error(drawn: list[NDArray[np.float64]]) -> NDArray[np.float64]:
