@@ -14,7 +14,7 @@ Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
 class ModelVariable:
     """Describe one variable of the model: the column ``name``, a text for each of its codes, and how it is there.
 
-    ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (clear columns, which copies show as
+    ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (unperturbed columns, which copies show as
     they are), ``weight`` (a sampling weight in bins), ``ranked`` (a column released by ranks: copies show the released
     values, and the model takes them for true ones). ``note`` says what the model simplifies.
     """
@@ -57,4 +57,4 @@ class Modelled:
     def __repr__(self) -> str:
         clear = len(self.variables) - len(self.perturbed)
         out = f"; left out: {', '.join(name for name, _ in self.left_out)}" if self.left_out else ""
-        return f"Modelled({len(self.perturbed)} perturbed and {clear} clear variables{out})"
+        return f"Modelled({len(self.perturbed)} perturbed variables and {clear} unperturbed ones{out})"
