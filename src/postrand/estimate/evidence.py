@@ -1,4 +1,4 @@
-"""What a release says of the true records, for the joint model: released codes, laws, and unperturbed columns as codes."""
+"""What a release says of the true records, for the joint model: released codes, their laws, unperturbed columns."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     """Return what released records say of the true ones, and what the variables of the model are.
 
     ``frame`` is a pandas, polars or pyarrow table with the released columns: all that the mechanism perturbs or reads,
-    and any unperturbed ones. ``P(released | true)`` of a record is the product of its laws: one for each block, and that of
-    the subset it shows; which subset it shows was drawn without looking, and says nothing.
+    and any unperturbed ones. ``P(released | true)`` of a record is the product of its laws: one for each block, and
+    that of the subset it shows; which subset it shows was drawn without looking, and says nothing.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _codes(table: pa.Table, mechanism: Mechanism, book: Codebook) -> Codes:
 def _variables(
     frame: Any, codes: Codes, mechanism: Mechanism, book: Codebook
 ) -> tuple[list[ModelVariable], dict[str, Clear], list[tuple[str, str]]]:
-    """Return the variables of the model in the frame's order, the codes of the unperturbed ones, and what is left out."""
+    """Return the variables of the model in the frame's order, the codes of those unperturbed, and what is left out."""
     perturbed = set(mechanism.variables)
     described: list[ModelVariable] = []
     clear: dict[str, Clear] = {}

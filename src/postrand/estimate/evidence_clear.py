@@ -20,7 +20,7 @@ from postrand.data.frame_columns import dictionary_of
 
 MOST_BINS = 24
 MOST_CATEGORIES = 64
-"""Codes of an unperturbed variable with categories; where more occur, rare ones share one; records keep their values."""
+"""Codes of an unperturbed variable with categories; where more occur, rare ones share one. Copies keep values."""
 MISSING, OTHER = "(missing)", "(other)"
 _MOST_TEXTS = 1 << 12
 """More different texts than this, in a column without a codebook, are taken for names or remarks."""
@@ -30,9 +30,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clear:
-    """Hold an unperturbed column as codes (n,) with a text for each; ``members`` are the codebook's codes in each of them.
+    """Hold an unperturbed column as codes (n,) with a text for each.
 
-    ``ordered``: codes are bins of numbers.
+    ``members`` are the codebook's codes in each of them. ``ordered``: codes are bins of numbers.
     """
 
     codes: NDArray[np.int32]

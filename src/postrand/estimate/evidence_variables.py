@@ -14,9 +14,9 @@ Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
 class ModelVariable:
     """Describe one variable of the model: the column ``name``, a text for each of its codes, and how it is there.
 
-    ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (unperturbed columns, which copies show as
-    they are), ``weight`` (a sampling weight in bins), ``ranked`` (a column released by ranks: copies show the released
-    values, and the model takes them for true ones). ``note`` says what the model simplifies.
+    ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (unperturbed columns, which copies show
+    as they are), ``weight`` (a sampling weight in bins), ``ranked`` (a column released by ranks: copies show the
+    released values, and the model takes them for true ones). ``note`` says what the model simplifies.
     """
 
     name: str
