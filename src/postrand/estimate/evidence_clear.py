@@ -95,12 +95,15 @@ def of_numbers(values: Array) -> Clear:
 
 
 def bins_for(records: int) -> int:
-    """Return the number of bins for so many records: 24, and fewer for small files.
+    """Return the number of bins for so many records: ``¾ n^(1/3)``, from 2 to 24.
 
-    >>> [bins_for(n) for n in (2, 100, 1000, 100_000)]
-    [2, 5, 15, 24]
+    Many bins keep what a number says of other variables; few let the model learn it. Of 1,500 records, 8 bins left half
+    of the bias in means by group that 19 did.
+
+    >>> [bins_for(n) for n in (2, 100, 1500, 10_000, 100_000)]
+    [2, 3, 8, 16, 24]
     """
-    return int(np.clip(np.sqrt(records) // 2, 2, MOST_BINS))
+    return int(np.clip(0.75 * np.cbrt(records), 2, MOST_BINS))
 
 
 def of_column(column: pa.ChunkedArray) -> Clear | str:
