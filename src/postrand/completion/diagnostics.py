@@ -13,7 +13,7 @@ import numpy as np
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
 from postrand.completion.diagnostics_plain import number, points, shares, thinned
 from postrand.completion.diagnostics_tables import Places, Seen, expected
-from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest
+from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest, overall
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
 from postrand.completion.totals_cost import Cost
 from postrand.mixture import Fit
@@ -21,8 +21,6 @@ from postrand.support.showing import show_whole
 
 MOST_TABLES = 250
 """Tables that are compared; of more, those of fewest variables, then those that most records show."""
-MOST_BIAS = 3.0
-"""The model's squared bias, over all tables, is said where it is this many times its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +107,12 @@ class Diagnostics:
 
     @cached_property
     def bias(self) -> tuple[float, float]:
-        """The model's squared bias over all two-way tables, relative to the variance ``V − V_model``, and its error."""
-        pairs = [c for c in self.compared if c.unbiased is not None and len(c.places) == min(2, len(self.names))]
-        if not pairs:
-            return 0.0, 0.0
-        found = np.array([c.squared_bias for c in pairs])
-        whole = sum(float(c.spread.sum()) for c in pairs)
-        # Tables that share a variable share the error of its margin: their errors are added, as if all were alike.
-        return float(found[:, 0].sum()) / whole, float(found[:, 1].sum()) / np.sqrt(2) / whole
+        """The model's squared bias over all two-way tables, relative to the variance ``V − V_model``, and its p-value.
+
+        It is the mean of ``|unbiased − model|²/tr(V − V_model)`` over tables, less 1: about 0 if the model is right.
+        """
+        mean, p = overall([c for c in self.compared if len(c.places) == min(2, len(self.names))])
+        return mean - 1, p
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
@@ -183,11 +179,11 @@ class Diagnostics:
                     self.anchored and len(table.places) <= 2,
                 )
             )
-        bias, error = self.bias
-        if bias > MOST_BIAS * error > 0:
+        bias, p = self.bias
+        if p < LEVEL:
             text = (
                 f"Over all tables of two variables, the model's squared bias is {bias:.2f} times the error variance of "
-                f"the unbiased tables (± {error:.2f})."
+                f"the unbiased tables (p {_p(p)})."
             )
             said.append((text, self.anchored))
         return said
@@ -210,7 +206,7 @@ class Diagnostics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, all that the report shows; a number that is not finite is None."""
-        bias, error = self.bias
+        bias, p = self.bias
         return {
             "ok": self.ok,
             "problems": list(self.problems),
@@ -231,7 +227,7 @@ class Diagnostics:
                 ],
                 "points": points(self.predicted),
             },
-            "bias": {"relative": number(bias), "error": number(error)},
+            "bias": {"relative": number(bias), "p_value": number(p)},
             "rests_on_model": [one.to_dict() for one in self.rests_on_model],
             "shares": shares(self.compared, self.names, self.labels),
         }
@@ -254,6 +250,7 @@ class Diagnostics:
                 f"Unbiased tables: {sum(c.unbiased is not None for c in self.compared)} compared; largest difference "
                 f"{most[1]:.1f} standard errors ({' by '.join(self._names(most[0].places))}), p {_p(most[2])}."
             )
+            lines[-1] += f" Squared bias over tables of two variables: {self.bias[0]:.2f}, p {_p(self.bias[1])}."
         ratios = [one.ratio for one in self.rests_on_model if one.ratio is not None and len(one.names) == 2]
         if ratios:
             lines.append(

@@ -29,7 +29,6 @@ class Cost:
     distance: tuple[tuple[tuple[str, ...], float], ...]
     p: float
     moved: float
-    rounded: bool
 
     @property
     def compatible(self) -> bool:
@@ -40,15 +39,13 @@ class Cost:
     def sentences(self) -> tuple[str, ...]:
         """What to know of the totals, in words."""
         far = "; ".join(f"{' by '.join(names)} {size:.1f}" for names, size in self.distance)
-        said = [
-            f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it.",
+        return (
+            f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it. "
+            "Totals that were given as shares were rounded to whole records.",
             f"The totals differ from the model's by at most this many standard errors: {far}.",
             "The pooled error of these margins is that of drawing the records alone. It is right only if the totals "
             "are those of the records of this file.",
-        ]
-        if self.rounded:
-            said.append("Totals given as shares were rounded to whole records.")
-        return tuple(said)
+        )
 
     @property
     def warning(self) -> str | None:
@@ -67,7 +64,6 @@ class Cost:
             "tables": [{"variables": list(names), "standard_errors": round(size, 3)} for names, size in self.distance],
             "p_value": float(f"{self.p:.6g}"),
             "share_moved": round(self.moved, 6),
-            "rounded": self.rounded,
             "sentences": list(self.sentences),
         }
 
@@ -95,9 +91,7 @@ def cost(
         names = tuple(fit.evidence.names[p] for p in target.places)
         distance.append((names, size))
         largest, size_of_all = max(largest, size), size_of_all + target.counts.size
-    return Cost(
-        tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved, totals.rounded
-    )
+    return Cost(tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved)
 
 
 def _error(drawn: list[NDArray[np.float64]]) -> NDArray[np.float64]:
