@@ -97,8 +97,8 @@ def of_numbers(values: Array) -> Clear:
 def bins_for(records: int) -> int:
     """Return the number of bins for so many records: ``¾ n^(1/3)``, from 2 to 24.
 
-    Many bins keep what a number says of other variables; few let the model learn it. Of 1,500 records, 8 bins left half
-    of the bias in means by group that 19 did.
+    Many bins keep what a number says of other variables; of few records the model learns it better from few bins. In
+    ten simulated releases of 1,500 records, means by group had with 8 bins 0.6 of the bias that they had with 19.
 
     >>> [bins_for(n) for n in (2, 100, 1500, 10_000, 100_000)]
     [2, 3, 8, 16, 24]
