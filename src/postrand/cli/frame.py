@@ -63,6 +63,29 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
+def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a file is read; the command gets them as ``reading``, of ReadSettings."""
+    helps = {
+        "separator": ("SIGN", "Sign between the columns of a text file: ',' ';' '|' or tab."),
+        "encoding": ("NAME", "Encoding of a text file, such as utf-8, utf-16 or windows-1252."),
+        "decimal": ("SIGN", "Sign before the decimals of numbers in a text file: '.' or ','."),
+        "thousands": ("SIGN", "Sign between the thousands of numbers in a text file, such as '.' or blank."),
+        "sheet": ("NAME", "Sheet of an Excel workbook."),
+    }
+
+    @functools.wraps(function)
+    def called(**given: Any) -> Any:
+        from postrand.formats import ReadSettings, sign_of
+
+        asked = {name: given.pop(name) or "" for name in helps}
+        texts = {name: text if name in ("encoding", "sheet") else sign_of(text) for name, text in asked.items()}
+        return function(reading=ReadSettings(**texts), **given)
+
+    for name, (metavar, text) in reversed(helps.items()):
+        called = click.option(f"--{name}", metavar=metavar, help=text)(called)
+    return called
+
+
 _OBJECTS = 20_000
 """New objects between two searches for those that only refer to each other. What is imported stays: Python's own number
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""

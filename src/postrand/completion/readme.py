@@ -77,21 +77,21 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
 
 
 def recipes(told: Mapping[str, Any]) -> list[str]:
-    """Return three lines for each program that read the stacked file and fit one model, pooled."""
+    """Return a few lines for each program that read the stacked file and fit one model, pooled."""
     name, drawn = told["file"], told["perturbed"]
     suffix = Path(name).suffix
     found = ["(Put your own model in place of y ~ x.)", ""]
     found += ["R (packages mice, and haven or arrow where they are named):"]
     found += _code(
-        f"long <- {formats.format_of(name).readers.r.format(_quoted(name))}",
-        f'imp <- mice::as.mids(long, .imp = "{COPY}", .id = "{RECORD}")',
-        "summary(mice::pool(with(imp, lm(y ~ x))))",
+        f"long <- {_reading_r(name)}",
+        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))  # -1: without copy 0",
+        "summary(mice::pool(fits), conf.int = TRUE)",
     )
-    found += ["Python (packages pandas and postrand):"]
+    found += ["Python (packages postrand and statsmodels):"]
     found += _code(
-        f"long = {formats.format_of(name).readers.python.format(_quoted(name))}",
-        f'copies = [copy for number, copy in long.groupby("{COPY}") if number > 0]',
-        "postrand.estimate.pool(copies, lambda copy: ...)  # value and squared standard error of one copy",
+        "import postrand as pr, statsmodels.formula.api as smf",
+        f'copies = pr.estimate.completed_frames({_quoted(name)}, "pandas")',
+        'print(pr.estimate.pool(lambda copy: smf.ols("y ~ x", copy).fit(), copies))',
     )
     found += ["Stata:"]
     if suffix == ".dta":
@@ -106,12 +106,19 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     if suffix in (".sav", ".zsav"):
         found += _code(
             f"GET FILE='{name}'.",
-            f"SORT CASES BY {COPY}. SPLIT FILE LAYERED BY {COPY}.",
+            f"SORT CASES BY {COPY}.",
+            f"SPLIT FILE LAYERED BY {COPY}.",
             "REGRESSION /DEPENDENT y /METHOD=ENTER x.",
         )
     else:
         found += _code(*_again(told, "sav"))
     return found
+
+
+def _reading_r(name: str) -> str:
+    """Return how R reads the file; a CSV file has empty fields where a text is missing, which R would take for a text."""
+    code = formats.format_of(name).readers.r.format(_quoted(name))
+    return code.replace("read.csv(", 'read.csv(na.strings = "", ') if name.endswith(".csv") else code
 
 
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
