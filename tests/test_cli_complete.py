@@ -1,5 +1,6 @@
 """``postrand complete`` and the verification of completed files, as a person runs them; plans that ask for copies."""
 
+import functools
 import hashlib
 import json
 import shutil
@@ -41,7 +42,7 @@ def call(*arguments: Any) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
-def released(folder: Path, n: int = 120, epsilon: float = 3.0, **columns: Any) -> Path:
+def released(folder: Path, n: int = 120, epsilon: float = 3.0, weightless: bool = False, **columns: Any) -> Path:
     """Write a small release of two perturbed variables and a weight."""
     rng = np.random.default_rng(3)
     held = {
@@ -49,8 +50,9 @@ def released(folder: Path, n: int = 120, epsilon: float = 3.0, **columns: Any) -
         "area": rng.choice(["n", "e", "s"], n),
         "weight": rng.integers(1, 4, n) / 2,
     }
-    table = pa.table({**held, **columns})
-    law = Mechanism({"sex": randomised_response(2, epsilon), "area": randomised_response(4, epsilon)}, BOOK)
+    book = BOOK.select(["sex", "area"] if weightless else BOOK.names)
+    table = pa.table({**held, **columns}).select(list(book.names))
+    law = Mechanism({"sex": randomised_response(2, epsilon), "area": randomised_response(4, epsilon)}, book)
     made = release.write(folder / "release", data_writer=writer_of(table), data_name="data.csv", mechanism=law)
     return made.path
 
@@ -79,7 +81,7 @@ def test_the_folder_has_all_that_an_analyst_needs(made: Path) -> None:
     text, told = (folder / "README.txt").read_text(), json.loads((folder / "completed.json").read_text())
     for wanted in (
         "completed.csv",
-        "mice::as.mids",
+        "mice::pool",
         "as if it were 2 x 120 records",
         "a fact about a person",
         "Stata:",
@@ -172,6 +174,33 @@ def test_a_number_of_copies_that_cannot_be_is_refused(copies: str, made: Path, t
     assert done.exit_code == 2
     assert "--copies" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_totals_are_met_by_every_copy_and_made_again(tmp_path: Path) -> None:
+    root = released(tmp_path, weightless=True)
+    (tmp_path / "totals.csv").write_text("variable,category,total\nsex,F,70\nsex,M,50\n")
+    done = call("complete", root, "--out", tmp_path / "out", *FEW, "--totals", tmp_path / "totals.csv")
+    assert done.exit_code in (0, 10), done.output
+    read = pd.read_csv(tmp_path / "out" / "completed.csv")
+    assert [(read["sex"][read["Imputation_"] == k] == "F").sum() for k in (1, 2)] == [70, 70]
+    told = json.loads((tmp_path / "out" / "completed.json").read_text())
+    assert told["totals"] == [{"variables": ["sex"], "categories": [["F"], ["M"]], "totals": [70, 50]}]
+    assert "meets the totals exactly" in " ".join((tmp_path / "out" / "README.txt").read_text().split())
+    again = call("verify", tmp_path / "out", "--release", root, "--redo-completed")
+    assert again.exit_code == 0, again.output
+    assert "the seed gives these copies" in again.stdout
+
+
+def test_totals_of_wrong_names_are_refused_together(tmp_path: Path) -> None:
+    rows = ("sec,F,70", "sec,M,50", "sex,Female,70", "sex,M,50", "area,n,10")
+    (tmp_path / "totals.csv").write_text("\n".join(["variable,category,total", *rows, ""]))
+    root = released(tmp_path, weightless=True)
+    done = call("complete", root, "--out", tmp_path / "out", *FEW, "--totals", tmp_path / "totals.csv")
+    assert done.exit_code == 2
+    assert "3 problems" in done.stderr
+    for wanted in ("did you mean 'sex'", "a total of what is not a category", "every category needs a total"):
+        assert wanted in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_completed_files_are_never_put_into_a_release(made: Path) -> None:
@@ -346,11 +375,19 @@ def planned(folder: Path, plan: str = PLAN) -> Path:
     return folder / "plan.toml"
 
 
+def run_quickly(plan: Path, out: Path) -> Path:
+    """Run a plan whose copies are made with few sweeps: a plan itself always takes the usual settings."""
+    quick = functools.partial(completed_files.complete_frame, classes=4, sweeps=40, chains=1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(completed_files, "complete_frame", quick)
+        return run(load_plan(plan), out, release_key=b"k" * 32).path
+
+
 @pytest.fixture(scope="module")
 def of_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the release of a plan that asks for copies."""
     folder = tmp_path_factory.mktemp("plan")
-    return run(load_plan(planned(folder)), folder / "release", release_key=b"k" * 32).path
+    return run_quickly(planned(folder), folder / "release")
 
 
 def test_a_plan_puts_copies_into_the_release(of_plan: Path) -> None:
@@ -369,7 +406,7 @@ def test_a_plan_puts_copies_into_the_release(of_plan: Path) -> None:
 
 
 def test_the_seed_of_the_copies_is_fresh_and_all_else_follows_from_the_key(of_plan: Path, tmp_path: Path) -> None:
-    again = run(load_plan(planned(tmp_path)), tmp_path / "release", release_key=b"k" * 32).path
+    again = run_quickly(planned(tmp_path), tmp_path / "release")
     seeds = {json.loads((root / "completed.json").read_text())["seed"] for root in (again, of_plan)}
     assert len(seeds) == 2
     plain = run(

@@ -124,6 +124,7 @@ def _reading_r(name: str) -> str:
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
     """Return how to make the same copies in another format."""
     settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    settings += " --totals TOTALS.csv" if told["totals"] else ""
     command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
     return "first make the same copies as a file of this program, then read its README.txt:", (
         f"{command} --format {suffix} --out copies"

@@ -19,9 +19,9 @@ from postrand.release.completed_files import (
     SCHEMA,
     STEM,
     data_digests,
-    diagnostics_of,
     form_of,
-    plain,
+    given_totals,
+    notes,
     this_platform,
 )
 from postrand.support.inputs import is_whole
@@ -143,7 +143,8 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
         got, wanted = (", ".join(f"{n} {of.get(n, '')}" for n in other) for of in (here, there))
         raise UncheckedError(sentence(what, where=COMPLETED, got=got, wanted=wanted))
     frame = records_of(root / data, mechanism.require_codebook(), mechanism.partly)
-    made = complete_frame(frame, mechanism, copies=told["copies"], seed=told["seed"], **told["settings"])
+    totals = given_totals(told["totals"])
+    made = complete_frame(frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"])
     form = form_of(root / data, mechanism, path.name)
     try:
         with formats.open_comparison(path, form.schema) as writer:
@@ -152,8 +153,8 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
     except DataError:
         what = "the seed gives other copies: these were not made from the release as stated"
         raise ReleaseError(sentence(what, where=path.name, fix=FIX)) from None
-    found = diagnostics_of(made)
-    again = canonical_json.plain({**plain(found.to_dict()), "": [list(found.problems), list(found.warnings)]})
+    found = made.diagnostics
+    again = canonical_json.plain({**found.to_dict(), "": [list(found.problems), notes(found)]})
     if again != {**told["diagnostics"], "": [told["problems"], told["warnings"]]}:
         what = "the tests of the model give other results than stated"
         raise ReleaseError(sentence(what, where=COMPLETED, fix=FIX))

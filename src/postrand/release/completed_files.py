@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from postrand import __version__, formats
 from postrand.codebook.not_released import shown_codebook
 from postrand.completion import Completed
 from postrand.completion import complete as complete_frame
-from postrand.completion.diagnostics import Diagnostics, diagnose
+from postrand.completion.diagnostics import Diagnostics
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
+from postrand.completion.totals import Given
 from postrand.errors import nearest, sentence
+from postrand.estimate.evidence import ModelVariable
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
@@ -108,7 +111,7 @@ def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
 def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
     settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
-    found = diagnostics_of(completed)
+    found = completed.diagnostics
     return {
         "schema": SCHEMA,
         "package": {"name": "postrand", "version": __version__},
@@ -125,9 +128,10 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed)
         "perturbed": [n for n in form.true.names if n in form.perturbed],
         "columns": list(form.schema.names),
         "problems": list(found.problems),
-        "warnings": list(found.warnings),
-        "model": plain(model_summary(completed)),
-        "diagnostics": plain(found.to_dict()),
+        "warnings": notes(found),
+        "totals": totals_of(completed),
+        "model": model_summary(completed),
+        "diagnostics": found.to_dict(),
     }
 
 
@@ -145,12 +149,39 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
     return {name: file_digest(root / name) for name in names}
 
 
-def diagnostics_of(completed: Completed) -> Diagnostics:
-    """Return the results of the tests of the model, and what it leaves out or takes roughly."""
-    modelled = completed.modelled
-    rough = {variable.name: variable.note for variable in modelled.variables if variable.note}
-    labels = [variable.labels for variable in modelled.variables]
-    return diagnose(completed.fit, labels, dict(modelled.left_out), rough)
+def notes(found: Diagnostics) -> list[str]:
+    """Return what a reader must know of the copies: warnings, and what it costs to meet totals."""
+    return [*dict.fromkeys([*found.warnings, *(() if found.totals is None else found.totals.sentences)])]
+
+
+def totals_of(completed: Completed) -> list[dict[str, Any]]:
+    """Return the published totals that every copy meets: for each table its variables, categories and totals."""
+    found = []
+    for table in completed.totals.tables:
+        variables = [completed.modelled.variables[place] for place in table.places]
+        cells = [
+            [_category(completed, v, code) for v, code in zip(variables, cell, strict=True)]
+            for cell in np.ndindex(table.counts.shape)
+        ]
+        counts = [round(float(count)) for count in table.counts.ravel()]
+        found.append({"variables": [v.name for v in variables], "categories": cells, "totals": counts})
+    return found
+
+
+def _category(completed: Completed, variable: ModelVariable, code: int) -> str:
+    """Return the text by which totals name a category: its value, or its label where it has none."""
+    book = completed.modelled.codebook
+    categories = book[variable.name].categories if variable.kind == "perturbed" else ()
+    return str(categories[code]) if code < len(categories) else variable.labels[code]
+
+
+def given_totals(stated: Sequence[Mapping[str, Any]]) -> Given | None:
+    """Return totals as :func:`postrand.completion.complete` takes them, from what ``completed.json`` says."""
+    tables = {
+        tuple(one["variables"]): {tuple(c): n for c, n in zip(one["categories"], one["totals"], strict=True)}
+        for one in stated
+    }
+    return tables or None
 
 
 def this_platform() -> dict[str, str]:
@@ -177,18 +208,3 @@ def model_summary(completed: Completed) -> dict[str, Any]:
         "classes": len(fit.draws[0].weights),
         "occupied": {"most": int(fit.occupied.max()), "mean": round(float(fit.occupied.mean()), 2)},
     }
-
-
-def plain(value: Any) -> Any:
-    """Return plain data for JSON: None for numbers that are not finite, lists for arrays.
-
-    >>> plain({"a": (1.0, float("nan"))})
-    {'a': [1.0, None]}
-    """
-    if isinstance(value, Mapping):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
