@@ -279,7 +279,7 @@ def derive(
     ``completed`` is what ``completed.json`` says, where the release has completed files.
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    told = metadata.files(description, data, mechanism, certificate, summary)
+    told = metadata.files(description, data, mechanism, certificate, summary, completed)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     found = report.page_values(mechanism, summary)
     return {name: text.encode() for name, text in (told | r_code).items()} | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,10 @@ from postrand.support.progress import Stage, stage
 SCHEMA = "postrand/completed/1"
 STEM = "completed"
 _LIBRARIES = ("numpy", "numba")
+
+
+class CompletedWarning(UserWarning):
+    """The model of completed files failed a test: they are written, and marked."""
 
 
 def completed_name(data: Path) -> str:
@@ -92,6 +97,8 @@ def putting(copies: int) -> Complete:
         frame = records_of(data, mechanism.require_codebook(), mechanism.partly)
         path = folder / completed_name(data)
         told = put(path, data, mechanism, complete_frame(frame, mechanism, copies=copies))
+        for text in told["problems"]:
+            warnings.warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
 
         def end(name: str) -> dict[str, Any]:
             finish(folder, told, folder, name, [path.name])
