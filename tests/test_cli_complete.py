@@ -15,12 +15,11 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from postrand import formats, load_plan, release, run
+from postrand import completion, formats, load_plan, release, run
 from postrand.app.documents import plan_toml
 from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
-from postrand.completion import complete
 from postrand.errors import ReleaseError, SpecificationError, UncheckedError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
@@ -379,9 +378,9 @@ def planned(folder: Path, plan: str = PLAN) -> Path:
 
 def run_quickly(plan: Path, out: Path) -> Path:
     """Run a plan whose copies are made with few sweeps: a plan itself always takes the usual settings."""
-    quick = functools.partial(complete, classes=4, sweeps=40, chains=1)
+    quick = functools.partial(completion.complete, classes=4, sweeps=40, chains=1)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(completed_files, "complete_frame", quick)
+        patched.setattr(completion, "complete", quick)
         with pytest.warns(CompletedWarning, match="failed a test"):
             made = run(load_plan(plan), out, release_key=b"k" * 32)
     return made.path

@@ -116,7 +116,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
 
 
 def _reading_r(name: str) -> str:
-    """Return how R reads the file; a CSV file has empty fields where a text is missing, which R would take for a text."""
+    """Return how R reads the file; where a text is missing, a CSV file has an empty field, for R a text of its own."""
     code = formats.format_of(name).readers.r.format(_quoted(name))
     return code.replace("read.csv(", 'read.csv(na.strings = "", ') if name.endswith(".csv") else code
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, formats
-from postrand.completion import complete as complete_frame
+from postrand import __version__, completion, formats
 from postrand.completion.files import check_stacked, copies_problems, stacked_batches
 from postrand.errors import DataError, ReleaseError, UncheckedError, raise_all, sentence
 from postrand.mechanism import Mechanism
@@ -144,7 +143,9 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
         raise UncheckedError(sentence(what, where=COMPLETED, got=got, wanted=wanted))
     frame = records_of(root / data, mechanism.require_codebook(), mechanism.partly)
     totals = given_totals(told["totals"])
-    made = complete_frame(frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"])
+    made = completion.complete(
+        frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"]
+    )
     form = form_of(root / data, mechanism, path.name)
     try:
         with formats.open_comparison(path, form.schema) as writer:

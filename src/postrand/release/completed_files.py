@@ -11,16 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from postrand import __version__, formats
+from postrand import __version__, completion, formats
 from postrand.codebook.not_released import shown_codebook
-from postrand.completion import Completed
-from postrand.completion import complete as complete_frame
-from postrand.completion.diagnostics import Diagnostics
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
-from postrand.completion.totals import Given
 from postrand.errors import nearest, sentence
-from postrand.estimate.evidence import ModelVariable
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
@@ -62,7 +57,9 @@ def request_problems(out: Path, release: Path, copies: int | None, form: str | N
     return problems
 
 
-def write_folder(out: str | Path, release: Release, completed: Completed, form: str | None = None) -> dict[str, Any]:
+def write_folder(
+    out: str | Path, release: Release, completed: completion.Completed, form: str | None = None
+) -> dict[str, Any]:
     """Write completed copies of a release to a new folder: complete or absent; return what ``completed.json`` says.
 
     ``form`` is a format such as ``"dta"``; without it, that of the released data.
@@ -82,7 +79,7 @@ def write_folder(out: str | Path, release: Release, completed: Completed, form: 
     return told
 
 
-def put(path: Path, data: Path, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
+def put(path: Path, data: Path, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
     """Write the stacked file of the copies of released data, and return what is said of it."""
     stage(Stage.WRITING)
     form, released = form_of(data, mechanism, path.name), completed.released
@@ -96,7 +93,7 @@ def putting(copies: int) -> Complete:
     def complete(folder: Path, data: Path, mechanism: Mechanism) -> Callable[[str], dict[str, Any]]:
         frame = records_of(data, mechanism.require_codebook(), mechanism.partly)
         path = folder / completed_name(data)
-        told = put(path, data, mechanism, complete_frame(frame, mechanism, copies=copies))
+        told = put(path, data, mechanism, completion.complete(frame, mechanism, copies=copies))
         for text in told["problems"]:
             warnings.warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
 
@@ -115,7 +112,7 @@ def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
     return Stacked.of(open_data(data, shown).schema, mechanism, Path(name).suffix)
 
 
-def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
+def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
     settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
     found = completed.diagnostics
@@ -156,35 +153,35 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
     return {name: file_digest(root / name) for name in names}
 
 
-def notes(found: Diagnostics) -> list[str]:
+def notes(found: completion.Diagnostics) -> list[str]:
     """Return what a reader must know of the copies: warnings, and what it costs to meet totals."""
     return [*dict.fromkeys([*found.warnings, *(() if found.totals is None else found.totals.sentences)])]
 
 
-def totals_of(completed: Completed) -> list[dict[str, Any]]:
-    """Return the published totals that every copy meets: for each table its variables, categories and totals."""
+def totals_of(completed: completion.Completed) -> list[dict[str, Any]]:
+    """Return the published totals that every copy meets: for each table its variables, cells and totals."""
     found = []
     for table in completed.totals.tables:
-        variables = [completed.modelled.variables[place] for place in table.places]
+        names = [completed.modelled.variables[place].name for place in table.places]
+        texts = [_categories(completed, name) for name in names]
         cells = [
-            [_category(completed, v, code) for v, code in zip(variables, cell, strict=True)]
-            for cell in np.ndindex(table.counts.shape)
+            [known[code] for known, code in zip(texts, cell, strict=True)] for cell in np.ndindex(*map(len, texts))
         ]
         counts = [round(float(count)) for count in table.counts.ravel()]
-        found.append({"variables": [v.name for v in variables], "categories": cells, "totals": counts})
+        found.append({"variables": names, "categories": cells, "totals": counts})
     return found
 
 
-def _category(completed: Completed, variable: ModelVariable, code: int) -> str:
-    """Return the text by which totals name a category: its value, or its label where it has none."""
-    book = completed.modelled.codebook
-    categories = book[variable.name].categories if variable.kind == "perturbed" else ()
-    return str(categories[code]) if code < len(categories) else variable.labels[code]
+def _categories(completed: completion.Completed, name: str) -> tuple[str, ...]:
+    """Return the texts by which totals name the categories of a variable: values, or labels where it has none."""
+    variable, book = completed.modelled[name], completed.modelled.codebook
+    values = tuple(map(str, book[name].categories)) if variable.kind == "perturbed" else ()
+    return (*values, *variable.labels[len(values) :])
 
 
-def given_totals(stated: Sequence[Mapping[str, Any]]) -> Given | None:
+def given_totals(stated: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, float]] | None:
     """Return totals as :func:`postrand.completion.complete` takes them, from what ``completed.json`` says."""
-    tables = {
+    tables: dict[Any, dict[Any, float]] = {
         tuple(one["variables"]): {tuple(c): n for c, n in zip(one["categories"], one["totals"], strict=True)}
         for one in stated
     }
@@ -201,7 +198,7 @@ def this_platform() -> dict[str, str]:
     }
 
 
-def model_summary(completed: Completed) -> dict[str, Any]:
+def model_summary(completed: completion.Completed) -> dict[str, Any]:
     """Return what was fitted: the variables of the model, what it leaves out, and the classes that have records."""
     modelled, fit = completed.modelled, completed.fit
     variables = [
