@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import __version__, completion, formats
-from postrand.completion.files import check_stacked, copies_problems, stacked_batches
+from postrand.completion.files import Stacked, check_stacked, copies_problems, stacked_batches
 from postrand.errors import DataError, ReleaseError, UncheckedError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.release import canonical_json
@@ -17,8 +17,8 @@ from postrand.release.checks import Audit, Phrase, check_schema, load, settled
 from postrand.release.completed_files import (
     SCHEMA,
     STEM,
+    columns_of,
     data_digests,
-    form_of,
     given_totals,
     notes,
     this_platform,
@@ -101,7 +101,7 @@ def _fit(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechanism
     elif told["records"] != released.num_rows:
         what = "the number of records is another one"
         problems.append(sentence(what, where=COMPLETED, got=told["records"], wanted=released.num_rows))
-    form = form_of(root / data, mechanism, path.name)
+    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
     said = {"perturbed": [n for n in form.true.names if n in form.perturbed], "columns": list(form.schema.names)}
     what = "are not those of the release"
     problems += [sentence(f"{field!r} {what}", where=COMPLETED) for field in said if told[field] != said[field]]
@@ -146,7 +146,7 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
     made = completion.complete(
         frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"]
     )
-    form = form_of(root / data, mechanism, path.name)
+    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
     try:
         with formats.open_comparison(path, form.schema) as writer:
             for batch in stacked_batches(form, frame, made.frames):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from postrand import __version__, completion, formats
 from postrand.codebook.not_released import shown_codebook
@@ -19,7 +20,7 @@ from postrand.errors import nearest, sentence
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
-from postrand.release.table import TABLE, open_data
+from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
 
 SCHEMA = "postrand/completed/1"
@@ -73,16 +74,16 @@ def write_folder(
     """
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
-        told = put(staging / name, release.data_path, release.mechanism, completed)
+        told = put(staging / name, columns_of(release.data_path, release.mechanism), release.mechanism, completed)
         (staging / README).write_bytes(completed_readme(told).encode())
         finish(staging, told, release.path, str(release.manifest["data"]), [name, README])
     return told
 
 
-def put(path: Path, data: Path, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
-    """Write the stacked file of the copies of released data, and return what is said of it."""
+def put(path: Path, columns: pa.Schema, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
+    """Write the stacked file of the copies of released data with these columns, and return what is said of it."""
     stage(Stage.WRITING)
-    form, released = form_of(data, mechanism, path.name), completed.released
+    form, released = Stacked.of(columns, mechanism, path.suffix), completed.released
     write_stacked(path, form, released, completed.frames)
     return facts(path, form, mechanism, completed)
 
@@ -90,10 +91,11 @@ def put(path: Path, data: Path, mechanism: Mechanism, completed: completion.Comp
 def putting(copies: int) -> Complete:
     """Return what makes the completed files of a release that is being written: fresh seed, usual settings."""
 
-    def complete(folder: Path, data: Path, mechanism: Mechanism) -> Callable[[str], dict[str, Any]]:
+    def complete(folder: Path, data: Path, mechanism: Mechanism, as_table: bool) -> Callable[[str], dict[str, Any]]:
         frame = records_of(data, mechanism.require_codebook(), mechanism.partly)
         path = folder / completed_name(data)
-        told = put(path, data, mechanism, completion.complete(frame, mechanism, copies=copies))
+        columns = columns_of(data, mechanism, as_table)
+        told = put(path, columns, mechanism, completion.complete(frame, mechanism, copies=copies))
         for text in told["problems"]:
             warnings.warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
 
@@ -106,10 +108,10 @@ def putting(copies: int) -> Complete:
     return complete
 
 
-def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
-    """Return the form of the stacked file ``name`` of released data."""
+def columns_of(data: Path, mechanism: Mechanism, as_table: bool = False) -> pa.Schema:
+    """Return the columns of released data, or those that they have ``as_table`` of a database."""
     shown = shown_codebook(mechanism.require_codebook(), mechanism.partly)
-    return Stacked.of(open_data(data, shown).schema, mechanism, Path(name).suffix)
+    return table_schema(shown) if as_table else open_data(data, shown).schema
 
 
 def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
