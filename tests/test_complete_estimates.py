@@ -1,5 +1,6 @@
 """Estimates from completed copies: Rubin's rules by hand, Wilson's interval by search, and what they refuse."""
 
+import functools
 from functools import cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from postrand.cli import main
 from postrand.completion import Completed, complete
 from postrand.errors import EstimationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
+from postrand.release import completed as completed_release
 from postrand.support.randomness import ReleaseKey
 from postrand.testing.estimators import BOOK, elsewhere, mechanism, released, survey
 
@@ -170,7 +172,9 @@ def test_methods_of_a_table() -> None:
         estimate.table(frame, ["sex"], mechanism(), prior={"sex": [0.5, 0.5]}, method="likelihood")
 
 
-def test_the_command_answers_from_the_model() -> None:
+def test_the_command_answers_from_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = functools.partial(completed_release.complete, sweeps=40, classes=4, copies=2)
+    monkeypatch.setattr(completed_release, "complete", quick)
     folder = ROOT / "tests" / "fixtures" / "releases" / "3" / "split"
     found = CliRunner().invoke(main, ["estimate", str(folder), "--table", "sex,area", "--method", "model", "--json"])
     assert found.exit_code == 0, found.output

@@ -46,7 +46,8 @@ def open_plan(path: Path, folder: Path) -> Decisions:
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
     if not isinstance(plan.source, Path):
-        raise UsageError(_beyond(path, ["a table of a database"]))
+        is_file = isinstance(plan.source, formats.File)
+        raise UsageError(_beyond(path, ["settings of how the file is read" if is_file else "a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))
     try:
         again = designing.planned(decisions, folder)

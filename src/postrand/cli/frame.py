@@ -63,6 +63,29 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
+def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a file is read; the command gets them as ``reading``, of ReadSettings."""
+    helps = {
+        "separator": ("SIGN", "Sign between the columns of a text file: ',' ';' '|' or tab."),
+        "encoding": ("NAME", "Encoding of a text file, such as utf-8, utf-16 or windows-1252."),
+        "decimal": ("SIGN", "Sign before the decimals of numbers in a text file: '.' or ','."),
+        "thousands": ("SIGN", "Sign between the thousands of numbers in a text file, such as '.' or blank."),
+        "sheet": ("NAME", "Sheet of an Excel workbook."),
+    }
+
+    @functools.wraps(function)
+    def called(**given: Any) -> Any:
+        from postrand.formats import ReadSettings, sign_of
+
+        asked = {name: given.pop(name) or "" for name in helps}
+        texts = {name: text if name in ("encoding", "sheet") else sign_of(text) for name, text in asked.items()}
+        return function(reading=ReadSettings(**texts), **given)
+
+    for name, (metavar, text) in reversed(helps.items()):
+        called = click.option(f"--{name}", metavar=metavar, help=text)(called)
+    return called
+
+
 _OBJECTS = 20_000
 """New objects between two searches for those that only refer to each other. What is imported stays: Python's own number
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""
@@ -109,7 +132,8 @@ def main() -> None:
 
     Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
     5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
-    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n; incomplete output was removed.
+    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n;
+    incomplete output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 

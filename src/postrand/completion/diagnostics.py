@@ -15,6 +15,7 @@ from postrand.completion.diagnostics_plain import plain
 from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
+from postrand.completion.totals_cost import Cost
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole
 
@@ -58,7 +59,8 @@ class Diagnostics:
 
     ``predicted`` are the released tables beside what the model expects, ``compared`` the model's tables beside the
     unbiased ones. ``left_out`` and ``approximated`` name what is not in the model, or only roughly, with a reason.
-    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error.
+    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error; ``totals``:
+    what it costs to meet totals, if there are any.
     """
 
     names: tuple[str, ...]
@@ -73,11 +75,17 @@ class Diagnostics:
     approximated: Mapping[str, str] = field(default_factory=dict)
     anchored: bool = False
     not_compared: int = 0
+    totals: Cost | None = None
 
     @property
     def ok(self) -> bool:
         """Whether nothing speaks against using the copies."""
         return not self.problems
+
+    @property
+    def biased(self) -> bool:
+        """Whether the released tables or the unbiased ones speak against the model."""
+        return bool(self._misfits())
 
     @cached_property
     def rests_on_model(self) -> tuple[Rests, ...]:
@@ -116,6 +124,8 @@ class Diagnostics:
                 "errors are rough. Next: ask for more sweeps."
             )
         said += self._on_model()
+        if self.totals is not None and self.totals.warning is not None:
+            said.append(self.totals.warning)
         if self.left_out:
             each = "; ".join(f"{name} ({why})" for name, why in self.left_out.items())
             said.append(f"Not in the model, so that analyses with it are biased towards no relation: {each}.")
@@ -193,13 +203,13 @@ class Diagnostics:
         return plain(self)
 
     def __repr__(self) -> str:
-        state = "no problem" if self.ok else f"{len(self.problems)} problems"
+        state = _many(len(self.problems), "problem") if self.problems else "no problem"
         return f"Diagnostics({self.copies} copies of {self.records:,} records; {state})"
 
     def __str__(self) -> str:
         chains = self.chains
         lines = [
-            f"{self.copies} copies of {self.records:,} records, {len(self.names)} variables in the model.",
+            f"{self.copies} copies of {self.records:,} records, {_many(len(self.names), 'variable')} in the model.",
             f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat.max():.3f}; fewest "
             f"effective draws {chains.effective.min():,.0f}; classes used {chains.occupied} of {chains.classes}.",
             f"Released tables: {len(self.predicted)} compared with the model, p {_p(self.predictive)} together.",
@@ -216,6 +226,7 @@ class Diagnostics:
                 "Standard errors by the model are "
                 f"{min(ratios):.2f} to {max(ratios):.2f} times the unbiased ones, tables of two variables."
             )
+        lines += self.totals.sentences if self.totals is not None else ()
         lines += [f"Problem: {text}" for text in self.problems]
         lines += [f"Warning: {text}" for text in self.warnings]
         return "\n".join(lines if self.problems else [*lines, "Nothing speaks against using the copies."])
@@ -278,6 +289,10 @@ def _tables(seen: Seen) -> tuple[list[Places], int]:
 def _listed(tables: Sequence[Rests], most: int = 6) -> str:
     named = "; ".join(" by ".join(one.names) for one in tables[:most])
     return named + (f"; and {len(tables) - most:,} more" if len(tables) > most else "")
+
+
+def _many(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _p(value: float) -> str:

@@ -34,6 +34,7 @@ def plain(found: Diagnostics) -> dict[str, Any]:
         "records": found.records,
         "copies": found.copies,
         "anchored": found.anchored,
+        "totals": None if found.totals is None else found.totals.to_dict(),
         "left_out": dict(found.left_out),
         "approximated": dict(found.approximated),
         "convergence": {

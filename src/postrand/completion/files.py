@@ -213,9 +213,8 @@ class _Check:
             raise DataError(sentence("the file has more copies than it says", wanted=self.copies, fix=_FIX))
         held = self.released.take(coding.from_numpy(place.astype(np.int64)))
         codes: dict[str, NDArray[Any]] = {}
-        arrays = [
-            self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables
-        ]
+        each = ((v, batch.column(v.name), held.column(v.name)) for v in self.form.true.variables)
+        arrays = [self._rebuilt(variable, column, shown, copy, codes) for variable, column, shown in each]
         drawn = {name: code[copy > 0] for name, code in codes.items()}
         if self.form.true.rules and (copy > 0).any() and forbidden(self.given, drawn, self.form.true.rules).any():
             raise DataError(sentence("a copy has a combination that a rule of the codebook forbids", fix=_FIX))

@@ -14,7 +14,8 @@ WIDTH = 96
 _NAMES_SHOWN = 12
 RULES = (
     "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
-    "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too small.",
+    "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too "
+    "small.",
     "Never take a value of a copy as a fact about a person. Drawn values are plausible, not true; where copies differ, "
     "nobody knows the value, and where they agree, it can still be wrong.",
     "Copy 0 is the released file without the perturbed variables. Programs need it; leave it out of every analysis.",
@@ -29,11 +30,11 @@ def completed_readme(told: Mapping[str, Any]) -> str:
         "README.txt": "this text",
     }
     about = (
-        "The values of some variables of the released file were changed at random to protect persons (perturbed). Whoever "
-        f"counts them as they are gets wrong shares. This folder has {told['copies']} copies of the file in which a "
-        "true value was drawn for each perturbed one, given the released values, the published law of the "
-        "perturbation and a model of how the variables go together. Ordinary software gives right answers from them. They were "
-        "made from the release alone: they say no more about a person than the release does."
+        "The values of some variables of the released file were changed at random to protect persons (perturbed). "
+        f"Whoever counts them as they are gets wrong shares. This folder has {told['copies']} copies of the file in "
+        "which a plausible true value was drawn for each perturbed one, given the released values, the published law "
+        "of the perturbation and a model of how the variables go together. Ordinary software can analyse them. They "
+        "were made from the release alone: they say no more about a person than the release does."
     )
     title = f"COMPLETED FILES: {told['copies']} copies of {told['records']:,} records"
     parts = [title, "=" * len(title), "", wrapped(about), "", *file_list(entries), "", *how_to(told)]

@@ -86,8 +86,8 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     Raises
     ------
     DataError
-        If a column is missing, a value is not in the codebook, a record shows what no law releases, there are fewer
-        than two records, or every value of a variable is blank.
+        If a column is missing, a value is not in the codebook, a record shows what no law releases or contradicts
+        a rule, there are fewer than two records, or every value of a variable is blank.
     EstimationError
         If a variable was released by laws that tell nothing of it.
 
@@ -111,6 +111,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     builder.blocks(mechanism)
     builder.split(mechanism)
     evidence = builder.evidence(_rules(book, described, clear))
+    _require_possible(evidence)
     _require_learnable(described, builder.told)
     return evidence, Modelled(tuple(described), tuple(left_out), book)
 
@@ -146,7 +147,9 @@ def _variables(
             left_out.append((name, found))
             continue
         clear[name] = found
-        described.append(ModelVariable(name, _kind(name, mechanism, book), found.labels, _note(name, found, mechanism)))
+        described.append(
+            ModelVariable(name, _kind(name, found, mechanism, book), found.labels, _note(name, found, mechanism))
+        )
     return described, clear, left_out
 
 
@@ -169,12 +172,12 @@ def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Code
         return "its values are of several types"
 
 
-def _kind(name: str, mechanism: Mechanism, book: Codebook) -> Kind:
+def _kind(name: str, found: Clear, mechanism: Mechanism, book: Codebook) -> Kind:
     if name in {column.variable for column in mechanism.numerical}:
         return "ranked"
-    if name in book and book[name].is_categorical:
-        return "categories"
-    return "weight" if name in book and book[name].role == "weight" else "bins"
+    if any(variable.name == name for variable in book.with_role("weight")):
+        return "weight"
+    return "bins" if found.ordered else "categories"
 
 
 def _note(name: str, found: Clear, mechanism: Mechanism) -> str:
@@ -279,6 +282,17 @@ def _rules(book: Codebook, described: Sequence[ModelVariable], clear: Mapping[st
             row[places[name]] = False
             row[places[name], : len(members)] = [listed.issuperset(held) for held in members]
     return marked
+
+
+def _require_possible(evidence: Evidence) -> None:
+    """Refuse records that contradict a rule by values that are known exactly."""
+    for rule in evidence.rules:
+        about = np.flatnonzero(~rule.all(axis=1))
+        known = evidence.exact[:, about]
+        if ((known >= 0) & rule[about, known]).all(axis=1).any():
+            what = "a record contradicts a rule of the codebook by values that nothing changed"
+            where, fix = ", ".join(evidence.names[place] for place in about), "correct the records, or remove the rule"
+            raise DataError(sentence(what, where=where, fix=fix))
 
 
 def _require_learnable(described: Sequence[ModelVariable], told: Collection[int]) -> None:

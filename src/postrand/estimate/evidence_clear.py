@@ -30,12 +30,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clear:
-    """Hold a clear column as codes (n,) with a text for each; ``members`` are the codebook's codes in each of them."""
+    """Hold a clear column as codes (n,) with a text for each; ``members`` are the codebook's codes in each of them.
+
+    ``ordered``: codes are bins of numbers.
+    """
 
     codes: NDArray[np.int32]
     labels: tuple[str, ...]
     members: tuple[tuple[int, ...], ...] = ()
     note: str = ""
+    ordered: bool = False
 
 
 def of_categories(codes: NDArray[np.integer], variable: Variable, rules: Sequence[Rule] = ()) -> Clear:
@@ -75,6 +79,8 @@ def of_numbers(values: Array) -> Clear:
     ([0, 0, 0, 0, 1, 1, 1, 2], ('0', '1 to 3', '(missing)'))
     """
     missing = np.isnan(values)
+    if missing.all():
+        return Clear(np.zeros(len(values), dtype=np.int32), (MISSING,), ordered=True)
     levels, place, counts = np.unique(values[~missing], return_inverse=True, return_counts=True)
     bin_of = _bins(counts, bins_for(len(values)))
     codes = np.empty(len(values), dtype=np.int32)
@@ -85,7 +91,7 @@ def of_numbers(values: Array) -> Clear:
     if missing.any():
         codes[missing] = len(labels)
         labels = (*labels, MISSING)
-    return Clear(codes, labels)
+    return Clear(codes, labels, ordered=True)
 
 
 def bins_for(records: int) -> int:

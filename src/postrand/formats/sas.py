@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from postrand.codebook import Codebook
+from postrand.formats._fitting import Limits, fitting
 from postrand.formats._partly import Rule
 from postrand.formats._readstat import LIMITS, LabelledSource, Program, reader, writer
 from postrand.formats.base import Format, Readers
@@ -33,6 +34,12 @@ def _read(path: Path, codebook: Codebook | None) -> LabelledSource:
     return reader(TRANSPORT if path.suffix.lower() == ".xpt" else DATASET)(path, codebook)
 
 
+_LIMITS = Limits(
+    name=r"[A-Za-z_][A-Za-z0-9_]*",
+    in_words="letters from a to z, digits and _, a letter first",
+    one_case=True,
+    label_length=256,
+)
 FORMAT = Format(
     "SAS",
     (".xpt", ".sas7bdat"),
@@ -50,4 +57,5 @@ FORMAT = Format(
     keeps_labels=True,
     limits=LIMITS,
     partly=TRANSPORT.partly.values,
+    misfits=fitting(TRANSPORT, _LIMITS),
 )

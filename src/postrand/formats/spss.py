@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.formats._fitting import Limits, fitting
 from postrand.formats._readstat import LIMITS, Program, reader, writer
 from postrand.formats.base import Format, Readers
 
@@ -14,6 +15,16 @@ SPSS = Program(
     labels_text=True,
     stamp=(rb"\A(.{92}).{17}", rb"\g<1>01 Jan 7000:00:00"),
     note=("note", f"{NOT_RELEASED} is not a missing value: the record does not show the variable."),
+)
+_LIMITS = Limits(
+    name=r"[^\W\d]([\w.$#@]*[\w$#@])?",
+    in_words="letters, digits, and . _ $ # @, a letter first and no full stop last",
+    name_length=64,
+    in_bytes=True,
+    reserved=frozenset(("all", "and", "by", "eq", "ge", "gt", "le", "lt", "ne", "not", "or", "to", "with")),
+    one_case=True,
+    label_length=256,
+    value_label_length=120,
 )
 FORMAT = Format(
     "SPSS",
@@ -29,6 +40,8 @@ FORMAT = Format(
     media_type="application/x-spss-sav",
     library="pyreadstat",
     keeps_labels=True,
+    label_room=SPSS.label_length,
     limits=LIMITS,
     partly=SPSS.partly.values,
+    misfits=fitting(SPSS, _LIMITS),
 )

@@ -48,7 +48,7 @@ def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.ran
     return chain
 
 
-def sweep(packed: Packed, chain: Chain) -> None:
+def sweep(packed: Packed, chain: Chain, hold: float = 0.0) -> None:
     """Draw classes and cells given the parameters, then the parameters given them."""
     counts = np.zeros(chain.theta.shape, np.int64)
     members = np.zeros(len(chain.weights), np.int64)
@@ -56,8 +56,8 @@ def sweep(packed: Packed, chain: Chain) -> None:
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
         loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
-    parameters.order(counts, members)
-    chain.alpha = parameters.alpha_given(chain.alpha, members, chain.rng)
+    parameters.order(counts, members, chain.level)
+    chain.alpha = hold or parameters.alpha_given(chain.alpha, members, chain.rng)
     chain.number += 1
     if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records
         parameters.levels_given(

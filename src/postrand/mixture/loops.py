@@ -84,7 +84,12 @@ def total_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
 @compiled
 def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a class with chances proportional to ``p``, whose sum is ``total``."""
-    at = np.float32(rng.random()) * total
+    return find(p, rng.random() * total)
+
+
+@compiled
+def find(p, at):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the class in which ``at``, between 0 and the sum of ``p``, falls."""
     last = 0
     for k in range(p.size):
         if p[k] > 0:
@@ -307,6 +312,7 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
     tables(packed, theta, sums, reached)
+    drawn = np.empty(size, np.int64)
     logs = 0.0
     for g in range(packed.counts.size):
         if packed.simple[g]:
@@ -317,9 +323,17 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
             total = times(p, weights, theta, packed.rows, first, last)
             share, noise = packed.extra[e] * float(total), packed.noise[y]
             logs += packed.counts[g] * math.log(share + noise)
+            if packed.counts[g] > 4 * size:
+                drawn[:] = 0
+                spread(p, total, rng.binomial(packed.counts[g], share / (share + noise)), drawn, rng)
+                members += drawn
+                for r in range(first, last):
+                    counts[packed.rows[r]] += drawn
+                continue
             for _ in range(packed.counts[g]):
-                if rng.random() * (share + noise) < share:
-                    k = draw_class(p, total, rng)
+                at = rng.random() * (share + noise)
+                if at < share:  # then it is uniform below the share
+                    k = find(p, np.float32(at / packed.extra[e]))
                     members[k] += 1
                     for r in range(first, last):
                         counts[packed.rows[r], k] += 1
@@ -368,25 +382,34 @@ def augment(packed, weights, theta, counts, members, rng):  # type: ignore[no-un
     shares, rest = possible(packed, weights, theta)
     if n == 0:
         return
-    rate = min(rng.standard_gamma(float(n)) / rest, 20.0 * n)
+    rate = rng.standard_gamma(float(n)) / rest
+    chance = np.empty(theta.shape[0])
     for b in range(shares.shape[0]):
         for k in range(weights.size):
-            number = rng.poisson(rate * shares[b, k])
+            number = min(rng.poisson(min(rate * shares[b, k], 1e12)), 1000 * n)
             members[k] += number
             for j in packed.ruled:
-                inside = 0.0
-                for row in range(packed.offsets[j], packed.offsets[j + 1]):
-                    if packed.boxes[b, row]:
-                        inside += theta[row, k]
-                for _ in range(number):
-                    at, chosen = rng.random() * inside, -1
-                    for row in range(packed.offsets[j], packed.offsets[j + 1]):
-                        if packed.boxes[b, row] and theta[row, k] > 0:
-                            chosen = row
-                            at -= theta[row, k]
-                            if at < 0:
-                                break
-                    counts[chosen, k] += 1
+                first, last = packed.offsets[j], packed.offsets[j + 1]
+                chance[first:last] = theta[first:last, k] * packed.boxes[b, first:last]
+                spread(chance[first:last], chance[first:last].sum(), number, counts[first:last, k], rng)
+
+
+@compiled
+def spread(p, total, number, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add to ``out`` a multinomial draw of ``number`` with chances proportional to ``p``, whose sum is ``total``."""
+    if number <= 4 * p.size:
+        for _ in range(number):
+            out[draw_class(p, total, rng)] += 1
+        return
+    rest = float(total)
+    for k in range(p.size):
+        if number == 0:
+            return
+        share = p[k] / rest if p[k] < rest else 1.0
+        drawn = rng.binomial(number, share) if k < p.size - 1 and share < 1 else number
+        out[k] += drawn
+        number -= drawn
+        rest -= p[k]
 
 
 @compiled

@@ -2,8 +2,8 @@
 
 Weights ~ Dirichlet(α/K, ..., α/K), which tends to the Dirichlet process as K grows, and whose classes can be put in any
 order; ``α ~ Gamma(1/4, 1/4)``. Profiles ``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is
-one of a grid, with shares ``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is learned
-too. A fixed centre that was estimated from the same release would count its records twice.
+one of a grid, with shares ``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is
+learned too. A fixed centre that was estimated from the same release would count its records twice.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def order(counts, members):  # type: ignore[no-untyped-def]  # numba finds the types
+def order(counts, members, level):  # type: ignore[no-untyped-def]  # numba finds the types
     """Put the classes in order of size, largest first, so that draws among them end early."""
     new = np.argsort(-members)
     members[:] = members[new]
     for row in range(counts.shape[0]):
         counts[row] = counts[row][new]
+    for j in range(level.shape[0]):
+        level[j] = level[j][new]
 
 
 @compiled

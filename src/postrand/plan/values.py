@@ -17,6 +17,7 @@ from postrand.designers.linked_cells import BlockRequest, LinkedCells, advice, s
 from postrand.engines import Resources
 from postrand.engines.database import Table, Target
 from postrand.engines.resources import NOTHING
+from postrand.formats import File
 from postrand.metadata import Description
 from postrand.plan.file_goal import FileGoal
 from postrand.plan.split_plan import SplitPlan
@@ -91,7 +92,7 @@ class Plan:
     variables of which each record shows a random subset.
     """
 
-    source: Path | Table
+    source: Path | File | Table
     codebook: Codebook
     privacy: PrivacyModel
     blocks: tuple[BlockPlan, ...]

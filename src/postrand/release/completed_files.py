@@ -13,6 +13,7 @@ from postrand import __version__, formats
 from postrand.codebook.not_released import shown_codebook
 from postrand.completion import Completed
 from postrand.completion import complete as complete_frame
+from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
@@ -144,10 +145,12 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
     return {name: file_digest(root / name) for name in names}
 
 
-def diagnostics_of(completed: Completed) -> Any:
-    """TEMPORARY until Completed.diagnostics."""
-    from types import SimpleNamespace
-    return getattr(completed, "diagnostics", SimpleNamespace(problems=(), warnings=(), to_dict=dict))
+def diagnostics_of(completed: Completed) -> Diagnostics:
+    """Return the results of the tests of the model, and what it leaves out or takes roughly."""
+    modelled = completed.modelled
+    rough = {variable.name: variable.note for variable in modelled.variables if variable.note}
+    labels = [variable.labels for variable in modelled.variables]
+    return diagnose(completed.fit, labels, dict(modelled.left_out), rough)
 
 
 def this_platform() -> dict[str, str]:

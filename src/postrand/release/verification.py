@@ -20,9 +20,9 @@ from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file, require_records
 from postrand.release import canonical_json, earlier
+from postrand.release import completed_check as copies
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
-from postrand.release import completed_check as copies
 from postrand.release.bundle import (
     BLANK,
     CERTIFICATE,
@@ -103,7 +103,7 @@ def verify(
     directory: str | Path,
     *,
     manifest_sha256: str | None = None,
-    file: str | Path | Table | None = None,
+    file: str | Path | formats.File | Table | None = None,
     release_key: ReleaseKey | bytes | str | None = None,
     record_key: str | None = None,
     resources: Resources = NOTHING,
@@ -147,7 +147,7 @@ def verify(
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
-    records = file if isinstance(file, Table) or file is None else Path(file)
+    records = file if isinstance(file, Table | formats.File) or file is None else Path(file)
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
@@ -159,7 +159,8 @@ def verify(
             raise UsageError(sentence("such a folder cannot be drawn again", where=str(root), fix="leave the key out"))
         if isinstance(file, Table):
             raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
-        return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
+        place = file.path if isinstance(file, formats.File) else file
+        return columns.verify_columns(root, manifest_sha256, place, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
         audit.attempt("published", published, "check.published", root, manifest_sha256, needs=[names])
@@ -357,7 +358,7 @@ def _drawn(
     manifest: dict[str, Any],
     mechanism: Mechanism,
     certificate: Certificate,
-    file: Path | Table,
+    file: Path | formats.File | Table,
     key: ReleaseKey | bytes | str,
     record_key: str | None,
     resources: Resources,
