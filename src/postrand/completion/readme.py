@@ -118,7 +118,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
 def _reading_r(name: str) -> str:
     """Return how R reads the file; a CSV file has empty fields where a text is missing, which R would take for a text."""
     code = formats.format_of(name).readers.r.format(_quoted(name))
-    return code.replace("read.csv(", 'read.csv(na.strings = "", ') if name.endswith(".csv") else code
+    return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
 
 
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
