@@ -59,6 +59,16 @@ def test_fits_of_statsmodels_are_pooled_by_their_names(analysis, names):
     np.testing.assert_allclose(got, list(by_hand([analysis(f) for f in FRAMES])), rtol=1e-12)
 
 
+def test_clustered_errors_have_the_freedom_of_their_clusters():
+    def analysis(frame):
+        return smf.ols("y ~ x", frame).fit(cov_type="cluster", cov_kwds={"groups": frame.g}, use_t=True)
+
+    found = pool(analysis, FRAMES)
+    assert found.rules.complete.tolist() == [7, 7]
+    wanted = combine([f.params for f in map(analysis, FRAMES)], [f.bse**2 for f in map(analysis, FRAMES)], 7)
+    np.testing.assert_allclose(found.standard_error, wanted.standard_error)
+
+
 def test_several_equations_are_named_as_in_their_covariance():
     def analysis(frame):
         return sm.MNLogit(frame.kind.cat.codes, sm.add_constant(frame[["x"]])).fit(disp=0)
