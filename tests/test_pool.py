@@ -147,6 +147,22 @@ def test_frames_of_every_kind_can_be_drawn_again(to):
     assert "bootstrap, 120 drawings" in found.includes
 
 
+def test_frames_come_in_the_kind_that_is_asked_for():
+    frames = [pa.Table.from_pandas(f, preserve_index=False) for f in FRAMES]
+    direct = pool(lambda f: smf.ols("y ~ kind", f).fit(), FRAMES)
+    found = pool(lambda f: smf.ols("y ~ kind", f).fit(), frames, kind="pandas")
+    assert found.value.tolist() == direct.value.tolist()
+    seen = pool(lambda f: (float(f["y"].mean()), float(isinstance(f, pl.DataFrame))), iter(FRAMES), kind="polars")
+    assert seen.rules.within.tolist() == [1.0]
+    full, reduced = (lambda f: smf.ols("y ~ x", f).fit()), (lambda f: smf.ols("y ~ 1", f).fit())
+    given, wanted = (estimate.likelihood_ratio_test(full, reduced, one, kind="pandas") for one in (frames, FRAMES))
+    assert given == wanted
+    with pytest.raises(UsageError, match="only once"):
+        estimate.likelihood_ratio_test(full, reduced, iter(frames), kind="pandas")
+    with pytest.raises(UsageError, match="unknown kind"):
+        pool(lambda f: 1.0, frames, kind="spark")
+
+
 def test_the_jackknife_of_single_records_is_the_variance_of_a_mean():
     found = pool(lambda f: {"mean": f.y.mean()}, FRAMES, variance="jackknife", replicates=120)
     wanted = combine([f.y.mean() for f in FRAMES], [f.y.var() / len(f) for f in FRAMES])

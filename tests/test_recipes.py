@@ -69,8 +69,8 @@ def test_pooling_from_the_file_is_pooling_of_the_frames(stacked):
         return numbers.mean(), numbers.var(ddof=1) / len(numbers)
 
     direct = pool(mean, copies)
-    for path in (folder / "completed.csv", str(folder / "completed.sav")):
-        found = pool(mean, path)
+    for path, kind in ((folder / "completed.csv", "pandas"), (str(folder / "completed.sav"), None)):
+        found = pool(mean, path, kind=kind)
         assert found.value.tolist() == direct.value.tolist()
         assert found.standard_error.tolist() == direct.standard_error.tolist()
 
