@@ -90,8 +90,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     found += ["Python (packages postrand and statsmodels):"]
     found += _code(
         "import postrand as pr, statsmodels.formula.api as smf",
-        f'copies = pr.estimate.completed_frames({_quoted(name)}, "pandas")',
-        'print(pr.estimate.pool(lambda copy: smf.ols("y ~ x", copy).fit(), copies))',
+        f'print(pr.estimate.pool(lambda copy: smf.ols("y ~ x", copy).fit(), "{name}", kind="pandas"))',
     )
     found += ["Stata:"]
     if suffix == ".dta":
