@@ -81,10 +81,10 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     name, drawn = told["file"], told["perturbed"]
     suffix = Path(name).suffix
     found = ["(Put your own model in place of y ~ x.)", ""]
-    found += ["R (packages mice, and haven or arrow where they are named):"]
+    found += ["R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):"]
     found += _code(
         f"long <- {_reading_r(name)}",
-        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))  # -1: without copy 0",
+        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
         "summary(mice::pool(fits), conf.int = TRUE)",
     )
     found += ["Python (packages postrand and statsmodels):"]
@@ -115,7 +115,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
 
 
 def _reading_r(name: str) -> str:
-    """Return how R reads the file; a CSV file has empty fields where a text is missing, which R would take for a text."""
+    """Return how R reads the file; in a CSV file it would take the empty field of a missing text for a text."""
     code = formats.format_of(name).readers.r.format(_quoted(name))
     return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
 
