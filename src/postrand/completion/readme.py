@@ -90,7 +90,8 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     found += ["Python (packages postrand and statsmodels):"]
     found += _code(
         "import postrand as pr, statsmodels.formula.api as smf",
-        f'print(pr.estimate.pool(lambda copy: smf.ols("y ~ x", copy).fit(), "{name}", kind="pandas"))',
+        'fit = lambda copy: smf.ols("y ~ x", copy).fit()',
+        f'print(pr.estimate.pool(fit, "{name}", kind="pandas"))',
     )
     found += ["Stata:"]
     if suffix == ".dta":
