@@ -71,6 +71,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "decimal": ("SIGN", "Sign before the decimals of numbers in a text file: '.' or ','."),
         "thousands": ("SIGN", "Sign between the thousands of numbers in a text file, such as '.' or blank."),
         "sheet": ("NAME", "Sheet of an Excel workbook."),
+        "catalog": ("FILE", "Value labels of a SAS data set (.sas7bcat), relative to the data set."),
     }
 
     @functools.wraps(function)
@@ -78,7 +79,9 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         from postrand.formats import ReadSettings, sign_of
 
         asked = {name: given.pop(name) or "" for name in helps}
-        texts = {name: text if name in ("encoding", "sheet") else sign_of(text) for name, text in asked.items()}
+        texts = {
+            name: text if name in ("encoding", "sheet", "catalog") else sign_of(text) for name, text in asked.items()
+        }
         return function(reading=ReadSettings(**texts), **given)
 
     for name, (metavar, text) in reversed(helps.items()):

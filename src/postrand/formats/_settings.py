@@ -1,4 +1,4 @@
-"""What a file does not say of itself and a person has to: its separator, its encoding, its numbers, its sheet."""
+"""What a file does not say of itself: its separator, its encoding, its numbers, its sheet, where its labels are."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class ReadSettings:
         Only columns that the codebook gives a type of numbers are read so; all others are the text of the file.
     sheet
         The sheet of a workbook.
+    catalog
+        The file of a SAS data set's value labels (.sas7bcat), relative to the data set.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class ReadSettings:
     decimal: str = ""
     thousands: str = ""
     sheet: str = ""
+    catalog: str = ""
 
     def __post_init__(self) -> None:
         raise_all(SpecificationError, self._problems())
