@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import cli, formats
+from postrand.app import computations, documents, plans
+from postrand.app.decisions import open_decisions
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, SpecificationError
 from postrand.formats import ReadSettings
@@ -284,3 +286,14 @@ def test_a_labelled_text_that_no_record_has_does_not_stop_an_spss_file(tmp_path)
     found = pa.Table.from_batches(formats.read(tmp_path / "x.sav").batches())
     assert found["x"].to_pylist() == ["a", "a"]
     assert Codebook((Variable("x", role="other"),)).names == ("x",)
+
+
+def test_the_workbench_opens_such_a_file_and_its_plan(tmp_path):
+    path = write_csv(tmp_path / "s.csv", {"sex": ["F", "M"] * 50, "town": ["Bär", "Köln"] * 50})
+    opened = computations.open_file(path)
+    assert opened.path == formats.File(path, ReadSettings(";", "windows-1252", "."))
+    decisions = open_decisions(opened, {"sex": "key", "town": "key"})
+    assert "s.csv --separator ';' --encoding windows-1252 --decimal ." in documents.commands(decisions, "data")
+    assert documents.plan_data(decisions, tmp_path)["source"]["separator"] == ";"
+    made = start(path, tmp_path / "work", {"key": ["sex", "town"]})
+    assert plans.open_plan(made.plan, tmp_path / "work").opened.rows == 100

@@ -57,6 +57,9 @@ class ReadSettings:
     def __post_init__(self) -> None:
         raise_all(SpecificationError, self._problems())
 
+    def __repr__(self) -> str:
+        return f"ReadSettings({', '.join(f'{name}={text!r}' for name, text in self.to_dict().items())})"
+
     def to_dict(self) -> dict[str, str]:
         """Return the settings that say something."""
         return {name: text for name, text in dataclasses.asdict(self).items() if text}
@@ -92,6 +95,16 @@ class File:
     def to_dict(self, folder: Path) -> dict[str, str]:
         """Return the options of a plan in this folder that name the file."""
         return {"file": os.path.relpath(self.path, folder), **self.settings.to_dict()}
+
+
+def usual_of(path: Path) -> ReadSettings:
+    r"""Return what is usual for a text file of this name.
+
+    >>> usual_of(Path("a.TSV")).separator
+    '\t'
+    """
+    tabs = path.name.lower().endswith((".tsv", ".tab", ".tsv.gz"))
+    return ReadSettings("\t" if tabs else ",", "utf-8", ".")
 
 
 def settings_from(data: Mapping[str, Any], where: str) -> tuple[ReadSettings, list[str]]:
