@@ -41,7 +41,6 @@ _OTHERS = {
     ".xlsb": "open it in a spreadsheet program, and save it as .xlsx",
     ".xlsm": "save it as .xlsx, without its macros",
     ".ods": "save it as .xlsx",
-    ".por": "save it as .sav in SPSS or PSPP",
     ".gz": "name what it holds: .csv.gz",
     ".dat": "rename it to .txt if its columns are separated by a sign, and name the columns in the first line",
     ".rds": "save it as .parquet, with arrow::write_parquet",
