@@ -25,7 +25,7 @@ from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
-from postrand.formats._partly import Held, Rule, fitting_labels
+from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 from postrand.support.signals import scratch_folder
 
@@ -346,7 +346,8 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     labels = options.get("variable_value_labels", {}) if program.labels_text else {}
     for column in plain:
         if column.name in labels and _is_text_there(column, partly):
-            labels[column.name] = fitting_labels(labels[column.name], columns[column.name])
+            narrow = fitting_labels if column.name in partly else kept_labels
+            labels[column.name] = narrow(labels[column.name], columns[column.name])
     options |= dict([program.note] if partly else [])
     try:
         getattr(library, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
