@@ -208,6 +208,8 @@ MISFITS = {
     "with": (field("with", pa.int64()), [1], ".sav .dta", "a word of the program's language"),
     "label": (field("x", pa.int64(), label="y" * 81), [1], ".dta", "its label is too long; wanted at most 80 signs"),
     "values": (field("x", pa.int64(), value_labels='{"1": "%s"}' % ("y" * 121)), [1], ".sav", "label of a category"),
+    "texts": (field("x", pa.string(), value_labels='{"f": "female"}'), ["f"], "", ""),
+    "letters": (field("x", pa.string(), value_labels='{"1": "one", ".a": "none"}'), ["1", ".a"], "", ""),
     "half": (field("x", pa.float64(), value_labels='{"0.5": "y"}'), [0.5], ".dta", "not a whole number of 32 bits"),
     "many": (
         field("x", pa.int64(), value_labels=json.dumps(dict.fromkeys(range(32_768), "y"))),

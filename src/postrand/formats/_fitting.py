@@ -126,8 +126,10 @@ def _labels(field: pa.Field, program: Program, limits: Limits) -> Iterator[_Misf
     if len(labels) > limits.labelled:
         fix = f"remove 'labels' from the codebook, or {OTHERS}"
         yield "it has too many categories with labels", f"at most {limits.labelled:,}", fix
-    if not program.labels_text and not is_text(field.type) and not all(map(is_number_label, labels)):
-        fix = f"remove 'labels' from the codebook, or {OTHERS}"
+    if program.labels_text:
+        return
+    fix = f"remove 'labels' from the codebook, or {OTHERS}"
+    if not is_text(field.type) and not all(map(is_number_label, labels)):
         yield "a category with a label is not a whole number of 32 bits", None, fix
 
 

@@ -214,7 +214,7 @@ class Held:
 def kept_labels(labels: Mapping[str, str], values: Iterable[str | None]) -> dict[str, str]:
     """Return all labels of texts where pyreadstat can write them, else :func:`fitting_labels`.
 
-    It makes a column as wide as the longest value in bytes, or the longest labelled text in signs, in pieces of 8 bytes.
+    It makes a column as wide as the longest value in bytes or labelled text in signs, in pieces of 8 bytes.
 
     >>> list(kept_labels({"a": "x", "ééé": "y"}, ["a"])), list(kept_labels({"a": "x", 9 * "é": "y"}, ["a"]))
     (['a', 'ééé'], ['a'])
