@@ -79,7 +79,7 @@ def distribution(weights, theta, possible):
 
 def prior(rng):
     """Draw weights, profiles, centre and shares of levels from the prior."""
-    alpha = rng.gamma(8, 2)
+    alpha = rng.gamma(CLASSES, 0.5)
     weights = rng.dirichlet(np.full(CLASSES, alpha / CLASSES))
     theta, centres, shares = [], [], []
     for size in SIZES:
@@ -98,7 +98,7 @@ def summary(probabilities, weights, centre, shares, alpha):
     first = [p[CELLS[:, 0] == a].sum() for a in range(2)]
     joint = [p[(CELLS[:, 1] == 1) & (CELLS[:, 2] == c)].sum() for c in range(2)]
     squares = [p @ p, weights @ weights, centre @ centre, *(shares**2).sum(axis=1), shares[0, 0], shares[2, -1]]
-    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (16 + alpha), probabilities.sum()])
+    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (1 + alpha), probabilities.sum()])
 
 
 def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):

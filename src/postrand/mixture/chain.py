@@ -36,7 +36,7 @@ def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.ran
     chain = Chain(
         np.full(classes, 1 / classes, np.float32),
         np.empty((packed.offsets[-1], classes), np.float32),
-        16.0,
+        classes / 2,
         np.full((many, classes), len(GRID) // 2),
         np.full((many, len(GRID)), 1 / len(GRID)),
         centre.copy(),

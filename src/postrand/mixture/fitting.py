@@ -33,14 +33,16 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
     """
     from postrand.mixture.chain import margins  # loads compiled loops
 
-    packed, _ = pack(evidence)
+    packed, group = pack(evidence)
     chosen = resolved(evidence, copies, settings or Settings())
     centre = margins(packed, np.random.default_rng([seed, 0]))
     traced = _traced(evidence, packed, centre)
     runs = _run(packed, centre, chosen, copies, seed, traced)
     draws = tuple(runs[i % chosen.chains].draws[i // chosen.chains] for i in range(copies))
     traces, occupied = np.array([r.traces for r in runs]), np.array([r.occupied for r in runs])
-    return Fit(evidence, chosen, seed, draws, traces, (*traced.names, "log-likelihood", "log alpha"), occupied)
+    return Fit(
+        evidence, chosen, seed, draws, traces, (*traced.names, "log-likelihood", "log alpha"), occupied, (packed, group)
+    )
 
 
 def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
@@ -48,9 +50,13 @@ def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
 
     Fewer records need fewer sweeps: their posterior is wide. Each copy has at least four sweeps of its chain.
     """
-    n = evidence.records
-    usual = 1000 if n < 1000 else 4000
+    usual = 1000 if evidence.records < 1000 else 4000
     return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
+
+
+def first_classes(records: int) -> int:
+    """Return the number of classes with which chains begin where it is left to the fit."""
+    return 32 if records < 1000 else 64 if records < 20_000 else 128
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +111,7 @@ def _sweeps(
     from postrand.mixture.chain import begin, sweep, widen  # loads compiled loops
     from postrand.mixture.parameters import shares
 
-    chain = begin(packed, centre, settings.classes or (32 if packed.counts.sum() < 3000 else 64), rng)
+    chain = begin(packed, centre, settings.classes or first_classes(int(packed.counts.sum())), rng)
     first = settings.sweeps // 3
     kept, used = settings.sweeps - first, 0
     run.traces, run.occupied = np.empty((kept, len(traced.names) + 2)), np.empty(kept, np.int64)
@@ -113,20 +119,12 @@ def _sweeps(
     for number in range(settings.sweeps):
         sweep(packed, chain)
         used = max(chain.occupied, used) if number % 50 else chain.occupied
-        if number in (first // 2, first - 1) and not settings.classes and used > 0.9 * len(chain.weights):
+        if number in (first // 2, first - 1) and not settings.classes and used > 0.97 * len(chain.weights):
             widen(packed, chain, len(chain.weights) * 3 // 2)
         if number >= first:
             row = run.traces[number - first]
-            shares(
-                chain.weights,
-                chain.theta,
-                traced.first,
-                traced.second,
-                packed.boxes,
-                packed.offsets,
-                packed.owner,
-                row[:-2],
-            )
+            cells = traced.first, traced.second, packed.boxes, packed.offsets, packed.owner
+            shares(chain.weights, chain.theta, *cells, row[:-2])
             row[-2:] = chain.likelihood, np.log(chain.alpha)
             run.occupied[number - first] = chain.occupied
         if number in due:
