@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.mixture.evidence import Evidence
+from postrand.mixture.fitted import Fit
 from postrand.mixture.packing import Packed, pack
-from postrand.mixture.values import Draw, Fit, Settings
+from postrand.mixture.values import Draw, Settings
 from postrand.support.progress import Stage, stage
 
 PAIRS = 40
@@ -48,9 +49,10 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
 def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
     """Return the settings with the sweeps that were left to the fit; classes that were left to it grow as needed.
 
-    Fewer records need fewer sweeps: their posterior is wide. Each copy has at least four sweeps of its chain.
+    The posterior of few records is wide, and chains cross it slowly; with less than a thousand, less is at stake. Each
+    copy has at least four sweeps of its chain.
     """
-    usual = 1000 if evidence.records < 1000 else 4000
+    usual = 1000 if evidence.records < 1000 else 6000 if evidence.records < 20_000 else 4000
     return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
 
 
