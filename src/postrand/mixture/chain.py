@@ -74,14 +74,6 @@ def sweep(packed: Packed, chain: Chain) -> None:
     parameters.weights_given(members, chain.alpha, chain.weights, chain.rng)
 
 
-def widen(packed: Packed, chain: Chain, classes: int) -> None:
-    """Add empty classes, so that there are ``classes``."""
-    more = begin(packed, chain.centre, classes - len(chain.weights), chain.rng)
-    chain.weights = np.concatenate([chain.weights, np.full(len(more.weights), 1e-9, np.float32)])
-    chain.theta = np.ascontiguousarray(np.concatenate([chain.theta, more.theta], axis=1))
-    chain.level = np.concatenate([chain.level, more.level], axis=1)
-
-
 def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArray[np.float64]:
     """Return the margins (rows,) as one class alone gives them: the mean of its profiles."""
     even = np.concatenate([np.full(s, 1 / s) for s in np.diff(packed.offsets)])
