@@ -78,7 +78,8 @@ def separated(evidence: Evidence, modelled: Modelled) -> tuple[Evidence, Modelle
         rules=np.ascontiguousarray(evidence.rules[:, inside, : max(sizes)]),
     )
     described, columns = (
-        dataclasses.replace(modelled, variables=tuple(modelled.variables[j] for j in some)) for some in (inside, outside)
+        dataclasses.replace(modelled, variables=tuple(modelled.variables[j] for j in some))
+        for some in (inside, outside)
     )
     return inner, described, columns, np.ascontiguousarray(evidence.exact[:, outside])
 
@@ -122,7 +123,9 @@ def _law_of(law: Law, place: int, evidence: Evidence, draws: Sequence[Draw]) -> 
         table = np.zeros((size, axis.released))
         table[axis.shown] = axis.to_released
         return table, np.arange(axis.released) if axis.marginal is None else axis.marginal
-    product = [np.prod([d.theta[v][:, c] for v, c in zip(law.variables, law.cells.T, strict=True)], axis=0) for d in draws]
+    product = [
+        np.prod([d.theta[v][:, c] for v, c in zip(law.variables, law.cells.T, strict=True)], axis=0) for d in draws
+    ]
     share = np.mean([d.weights @ p for d, p in zip(draws, product, strict=True)], axis=0) + 1e-12
     table = np.zeros((size, law.matrix.shape[1]))
     np.add.at(table, own, law.matrix * share[:, None])
@@ -142,7 +145,10 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     tilts = np.exp(np.clip(phi @ scores.astype(np.float32), -20, 20)).astype(np.float64)
     candidates(packed, group, draw.weights, theta, tilts, base.astype(np.int16), drawn, rng)
     weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
-    shares, none = np.zeros((len(base), int(offsets[-1])), np.float32), np.zeros((len(base), int(offsets[-1])), np.float32)
+    shares, none = (
+        np.zeros((len(base), int(offsets[-1])), np.float32),
+        np.zeros((len(base), int(offsets[-1])), np.float32),
+    )
     lean(drawn, offsets, weights, none, shares)
     factors = _factors(found, phi, shares, offsets)
     tables = _tables(base, fit.evidence.sizes, found.places)
@@ -192,7 +198,9 @@ def _wanted(
     return wanted, scores
 
 
-def _factors(found: Related, phi: NDArray[np.float32], shares: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[Array]:
+def _factors(
+    found: Related, phi: NDArray[np.float32], shares: NDArray[np.float32], offsets: NDArray[np.int64]
+) -> list[Array]:
     """Return, by variable, the inverse of how sums of φ answer to scores."""
     made = []
     for place in found.places:
@@ -240,4 +248,3 @@ def _meet_tables(
         after = tables[(k + 1) % len(tables)]
         ahead = np.zeros(after[2].size)
         tilt(drawn, weights, places, strides, factor, after[0], after[1], ahead)
-

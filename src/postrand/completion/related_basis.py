@@ -24,7 +24,8 @@ Floats = NDArray[np.float32]
 class Basis:
     """Hold the basis φ (n, D): ones, then columns with mean 0 and deviation 1; ``of`` (D,) numbers their sources.
 
-    A source is an unperturbed column, or all products together; 0 is the ones. ``left_out`` names columns without one.
+    A source is an unperturbed column, its square, or all products together; 0 is the ones. ``left_out`` names the
+    columns for which there is no room.
     """
 
     values: Floats
@@ -46,8 +47,9 @@ def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Ba
         columns = [lines[c]] if _is_number(variable) else []
         held += [(c + 1, column) for column in (*columns, *_indicators(codes[:, c], variable))]
     left_out = tuple(dict.fromkeys(variables[c - 1].name for c, _ in held[most - 1 :]))
-    held += [(c + 1, 1.5 * lines[c] ** 2) for c, variable in enumerate(variables) if _is_number(variable)]
-    products = len(variables) + 1
+    curves = len(variables) + 1
+    held += [(curves + c, 1.5 * lines[c] ** 2) for c, variable in enumerate(variables) if _is_number(variable)]
+    products = 2 * len(variables) + 1
     held += [(products, a * b) for a, b in itertools.combinations(map(_centred, lines), 2)]
     kept = [(0, np.ones(n))]
     for of, column in held:

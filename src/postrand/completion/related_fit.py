@@ -16,6 +16,8 @@ DECREMENT = 0.02
 MOST_RECORDS = 20_000
 """Records that the curvature is computed from; gradients take all."""
 LEAST_PRECISION, MOST_PRECISION = 0.1, 1e4
+CLEAR, CLEAR_PRECISION = 1.5, 0.5
+"""A source says something where its statistic is so many deviations above its mean; its precision is then small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,9 +48,28 @@ def fit_logit(basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDA
         coefficients, information = _maximum(phi, likelihood, precision, coefficients)
         values, vectors = np.linalg.eigh(information)
         root = vectors / np.sqrt(np.maximum(values, LEAST_PRECISION))
-        if turn < ROUNDS:
+        if turn < ROUNDS - 1:
             precision = _precision(of, coefficients, root)
+        elif turn == ROUNDS - 1:
+            precision[_clear(of, coefficients, root)] = CLEAR_PRECISION
     return Logit(coefficients, root)
+
+
+def _clear(of: NDArray[np.int64], coefficients: Array, root: Array) -> NDArray[np.bool_]:
+    """Return the columns of the sources that clearly say something: Wald's statistic is far above its mean.
+
+    To pull these coefficients to 0 would take a part of a relation that is known to be there.
+    """
+    covariance = (root @ root.T).reshape(*coefficients.shape, *coefficients.shape)
+    found = np.zeros(len(of), bool)
+    for source in np.unique(of):
+        at = np.flatnonzero(of == source)
+        held = coefficients[at].ravel()
+        block = covariance[np.ix_(at, range(coefficients.shape[1]), at, range(coefficients.shape[1]))]
+        wald = float(held @ np.linalg.pinv(block.reshape(held.size, held.size), rcond=1e-6, hermitian=True) @ held)
+        free = len(at) * (coefficients.shape[1] - 1)
+        found[at] = wald > free + CLEAR * np.sqrt(2 * free)
+    return found
 
 
 def _precision(of: NDArray[np.int64], coefficients: Array, root: Array) -> Array:
@@ -62,7 +83,7 @@ def _precision(of: NDArray[np.int64], coefficients: Array, root: Array) -> Array
 
 
 def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, start: Array) -> tuple[Array, Array]:
-    """Return the mode and the information there, by Newton's method; where it is not convex, by that of complete data."""
+    """Return the mode and the information there, by Newton's method, with complete data's where not convex."""
     h, value = start, _value(phi, likelihood, precision, start)
     for _ in range(STEPS):
         prior = softmax(phi @ h)

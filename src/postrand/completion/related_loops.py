@@ -13,7 +13,7 @@ TRIES = 50
 
 @compiled
 def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Fill ``out`` (n, C, J) with true records drawn given the evidence, θ of each record tilted by ``tilts`` (n, rows).
+    """Fill ``out`` (n, C, J) with true records drawn given the evidence, θ of a record tilted by ``tilts`` (n, rows).
 
     ``P(class, cells) ∝ w_k Π θ_kj(x_j) tilt_i(x_j) P(released | x)``, exactly, class by class.
     """
@@ -164,7 +164,7 @@ def _keeps(packed, codes):  # type: ignore[no-untyped-def]  # numba finds the ty
 
 @compiled
 def lean(codes, offsets, weights, scores, shares):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Multiply the weights (n, C) by ``exp`` of the scores (n, rows) of each candidate's codes; sum them into ``shares``.
+    """Multiply the weights (n, C) by ``exp`` of the scores (n, rows) of a candidate's codes; sum them in ``shares``.
 
     Each record's weights then sum to one; ``shares`` (n, rows) are those of its codes.
     """
