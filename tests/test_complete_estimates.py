@@ -110,6 +110,23 @@ def test_means_totals_ratios_and_quantiles_are_those_of_the_copies_pooled() -> N
     np.testing.assert_allclose(share.value, np.mean(wanted))
 
 
+def test_odds_ratios_are_pooled_as_logarithms() -> None:
+    done = completed()
+    logs, squares = [], []
+    for copy in done.frames:
+        sex, ill = (np.array(copy[name].to_pylist()) for name in ("sex", "ill"))
+        counts = np.array([[((sex == s) & (ill == i)).sum() for i in ("no", "yes")] for s in "FM"])
+        logs.append(np.log(counts[0, 0] * counts[1, 1] / counts[0, 1] / counts[1, 0]))
+        squares.append((1 / counts).sum() * 1200 / 1199)
+    m, between = len(logs), np.var(logs, ddof=1)
+    total = np.mean(squares) + (1 + 1 / m) * between
+    found = estimate.odds_ratio(done.released, "sex", "ill", mechanism(), model=done)
+    assert found.value == pytest.approx(np.exp(np.mean(logs)))
+    assert found.log_standard_error == pytest.approx(np.sqrt(total), rel=1e-6)
+    half = scipy.stats.t.ppf(0.975, (m - 1) * (total / ((1 + 1 / m) * between)) ** 2) * np.sqrt(total)
+    assert found.interval()[1] == pytest.approx(found.value * np.exp(half), rel=1e-6)
+
+
 def test_weights_and_strata_count_in_every_copy() -> None:
     done = completed()
     options = {"weights": "weight", "strata": "stratum"}

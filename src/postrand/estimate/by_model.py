@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.inputs import listed
 from postrand.support.progress import Stage, stage
+
+Answer = TypeVar("Answer")
 
 
 class Examined(Protocol):
@@ -146,7 +148,7 @@ def by_model(
         Whatever the estimator raises.
     """
     fitted = _checked(model, frame, mechanism)
-    found = list(_answers(ask, frame, fitted, asked))
+    found = list(answers(ask, frame, mechanism, model, asked))
     one = found[0]
     held = {f.name: getattr(one, f.name) for f in dataclasses.fields(Estimate)}
     law = law_of(found)
@@ -164,8 +166,11 @@ def by_model(
     return ModelEstimate(**held, unbiased=unbiased, problems=problems)
 
 
-def _answers(ask: Callable[..., Estimate], frame: Any, model: Fitted, asked: dict[str, Any]) -> Iterator[Estimate]:
-    """Yield the answer of each copy; perturbed variables that are not asked for are left out."""
+def answers(
+    ask: Callable[..., Answer], frame: Any, mechanism: Mechanism, model: Fitted | None, asked: dict[str, Any]
+) -> Iterator[Answer]:
+    """Yield the answer of each copy; perturbed variables that are not asked for are left out of it."""
+    model = _checked(model, frame, mechanism)
     book, named = model.modelled.codebook, _named(asked)
     perturbed = [name for name in model.modelled.perturbed if name in named]
     clear = [name for name in frames.names_of(frame) if name not in model.mechanism.variables]
