@@ -164,7 +164,7 @@ def test_what_the_model_leaves_out_is_named_with_the_reason() -> None:
     assert kinds == {
         "a": "perturbed", "w": "weight", "pay": "bins", "rank": "ranked", "place": "categories", "day": "bins",
     }  # fmt: skip
-    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "one", "empty", "list"]
+    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "list"]
     assert all(reason for _, reason in modelled.left_out)
     assert modelled["pay"].labels[-1] == "(missing)"
     assert modelled["place"].labels == ("north", "south", "(missing)")
