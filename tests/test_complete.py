@@ -172,6 +172,8 @@ def test_a_release_is_completed_from_its_folder_or_as_a_value() -> None:
     assert "(not released)" not in str(done.frames[0].to_pydict())
     with pytest.raises(ReleaseError):
         pr.complete(folder.parent)
+    with pytest.raises(UsageError, match="of a frame"):
+        pr.complete(release.frame())  # type: ignore[arg-type] this is tested
 
 
 def test_progress_is_told_by_stages() -> None:
