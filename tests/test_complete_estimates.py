@@ -185,8 +185,8 @@ def test_a_model_of_another_release_is_refused() -> None:
         estimate.table(frame, ["sex"], apart().mechanism, model=done)
     with pytest.raises(UsageError, match="other records"):
         estimate.table(frame.take(np.arange(1200)[::-1]), ["sex"], mechanism(), model=done)
-    with pytest.raises(UsageError, match="unknown method 'modle'"):
-        estimate.mean(frame, "pay", mechanism(), method="modle")  # type: ignore[arg-type] this is tested
+    with pytest.raises(UsageError, match="unknown method 'models'"):
+        estimate.mean(frame, "pay", mechanism(), method="models")  # type: ignore[arg-type] this is tested
     copy = pa.table(frame.to_pydict())
     assert estimate.table(copy, ["sex"], mechanism(), model=done).value.sum() == pytest.approx(1)
 
