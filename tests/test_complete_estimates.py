@@ -14,6 +14,7 @@ from postrand import estimate, perturb, randomised_response
 from postrand.cli import main
 from postrand.completion import Completed, complete
 from postrand.errors import EstimationError, UsageError
+from postrand.estimate.by_model_law import Answered, law_of
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.release import completed as completed_release
 from postrand.support.randomness import ReleaseKey
@@ -100,6 +101,8 @@ def test_means_totals_ratios_and_quantiles_are_those_of_the_copies_pooled() -> N
     low, high = found.interval()
     half = scipy.stats.t.ppf(0.975, freedom) * np.sqrt(total)
     np.testing.assert_allclose(high - low, 2 * half, rtol=5e-3)
+    np.testing.assert_allclose(np.diag(found.covariance), found.standard_error**2)
+    np.testing.assert_allclose(found.sampling + found.perturbation, found.covariance)
     medians = np.mean([[np.quantile(p, 0.5, method="inverted_cdf") for p in one] for one in pays], axis=0)
     found = estimate.quantile(done.released, "pay", mechanism(), by="area", model=done)
     np.testing.assert_allclose(found.value, medians)
@@ -108,6 +111,17 @@ def test_means_totals_ratios_and_quantiles_are_those_of_the_copies_pooled() -> N
     share = estimate.ratio_of_totals(done.released, "pay", "hours", mechanism(), model=done)
     wanted = [np.array(c["pay"]).sum() / np.array(c["hours"]).sum() for c in done.frames]
     np.testing.assert_allclose(share.value, np.mean(wanted))
+
+
+def test_a_group_that_a_copy_does_not_have_is_open_and_said_to_be() -> None:
+    each = [Answered(np.array([1.0, gap]), np.array([0.5, 0.5]), None, 90, 0, 90.0, None) for gap in (2.0, np.nan)]
+    law = law_of(each)
+    assert np.isnan(law.value).tolist() == [False, True]
+    low, high = law.bounds(law.value, 0.95)
+    assert (low[1], high[1]) == (-np.inf, np.inf)
+    assert np.isfinite([low[0], high[0]]).all()
+    assert np.isnan(law.variance("total")).tolist() == [False, True]
+    assert "too few records" in law.warnings[0]
 
 
 def test_odds_ratios_are_pooled_as_logarithms() -> None:

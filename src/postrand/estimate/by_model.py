@@ -19,7 +19,7 @@ from postrand.data import frames
 from postrand.errors import EstimationError, UsageError, nearest, sentence, shown
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
-from postrand.estimate.by_model_law import law_of
+from postrand.estimate.by_model_law import Answered, law_of
 from postrand.estimate.evidence_columns import true_columns
 from postrand.estimate.evidence_variables import Modelled
 from postrand.estimate.result import Estimate
@@ -148,11 +148,13 @@ def by_model(
         Whatever the estimator raises.
     """
     fitted = _checked(model, frame, mechanism)
-    found = list(answers(ask, frame, mechanism, model, asked))
-    one = found[0]
-    held = {f.name: getattr(one, f.name) for f in dataclasses.fields(Estimate)}
+    held: dict[str, Any] = {}
+    found = []
+    for one in answers(ask, frame, mechanism, model, asked):
+        held = {f.name: getattr(one, f.name) for f in dataclasses.fields(Estimate)}
+        found.append(Answered.of(one))
     law = law_of(found)
-    groups = f" by {', '.join(one.variables)}" if asked.get("by") else ""
+    groups = f" by {', '.join(held['variables'])}" if asked.get("by") else ""
     method = f"{what}{groups}, by Rubin's rules over {fitted.copies} copies completed by a joint model"
     means = {name: round(float(np.mean([getattr(e, name) for e in found]))) for name in ("records", "dropped")}
     held |= {"value": law.value, "law": law, "method": method, **means}
