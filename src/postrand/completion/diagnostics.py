@@ -123,12 +123,14 @@ class Diagnostics:
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the copies are used."""
         said = [f"{text} The copies were moved to the unbiased tables." for text, mended in self._misfits() if mended]
-        effective = self.chains.fewest
+        chains, effective = self.chains, self.chains.fewest
         if effective < LEAST_EFFECTIVE:
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
                 "errors are rough. Next: ask for more sweeps."
             )
+        if chains.truncated and not self.biased:
+            said.append(f"{self._full()} No test says that it is too simple.")
         said += self._on_model()
         if self.totals is not None and self.totals.warning is not None:
             said.append(self.totals.warning)
@@ -148,12 +150,12 @@ class Diagnostics:
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
                 f"{MOST_R_HAT}. Next: ask for more sweeps."
             )
-        if chains.truncated:
-            said.append(
-                f"The model uses all of its classes ({chains.occupied} of {chains.classes}): it may be too simple. "
-                f"Next: ask for {2 * chains.classes} classes."
-            )
+        if chains.truncated and self.biased:
+            said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")
         return said
+
+    def _full(self) -> str:
+        return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."
 
     def _misfits(self) -> list[tuple[str, bool]]:
         """Return what speaks against the model, and whether anchoring mends it: it does for tables of two variables."""

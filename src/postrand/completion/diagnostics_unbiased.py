@@ -99,7 +99,8 @@ def compare(
     drawn = np.array([draw.table(places) for draw in draws])
     model = drawn.mean(axis=0)
     spread = drawn.var(axis=0, ddof=1) if len(draws) > 1 else np.zeros(model.shape)
-    known = [k for k, group in enumerate(groups) if group.identified]
+    lost = {group.subset for group in groups if not group.identified}  # the rest of such a subset is not a sample
+    known = [k for k, group in enumerate(groups) if group.subset not in lost]
     if not known:
         return Compared(places, model, spread, None, None, 0)
     sizes = seen.evidence.sizes
