@@ -27,6 +27,7 @@ def completed_readme(told: Mapping[str, Any]) -> str:
     entries = {
         told["file"]: f"the {told['copies']} copies, one below the other: open this file for every analysis",
         "completed.json": "how the copies were made: seed, settings, digests, and the tests of the model",
+        "report.html": "pictures: what the tests of the model found, and how far results rest on it",
         "README.txt": "this text",
     }
     about = (

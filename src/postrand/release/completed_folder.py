@@ -11,10 +11,11 @@ from typing import Any
 from postrand.completion.readme import completed_readme
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.release import rendering
-from postrand.release.bundle import COMPLETED, MANIFEST, README, Release, well_formed
+from postrand.release.bundle import COMPLETED, MANIFEST, README, REPORT, Release, well_formed
 from postrand.release.checks import Audit, Verification
 from postrand.release.completed_check import FIX, attempt, stated
 from postrand.release.verification import read, verify
+from postrand.report import completed_report
 
 
 def is_completed(folder: Path) -> bool:
@@ -45,7 +46,7 @@ def verify_completed(
         attempt(audit, folder, told, root, str(found.manifest["data"]), found.mechanism, redo=redo)
     page = audit.attempt("readme", _readme, "check.completed_readme", folder, told, needs=[told])
     if page is False and told is not None:
-        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=[README])
+        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=[README, REPORT])
     return audit.outcome(folder, raise_if_failed)
 
 
@@ -69,8 +70,11 @@ def _verified(root: Path) -> Release:
 
 
 def _readme(folder: Path, told: Mapping[str, Any]) -> bool:
-    """Tell whether README.txt is the one that this version writes; refuse another one by the same program."""
-    same = (folder / README).read_bytes() == completed_readme(told).encode()
-    if not same and told["rendering_sha256"] == rendering.digest():
-        raise ReleaseError(sentence("this text does not follow from completed.json", where=README, fix=FIX))
-    return same
+    """Tell whether text and page are those that this version writes; refuse others by the same program."""
+    data = next(iter(told["released"]["data"]), "").split("/")[0]
+    wanted = {README: completed_readme(told), REPORT: completed_report(told, data)}
+    changed = [name for name, text in wanted.items() if (folder / name).read_bytes() != text.encode()]
+    if changed and told["rendering_sha256"] == rendering.digest():
+        what = "this text does not follow from completed.json"
+        raise_all(ReleaseError, [sentence(what, where=name, fix=FIX) for name in changed])
+    return not changed
