@@ -20,7 +20,9 @@ from postrand.engines.base import labelled
 from postrand.errors import ReleaseError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
+from postrand.ranks import RankBlocks
 from postrand.release.completed_folder import verify_completed
+from postrand.workflow.whole_columns import average_columns, permute_columns
 from tests.release_case import make, rehash, writer_of
 
 QUICK: dict[str, Any] = {"copies": 2, "seed": 3, "classes": 3, "sweeps": 30, "chains": 1}
@@ -100,6 +102,29 @@ def test_a_changed_readme_is_refused(tmp_path: Path) -> None:
     rehash(root)
     with pytest.raises(ReleaseError, match=r"README.txt: this file does not follow"):
         release.verify(root)
+
+
+@pytest.mark.parametrize("form", ["permute", "average"])
+def test_folders_of_columns_say_what_was_done(form: str, tmp_path: Path) -> None:
+    table = pa.table({"pay": np.arange(40) * 1.5, "sex": ["F", "M"] * 20})
+    file = tmp_path / "people.csv"
+    table.to_pandas().to_csv(file, index=False)
+    if form == "permute":
+        permute_columns(file, tmp_path / "r", ["pay"], RankBlocks(5), b"k" * 32)
+    else:
+        average_columns(file, tmp_path / "r", ["pay"], RankBlocks(5))
+    text = readme(tmp_path / "r")
+    assert "the values of pay were" in text
+    assert "data.csv" in text
+    assert release.verify(tmp_path / "r").verdict == "verified"
+    path = tmp_path / "r" / "README.txt"
+    path.write_text(path.read_text().replace("pay", "nothing"))
+    rehash(tmp_path / "r")
+    with pytest.raises(ReleaseError, match="README.txt: this page does not follow from the certificate"):
+        release.verify(tmp_path / "r")
+    path.unlink()
+    rehash(tmp_path / "r")
+    assert release.verify(tmp_path / "r").verdict == "verified"  # as it was made before
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
