@@ -1,4 +1,4 @@
-"""What meets everyone who opens a release: README.txt, labels of perturbed columns, and copies of every kind of data."""
+"""What meets whoever opens a release: README.txt, labels of perturbed columns, and copies of every kind of data."""
 
 import json
 import shutil
@@ -120,7 +120,7 @@ def test_folders_of_columns_say_what_was_done(form: str, tmp_path: Path) -> None
     path = tmp_path / "r" / "README.txt"
     path.write_text(path.read_text().replace("pay", "nothing"))
     rehash(tmp_path / "r")
-    with pytest.raises(ReleaseError, match="README.txt: this page does not follow from the certificate"):
+    with pytest.raises(ReleaseError, match=r"README.txt: this page does not follow from the certificate"):
         release.verify(tmp_path / "r")
     path.unlink()
     rehash(tmp_path / "r")

@@ -288,7 +288,7 @@ def derive(
         CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
-        REPORT: report.public_report(mechanism, certificate, summary, data.name, found).encode(),
+        REPORT: report.public_report(mechanism, certificate, summary, data.name, found, completed).encode(),
         README: report.readme(mechanism, found, data.name, description.title, completed).encode(),
     }
 

@@ -112,7 +112,7 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
         differing: list[int] = []
         read = (_typed(batch, typed) for batch in table.read())
         memory = min(target.share(4) or MEMORY, MEMORY)
-        records, digest = _digest(names, _compared(read, source.batches(names), differing), memory)
+        records, digest = _digest(names, _compared(read, source.batches(names, 1 << 14), differing), memory)
         if differing and (records, digest) != _digest(names, source.batches(names), memory):
             what = "the database changed the values that were written"
             fix = "convert columns of unusual types in the source"
