@@ -26,6 +26,7 @@ def completed_readme(told: Mapping[str, Any]) -> str:
     """Return the README.txt of a folder of completed files, from what its ``completed.json`` says."""
     entries = {
         told["file"]: f"the {told['copies']} copies, one below the other: open this file for every analysis",
+        "report.html": "open it in a browser: pictures of the tests of the model, and which results rest on it",
         "completed.json": "how the copies were made: seed, settings, digests, and the tests of the model",
         "README.txt": "this text",
     }
