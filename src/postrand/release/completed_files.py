@@ -25,8 +25,6 @@ from postrand.support.progress import Stage, stage
 
 SCHEMA = "postrand/completed/1"
 STEM = "completed"
-PAGES = (README, REPORT)
-"""What people read in a folder of completed files."""
 _LIBRARIES = ("numpy", "numba")
 
 
@@ -77,9 +75,10 @@ def write_folder(
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
         told = put(staging / name, columns_of(release.data_path, release.mechanism), release.mechanism, completed)
-        for page, content in pages(told, str(release.manifest["data"])).items():
+        made = pages(told, str(release.manifest["data"]))
+        for page, content in made.items():
             (staging / page).write_bytes(content)
-        finish(staging, told, release.path, str(release.manifest["data"]), [name, *PAGES])
+        finish(staging, told, release.path, str(release.manifest["data"]), [name, *made])
     return told
 
 

@@ -13,7 +13,7 @@ from postrand.release import rendering
 from postrand.release.bundle import COMPLETED, MANIFEST, Release, well_formed
 from postrand.release.checks import Audit, Verification
 from postrand.release.completed_check import FIX, attempt, stated
-from postrand.release.completed_files import PAGES, pages
+from postrand.release.completed_files import pages
 from postrand.release.verification import read, verify
 
 
@@ -55,7 +55,7 @@ def _listed(folder: Path) -> dict[str, Any]:
         told = stated(folder)
     with os.scandir(folder) as entries:
         there = {entry.name: entry.stat(follow_symlinks=False).st_mode for entry in entries}
-    wanted = {COMPLETED, *PAGES, *told["files"]}
+    wanted = {COMPLETED, *told["files"]}
     problems = [sentence(f"{n!r} is not listed in {COMPLETED}") for n in sorted(set(there) - wanted)]
     problems += [sentence(f"{n!r} is listed, but missing") for n in sorted(wanted - set(there))]
     problems += [sentence(f"{n!r} is not a plain file") for n, mode in there.items() if not stat.S_ISREG(mode)]
@@ -71,7 +71,10 @@ def _verified(root: Path) -> Release:
 def _pages(folder: Path, told: Mapping[str, Any], release: Release) -> tuple[str, ...]:
     """Return the pages that this version words otherwise; refuse those that the same program would have written so."""
     wanted = pages(told, str(release.manifest["data"]))
-    wrong = tuple(name for name in PAGES if (folder / name).read_bytes() != wanted[name])
+    raise_all(
+        ReleaseError, [sentence(f"{n!r} is not listed", where=COMPLETED) for n in wanted if n not in told["files"]]
+    )
+    wrong = tuple(name for name, content in wanted.items() if (folder / name).read_bytes() != content)
     same = told["rendering_sha256"] == rendering.digest()
     what = f"this page does not follow from {COMPLETED}"
     raise_all(ReleaseError, [sentence(what, where=name, fix=FIX) for name in wrong if same])
