@@ -21,8 +21,10 @@ from postrand.errors import ReleaseError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.ranks import RankBlocks
+from postrand.release import fields
 from postrand.release.completed_folder import verify_completed
 from postrand.workflow.whole_columns import average_columns, permute_columns
+from tests.json_schema import problems
 from tests.release_case import make, rehash, writer_of
 
 QUICK: dict[str, Any] = {"copies": 2, "seed": 3, "classes": 3, "sweeps": 30, "chains": 1}
@@ -272,3 +274,17 @@ def test_a_release_that_was_changed_does_not_verify_with_its_completed_files(tmp
     shutil.rmtree(tmp_path / "r")
     with pytest.raises(ReleaseError, match="no such release"):
         verify_completed(tmp_path / "c", tmp_path / "r")
+
+
+def test_the_first_release_with_copies_is_verified_and_pooled_for_ever() -> None:
+    folder = Path(__file__).parent / "fixtures" / "releases" / "3" / "completed"
+    found = release.verify(folder)
+    assert found.verdict == "verified"
+    assert {"copies", "copies_bytes"} <= {check.name for check in found.checks if check.ok}
+    told = json.loads((folder / "completed.json").read_text())
+    of = fields.schema("completed", 1)
+    assert of is not None
+    assert list(problems(told, of, of)) == []
+    read = pd.read_csv(folder / "completed.csv")
+    assert read.groupby("Imputation_").size().tolist() == [240] * 3
+    assert read["region"][read["Imputation_"] > 0].dropna().isin(["n", "e", "s"]).all()
