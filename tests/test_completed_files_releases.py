@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,23 @@ def test_the_first_release_with_copies_is_verified_and_pooled_for_ever() -> None
     read = pd.read_csv(folder / "completed.csv")
     assert read.groupby("Imputation_").size().tolist() == [240] * 3
     assert read["region"][read["Imputation_"] > 0].dropna().isin(["n", "e", "s"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::postrand.release.completed_files.CompletedWarning")
+def test_copies_do_not_change_the_level_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = drawn(200, 1.0)
+    pq.write_table(table.drop_columns(["pay"]), tmp_path / "people.parquet")
+    plan = PLAN.replace('as_is = ["pay"]\n', "").replace("epsilon = 4.0", "epsilon = 4.0\ndelta = 1e-4")
+    book = CODEBOOK[: CODEBOOK.index('[[variables]]\nname = "pay"')]
+    levels = []
+    for completed in ("completed = 2\n", ""):
+        folder = tmp_path / f"with{len(completed)}"
+        folder.mkdir()
+        (folder / "people.parquet").symlink_to(tmp_path / "people.parquet")
+        monkeypatch.setattr(sys.modules[__name__], "CODEBOOK", book)
+        monkeypatch.setattr(sys.modules[__name__], "PLAN", plan.replace("completed = 2\n", completed))
+        root = made_of(folder, 'file = "people.parquet"', "", monkeypatch)
+        levels.append(json.loads((root / "certificate.json").read_text())["file"])
+        assert ("completed files do not change these levels" in (root / "report.html").read_text()) == bool(completed)
+    assert levels[0] == levels[1]
+    assert levels[0]["epsilon"] < 4
