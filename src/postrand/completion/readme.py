@@ -163,7 +163,7 @@ def wrapped(text: str) -> str:
 def named(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are.
 
-    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-12:]
+    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-13:]
     ('a, b', '11 and 2 more')
     """
     rest = len(names) - _NAMES_SHOWN
