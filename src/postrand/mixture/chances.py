@@ -180,3 +180,22 @@ def slow_chances(packed, g, weights, theta, sums, reached, p):  # type: ignore[n
     for k in range(p.size):
         p[k] = math.exp(logs[k] - largest)
     return total_of(p), largest
+
+
+@leaf
+def find(p, at):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the class in which ``at``, between 0 and the sum of ``p``, falls."""
+    for k in range(p.size):
+        at -= p[k]
+        if at < 0:
+            return k
+    k = p.size - 1  # by rounding: the last one that has a chance
+    while k > 0 and p[k] == 0:
+        k -= 1
+    return k
+
+
+@leaf
+def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return a class with chances proportional to ``p``, whose sum is ``total``."""
+    return find(p, rng.random() * total)

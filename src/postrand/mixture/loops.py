@@ -6,8 +6,19 @@ import math
 
 import numpy as np
 
-from postrand.mixture.chances import add, chances, leaf, product, put_all, slow_chances, tables, times
-from postrand.mixture.truncation import TRIES, draw_class, find, impossible, rescue, spread
+from postrand.mixture.chances import (
+    add,
+    chances,
+    draw_class,
+    find,
+    leaf,
+    product,
+    put_all,
+    slow_chances,
+    tables,
+    times,
+)
+from postrand.mixture.truncation import TRIES, impossible, rescue, spread
 from postrand.support.jit import compiled
 
 

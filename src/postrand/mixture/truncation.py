@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from postrand.mixture.chances import leaf
+from postrand.mixture.chances import draw_class, leaf
 from postrand.support.jit import compiled
 
 TRIES = 10_000
 """Attempts to draw a record that keeps the rules, before it is left out of a sweep."""
-
-
-@leaf
-def find(p, at):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Return the class in which ``at``, between 0 and the sum of ``p``, falls."""
-    for k in range(p.size):
-        at -= p[k]
-        if at < 0:
-            return k
-    k = p.size - 1  # by rounding: the last one that has a chance
-    while k > 0 and p[k] == 0:
-        k -= 1
-    return k
-
-
-@leaf
-def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Return a class with chances proportional to ``p``, whose sum is ``total``."""
-    return find(p, rng.random() * total)
 
 
 @compiled
