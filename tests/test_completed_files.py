@@ -14,8 +14,9 @@ import pytest
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
-from postrand.completion.files import COPY, RECORD, Stacked, check_stacked, copies_problems, write_stacked
+from postrand.completion.files import Stacked, check_stacked, copies_problems, write_stacked
 from postrand.errors import DataError, SpecificationError
+from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import LAW, make, released_table, without_missing, writer_of
