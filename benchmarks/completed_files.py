@@ -90,9 +90,8 @@ def numbers(frame):
 
 def said(completed):
     """Return what the diagnostics say of a completed file."""
-    if not hasattr(completed, 'diagnostics'): return {"problems": [], "warnings": []}
     found = completed.diagnostics
-    return {"problems": list(found.problems), "warnings": list(found.warnings)}
+    return {"problems": list(found.problems), "warnings": list(found.warnings), "anchors": len(completed.anchors)}
 
 
 def listed(values):

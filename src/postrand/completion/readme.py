@@ -116,7 +116,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
 
 
 def _reading_r(name: str) -> str:
-    """Return how R reads the file; in a CSV file it would take the empty field of a missing text for a text."""
+    """Return how R reads the file; where a text is missing, a CSV file has an empty field, for R a text of its own."""
     code = formats.format_of(name).readers.r.format(_quoted(name))
     return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
 
@@ -124,6 +124,7 @@ def _reading_r(name: str) -> str:
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
     """Return how to make the same copies in another format."""
     settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    settings += " --totals TOTALS.csv" if told["totals"] else ""
     command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
     return "first make the same copies as a file of this program, then read its README.txt:", (
         f"{command} --format {suffix} --out copies"
