@@ -17,6 +17,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
+from postrand.estimate.pooling_files import STEM
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, REPORT, Complete, Release, file_digest, records_of
@@ -24,7 +25,6 @@ from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
 
 SCHEMA = "postrand/completed/1"
-STEM = "completed"
 _LIBRARIES = ("numpy", "numba")
 
 
