@@ -1,5 +1,6 @@
 """``postrand complete`` and the verification of completed files, as a person runs them; plans that ask for copies."""
 
+import functools
 import hashlib
 import json
 import shutil
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from postrand import formats, load_plan, release, run
+from postrand import completion, formats, load_plan, release, run
 from postrand.app.documents import plan_toml
 from postrand.app.plans import open_plan
 from postrand.cli import main
@@ -23,6 +24,7 @@ from postrand.errors import ReleaseError, SpecificationError, UncheckedError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.release import completed_files
+from postrand.release.completed_files import CompletedWarning
 from postrand.release.fields import schema
 from tests.json_schema import problems
 from tests.release_case import edit, rehash, writer_of
@@ -41,7 +43,7 @@ def call(*arguments: Any) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
-def released(folder: Path, n: int = 120, epsilon: float = 3.0, **columns: Any) -> Path:
+def released(folder: Path, n: int = 120, epsilon: float = 3.0, weightless: bool = False, **columns: Any) -> Path:
     """Write a small release of two perturbed variables and a weight."""
     rng = np.random.default_rng(3)
     held = {
@@ -49,8 +51,9 @@ def released(folder: Path, n: int = 120, epsilon: float = 3.0, **columns: Any) -
         "area": rng.choice(["n", "e", "s"], n),
         "weight": rng.integers(1, 4, n) / 2,
     }
-    table = pa.table({**held, **columns})
-    law = Mechanism({"sex": randomised_response(2, epsilon), "area": randomised_response(4, epsilon)}, BOOK)
+    book = BOOK.select(["sex", "area"] if weightless else BOOK.names)
+    table = pa.table({**held, **columns}).select(list(book.names))
+    law = Mechanism({"sex": randomised_response(2, epsilon), "area": randomised_response(4, epsilon)}, book)
     made = release.write(folder / "release", data_writer=writer_of(table), data_name="data.csv", mechanism=law)
     return made.path
 
@@ -79,7 +82,7 @@ def test_the_folder_has_all_that_an_analyst_needs(made: Path) -> None:
     text, told = (folder / "README.txt").read_text(), json.loads((folder / "completed.json").read_text())
     for wanted in (
         "completed.csv",
-        "mice::as.mids",
+        "mice::pool",
         "as if it were 2 x 120 records",
         "a fact about a person",
         "Stata:",
@@ -172,6 +175,33 @@ def test_a_number_of_copies_that_cannot_be_is_refused(copies: str, made: Path, t
     assert done.exit_code == 2
     assert "--copies" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_totals_are_met_by_every_copy_and_made_again(tmp_path: Path) -> None:
+    root = released(tmp_path, weightless=True)
+    (tmp_path / "totals.csv").write_text("variable,category,total\nsex,F,70\nsex,M,50\n")
+    done = call("complete", root, "--out", tmp_path / "out", *FEW, "--totals", tmp_path / "totals.csv")
+    assert done.exit_code in (0, 10), done.output
+    read = pd.read_csv(tmp_path / "out" / "completed.csv")
+    assert [(read["sex"][read["Imputation_"] == k] == "F").sum() for k in (1, 2)] == [70, 70]
+    told = json.loads((tmp_path / "out" / "completed.json").read_text())
+    assert told["totals"] == [{"variables": ["sex"], "categories": [["F"], ["M"]], "totals": [70, 50]}]
+    assert "meets the totals exactly" in " ".join((tmp_path / "out" / "README.txt").read_text().split())
+    again = call("verify", tmp_path / "out", "--release", root, "--redo-completed")
+    assert again.exit_code == 0, again.output
+    assert "the seed gives these copies" in again.stdout
+
+
+def test_totals_of_wrong_names_are_refused_together(tmp_path: Path) -> None:
+    rows = ("sec,F,70", "sec,M,50", "sex,Female,70", "sex,M,50", "area,n,10")
+    (tmp_path / "totals.csv").write_text("\n".join(["variable,category,total", *rows, ""]))
+    root = released(tmp_path, weightless=True)
+    done = call("complete", root, "--out", tmp_path / "out", *FEW, "--totals", tmp_path / "totals.csv")
+    assert done.exit_code == 2
+    assert "3 problems" in done.stderr
+    for wanted in ("did you mean 'sex'", "a total of what is not a category", "every category needs a total"):
+        assert wanted in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_completed_files_are_never_put_into_a_release(made: Path) -> None:
@@ -346,11 +376,21 @@ def planned(folder: Path, plan: str = PLAN) -> Path:
     return folder / "plan.toml"
 
 
+def run_quickly(plan: Path, out: Path) -> Path:
+    """Run a plan whose copies are made with few sweeps: a plan itself always takes the usual settings."""
+    quick = functools.partial(completion.complete, classes=4, sweeps=40, chains=1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(completion, "complete", quick)
+        with pytest.warns(CompletedWarning, match="failed a test"):
+            made = run(load_plan(plan), out, release_key=b"k" * 32)
+    return made.path
+
+
 @pytest.fixture(scope="module")
 def of_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the release of a plan that asks for copies."""
     folder = tmp_path_factory.mktemp("plan")
-    return run(load_plan(planned(folder)), folder / "release", release_key=b"k" * 32).path
+    return run_quickly(planned(folder), folder / "release")
 
 
 def test_a_plan_puts_copies_into_the_release(of_plan: Path) -> None:
@@ -366,10 +406,13 @@ def test_a_plan_puts_copies_into_the_release(of_plan: Path) -> None:
     text = (of_plan / "README.txt").read_text()
     assert text.index("completed.csv") < text.index("data.csv  ")
     assert "Never analyse the stacked file" in text
+    assert "completed.csv has 2 copies of the records" in (of_plan / "ddi.xml").read_text()
+    files = json.loads((of_plan / "croissant.json").read_text())["distribution"]
+    assert [entry["name"] for entry in files] == ["data.csv", "completed.csv"]
 
 
 def test_the_seed_of_the_copies_is_fresh_and_all_else_follows_from_the_key(of_plan: Path, tmp_path: Path) -> None:
-    again = run(load_plan(planned(tmp_path)), tmp_path / "release", release_key=b"k" * 32).path
+    again = run_quickly(planned(tmp_path), tmp_path / "release")
     seeds = {json.loads((root / "completed.json").read_text())["seed"] for root in (again, of_plan)}
     assert len(seeds) == 2
     plain = run(
@@ -377,20 +420,22 @@ def test_the_seed_of_the_copies_is_fresh_and_all_else_follows_from_the_key(of_pl
     )
     names = {path.name for path in plain.path.iterdir()}
     assert names == {path.name for path in of_plan.iterdir()} - {"completed.csv", "completed.json"}
-    for name in names - {"manifest.json", "README.txt"}:
+    for name in names - {"manifest.json", "README.txt", "ddi.xml", "croissant.json"}:
         assert (plain.path / name).read_bytes() == (of_plan / name).read_bytes() == (again / name).read_bytes()
 
 
 def test_copies_of_a_plan_that_are_changed_fail(of_plan: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(of_plan, tmp_path / "release"))
-    path = root / "completed.csv"
+    path, told = root / "completed.csv", root / "croissant.json"
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
     lines = path.read_text().splitlines()
     lines[-1] = lines[-1].replace('"F"', '"M"') if '"F"' in lines[-1] else lines[-1].replace('"M"', '"F"')
     path.write_text("\n".join([*lines, ""]))
     with pytest.raises(ReleaseError, match=r"'completed.csv' is not the file that was released"):
         release.verify(root)
     said = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    edit(root / "completed.json", lambda told: told["files"].update({"completed.csv": said}))
+    edit(root / "completed.json", lambda stated: stated["files"].update({"completed.csv": said}))
+    told.write_text(told.read_text().replace(before, str(said["sha256"])))
     rehash(root)
     assert release.verify(root).verdict == "verified"  # as good as any other copy: only the seed tells
     with pytest.raises(ReleaseError, match="the seed gives other copies"):

@@ -146,7 +146,7 @@ def test_copies_follow_the_posterior_of_the_drawn_model_by_brute_force(kind: str
 
 
 def thetas(done: pr.completion.Completed, draw: object, book: Codebook) -> list[np.ndarray]:
-    """Return θ of each variable of the codebook by its codes; a clear one has codes for what occurs alone."""
+    """Return θ of each variable of the codebook by its codes; an unperturbed one has codes for what occurs alone."""
     found = []
     for v, described, theta in zip(book.variables, done.modelled.variables, draw.theta, strict=True):  # type: ignore[attr-defined] a Draw
         at = [described.labels.index(text) for text in v.code_labels] if described.kind != "perturbed" else slice(None)
@@ -186,7 +186,7 @@ def test_values_read_well() -> None:
     done = complete(released(survey(60)), mechanism(), **QUICK)
     assert repr(done) == "Completed(2 copies of 60 records, 4 variables drawn)"
     assert repr(done.frames) == "Copies(2 of 60 records)"
-    assert repr(done.modelled).startswith("Modelled(4 perturbed and 4 clear variables")
+    assert repr(done.modelled).startswith("Modelled(4 perturbed variables and 4 unperturbed ones")
     assert done.settings.classes == 4
 
 

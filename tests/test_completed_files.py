@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def case(folder: Path, suffix: str) -> tuple[Path, Stacked, Mechanism, pa.Table]
 
 def read_plainly(path: Path) -> pd.DataFrame:
     """Read a file as analysts do."""
-    readers = {
+    readers: dict[str, Callable[[Path], Any]] = {
         ".parquet": pd.read_parquet,
         ".arrow": pd.read_feather,
         ".csv": pd.read_csv,

@@ -8,15 +8,18 @@ import warnings
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 
 from postrand import cli, formats
-from postrand.codebook import Codebook, Variable
-from postrand.errors import DataError, SpecificationError
-from postrand.formats import ReadSettings
+from postrand.app import computations, documents, plans
+from postrand.app.decisions import open_decisions
+from postrand.errors import DataError, SpecificationError, UsageError
+from postrand.formats import ReadSettings, sas
 from postrand.formats.csv import FormulaWarning
 from postrand.plan import infer, load_plan
 from postrand.plan.infer import load_codebook
@@ -205,6 +208,8 @@ MISFITS = {
     "with": (field("with", pa.int64()), [1], ".sav .dta", "a word of the program's language"),
     "label": (field("x", pa.int64(), label="y" * 81), [1], ".dta", "its label is too long; wanted at most 80 signs"),
     "values": (field("x", pa.int64(), value_labels='{"1": "%s"}' % ("y" * 121)), [1], ".sav", "label of a category"),
+    "texts": (field("x", pa.string(), value_labels='{"f": "female"}'), ["f"], "", ""),
+    "letters": (field("x", pa.string(), value_labels='{"1": "one", ".a": "none"}'), ["1", ".a"], "", ""),
     "half": (field("x", pa.float64(), value_labels='{"0.5": "y"}'), [0.5], ".dta", "not a whole number of 32 bits"),
     "many": (
         field("x", pa.int64(), value_labels=json.dumps(dict.fromkeys(range(32_768), "y"))),
@@ -276,11 +281,67 @@ def test_values_and_labels_of_the_file_are_tried_before_a_record_is_perturbed(tm
     assert not (tmp_path / "out").exists()
 
 
-def test_a_labelled_text_that_no_record_has_does_not_stop_an_spss_file(tmp_path):
-    labelled = pa.field("x", pa.string(), metadata={"value_labels": '{"a": "first", "ééé": "never"}'})
-    table = pa.table([pa.array(["a", "a"])], schema=pa.schema([labelled]))
+@pytest.mark.parametrize(("other", "kept"), [("ééé", ["a", "ééé"]), (15 * "é", ["a"]), (15 * "e", ["a", 15 * "e"])])
+def test_a_labelled_text_that_no_record_has_does_not_stop_an_spss_file(tmp_path, other, kept):
+    labels = json.dumps({"a": "first", other: "never"}, ensure_ascii=False)
+    table = pa.table([pa.array(["a", "a"])], schema=pa.schema([field("x", pa.string(), value_labels=labels)]))
     with formats.open_writer(tmp_path / "x.sav", table.schema) as writer:
         writer.write(table.to_batches()[0])
-    found = pa.Table.from_batches(formats.read(tmp_path / "x.sav").batches())
-    assert found["x"].to_pylist() == ["a", "a"]
-    assert Codebook((Variable("x", role="other"),)).names == ("x",)
+    source = formats.read(tmp_path / "x.sav")
+    assert pa.Table.from_batches(source.batches())["x"].to_pylist() == ["a", "a"]
+    assert list(json.loads(source.schema.field("x").metadata[b"value_labels"])) == kept
+
+
+def test_the_workbench_opens_such_a_file_and_its_plan(tmp_path):
+    path = write_csv(tmp_path / "s.csv", {"sex": ["F", "M"] * 50, "town": ["Bär", "Köln"] * 50})
+    opened = computations.open_file(path)
+    assert opened.path == formats.File(path, ReadSettings(";", "windows-1252", "."))
+    decisions = open_decisions(opened, {"sex": "key", "town": "key"})
+    assert "s.csv --separator ';' --encoding windows-1252 --decimal ." in documents.commands(decisions, "data")
+    assert documents.plan_data(decisions, tmp_path)["source"]["separator"] == ";"
+    made = start(path, tmp_path / "work", {"key": ["sex", "town"]})
+    assert plans.open_plan(made.plan, tmp_path / "work").opened.rows == 100
+
+
+def test_rare_categories_are_noted_relative_to_the_number_of_records():
+    area = ["a"] * 900 + ["b"] * 85 + ["c"] * 15
+    assert drafts({"area": area})["area"]["notes"][0].startswith("1 of these have fewer than 20 records")
+    assert drafts({"area": area * 40})["area"]["notes"] == []
+    assert drafts({"area": area[800:]})["area"]["notes"][0].startswith("1 of these")
+    assert drafts({"area": ["a", "b", "c"]})["area"]["notes"] == []
+    days = [datetime.date(2020, 1, 1 + (k % 400 == 0) + (k % 3 == 0)) for k in range(1200)]
+    assert drafts({"wave": days})["wave"]["notes"][0].startswith("1 of these")
+
+
+def test_a_release_is_verified_against_a_file_as_its_plan_reads_it(tmp_path):
+    path = write_csv(tmp_path / "s.csv", {"sex": ["F", "M"] * 150, "town": ["Bär", "Köln", "Genf"] * 100})
+    made = start(path, tmp_path / "work", {"key": ["sex", "town"]})
+    (tmp_path / "key").write_text("6b" * 32)
+    (tmp_path / "key").chmod(0o600)
+    asked = ["protect", "--plan", str(made.plan), "--out", str(tmp_path / "out"), "--key-file", str(tmp_path / "key")]
+    done = CliRunner().invoke(cli.main, asked)
+    assert done.exit_code == 0, done.output
+    plan = ["--plan", str(made.plan), "--key-file", str(tmp_path / "key")]
+    again = CliRunner().invoke(cli.main, ["verify", str(tmp_path / "out"), *plan])
+    assert again.exit_code == 0, again.output
+    plain = CliRunner().invoke(cli.main, ["verify", str(tmp_path / "out"), "--file", str(path)])
+    assert plain.exit_code != 0
+
+
+def test_portable_files_of_spss_are_read(tmp_path):
+    frame = pd.DataFrame({"SEX": ["f", "m"], "PAY": [1.5, 2.0]})
+    pyreadstat.write_por(frame, tmp_path / "x.por", column_labels={"SEX": "Sex of the person"})
+    source = formats.read(tmp_path / "x.por")
+    assert pa.Table.from_batches(source.batches()).to_pylist() == frame.to_dict("records")
+    assert source.schema.field("SEX").metadata[b"label"] == b"Sex of the person"
+    assert formats.written_as("x.por") == ".sav"
+
+
+def test_the_catalogue_of_a_sas_data_set_labels_its_columns(tmp_path):
+    schema = pa.schema([field("sex", pa.int64(), format="SEXF"), field("town", pa.string(), format="$TOWN8.")])
+    found = sas.labelled(schema, {"SEXF": {1.0: "female"}, "$TOWN": {"a": "Aachen"}})
+    assert found.field("sex").metadata[b"value_labels"] == b'{"1": "female"}'
+    assert found.field("town").metadata[b"value_labels"] == b'{"a": "Aachen"}'
+    (tmp_path / "x.xpt").write_bytes(b"x")
+    with pytest.raises(UsageError, match="a transport file has no catalogue"):
+        formats.read(formats.File(tmp_path / "x.xpt", ReadSettings(catalog="x.sas7bcat")))

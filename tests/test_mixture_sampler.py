@@ -79,9 +79,8 @@ def distribution(weights, theta, possible):
 
 def prior(rng):
     """Draw weights, profiles, centre and shares of levels from the prior."""
-    alpha = rng.gamma(0.25, 4)
-    weights = np.maximum(rng.dirichlet(np.full(CLASSES, max(alpha / CLASSES, 1e-12))), 0)
-    weights = weights if np.isfinite(weights).all() else np.eye(CLASSES)[rng.integers(CLASSES)]
+    alpha = rng.gamma(8, 2)
+    weights = rng.dirichlet(np.full(CLASSES, alpha / CLASSES))
     theta, centres, shares = [], [], []
     for size in SIZES:
         centre, share = rng.dirichlet(np.full(size, 0.5)), rng.dirichlet(np.full(len(GRID), 0.5))
@@ -99,7 +98,7 @@ def summary(probabilities, weights, centre, shares, alpha):
     first = [p[CELLS[:, 0] == a].sum() for a in range(2)]
     joint = [p[(CELLS[:, 1] == 1) & (CELLS[:, 2] == c)].sum() for c in range(2)]
     squares = [p @ p, weights @ weights, centre @ centre, *(shares**2).sum(axis=1), shares[0, 0], shares[2, -1]]
-    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (1 + alpha), probabilities.sum()])
+    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (16 + alpha), probabilities.sum()])
 
 
 def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):

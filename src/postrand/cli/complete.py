@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FOLDER, Result, command
+from postrand.cli.frame import FILE, FOLDER, Result, command
 from postrand.cli.machine import may_use
 from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 
@@ -23,12 +23,13 @@ MODEL_FAILED = 10
 @click.option("--out", type=FOLDER, required=True, help="Folder of the completed files; it must not exist.")
 @click.option("--copies", metavar="M", default="20", show_default=True, help="Number of copies.")
 @click.option("--seed", metavar="N", help="Seed of the draws: the same gives the same copies. Default: a fresh one.")
+@click.option("--totals", type=FILE, help="CSV file with totals that every copy meets: variable, category, total.")
 @click.option("--format", "form", metavar="F", help="Format of the file, for example sav or dta. Default: the data's.")
 @click.option("--classes", metavar="K", default="0", help="Most classes of the model. Default: chosen by the fit.")
 @click.option("--chains", metavar="C", default="2", show_default=True, help="Chains of the fit.")
 @click.option("--sweeps", metavar="S", default="0", help="Sweeps of each chain. Default: chosen by the fit.")
 @may_use("threads", "scratch")
-def complete(directory: Path, out: Path, form: str | None, **numbers: str | None) -> Result:
+def complete(directory: Path, out: Path, totals: Path | None, form: str | None, **numbers: str | None) -> Result:
     """Make completed files: copies of the released file for any software.
 
     In each copy a true value is drawn for each perturbed one, given the released values, the published matrices and a
@@ -53,7 +54,7 @@ def complete(directory: Path, out: Path, form: str | None, **numbers: str | None
         what = "the release does not verify, so no copies are made from it"
         raise ReleaseError([sentence(what, where=str(directory)), *found.problems])
     release = read(directory)
-    told = write_folder(out, release, completed_of(release, **chosen), form)
+    told = write_folder(out, release, completed_of(release, totals=totals, **chosen), form)
     open_checks = [f"not verified in full: {problem}" for problem in found.problems]
     lines = [f"completed: {out / told['file']} ({told['copies']} copies of {told['records']:,} records)"]
     lines += [f"seed: {told['seed']}", *open_checks, *_found(told), f"Next: read {out / 'README.txt'}"]

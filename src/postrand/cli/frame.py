@@ -63,6 +63,10 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
+_SIGNS = ("separator", "decimal", "thousands")
+"""Options that are a sign, such as a comma, and no list of names."""
+
+
 def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how a file is read; the command gets them as ``reading``, of ReadSettings."""
     helps = {
@@ -71,6 +75,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "decimal": ("SIGN", "Sign before the decimals of numbers in a text file: '.' or ','."),
         "thousands": ("SIGN", "Sign between the thousands of numbers in a text file, such as '.' or blank."),
         "sheet": ("NAME", "Sheet of an Excel workbook."),
+        "catalog": ("FILE", "Value labels of a SAS data set (.sas7bcat), relative to the data set."),
     }
 
     @functools.wraps(function)
@@ -78,7 +83,7 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
         from postrand.formats import ReadSettings, sign_of
 
         asked = {name: given.pop(name) or "" for name in helps}
-        texts = {name: text if name in ("encoding", "sheet") else sign_of(text) for name, text in asked.items()}
+        texts = {name: sign_of(text) if name in _SIGNS else text for name, text in asked.items()}
         return function(reading=ReadSettings(**texts), **given)
 
     for name, (metavar, text) in reversed(helps.items()):
@@ -178,7 +183,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Report each option with an empty text: an empty list of names would protect nothing."""
     for name, value in arguments.items():
-        if isinstance(value, str) and not value.strip(", \t"):
+        if isinstance(value, str) and not (value if name in _SIGNS else value.strip(", \t")):
             yield sentence("no name is given", where=f"--{name.replace('_', '-')}", got=repr(value))
 
 

@@ -114,7 +114,7 @@ def _told(settings: Mapping[str, str]) -> str:
     """Return the settings of a file in words."""
     from postrand.formats import named
 
-    return ", ".join(f"{name} {text if name == 'encoding' else named(text)}" for name, text in settings.items())
+    return ", ".join(f"{name} {named(text) if len(text) == 1 else text}" for name, text in settings.items())
 
 
 def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
 from postrand.completion.totals_cost import cost
 from postrand.completion.totals_moves import meet
 from postrand.errors import UsageError, raise_all, sentence, shown
-from postrand.estimate.evidence import Modelled, evidence_of
+from postrand.estimate.evidence import evidence_of
+from postrand.estimate.evidence_variables import Modelled
 from postrand.mechanism import Mechanism
 from postrand.mixture import Fit, Settings, fit
 from postrand.support.inputs import is_whole
 from postrand.support.progress import Stage, stage
 
 COPIES = 20
+MAX_KEPT_BYTES = 1 << 28
 SEED_BITS = 53
 """A seed is below 2^53, so that every program reads it exactly from JSON."""
 
@@ -47,6 +49,7 @@ class Completed:
     diagnostics: Diagnostics
     anchors: tuple[Anchor, ...] = ()
     totals: Totals = NO_TOTALS
+    _kept: dict[int, NDArray[np.integer]] = field(default_factory=dict, init=False)
 
     @property
     def frames(self) -> Copies:
@@ -69,8 +72,18 @@ class Completed:
         return self.fit.settings
 
     def codes(self, number: int) -> NDArray[np.int32]:
-        """Return copy ``number`` as true codes of the model's variables, (n, J)."""
-        return codes_of(self.fit, self.anchors, self.totals, number)
+        """Return copy ``number`` as true codes of the model's variables, (n, J).
+
+        Copies are kept if all of them take at most 256 MB, so that many questions cost one drawing of each.
+        """
+        kept = self._kept.get(number)
+        if kept is not None:
+            return kept.astype(np.int32)
+        codes = codes_of(self.fit, self.anchors, self.totals, number)
+        small = codes.astype(np.min_scalar_type(-max(self.fit.evidence.sizes)))
+        if small.nbytes * self.copies <= MAX_KEPT_BYTES:
+            self._kept[number] = small
+        return codes
 
     def __repr__(self) -> str:
         drawn = len(self.modelled.perturbed)

@@ -36,11 +36,12 @@ def candidates(fit: Fit, number: int, many: int = CANDIDATES) -> Candidates:
 
     The first is the copy as it is without raking. The same fit and number give the same.
     """
-    drawn = [fit.copy(number)]
+    drawn = np.empty((fit.evidence.records, many, len(fit.evidence.sizes)), np.int16)
+    drawn[:, 0] = fit.copy(number)
     for extra in range(1, many):
         other = int(np.random.SeedSequence([fit.seed, 7, extra]).generate_state(1)[0])
-        drawn.append(dataclasses.replace(fit, seed=other).copy(number))
-    return np.stack(drawn, axis=1).astype(np.int16)
+        drawn[:, extra] = dataclasses.replace(fit, seed=other).copy(number)
+    return drawn
 
 
 def rake(
@@ -94,7 +95,7 @@ def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generat
     stays = rng.random(n) < scaled[:, 0]
     more = np.maximum(scaled - 1, 0.0)
     more[:, 0] = 0.0
-    cumulative = more.cumsum(axis=1)
+    cumulative: Array = np.cumsum(more, axis=1)
     other = (cumulative <= rng.random(n)[:, None] * cumulative[:, -1:]).sum(axis=1).clip(max=many - 1)
     return np.asarray(codes[np.arange(n), np.where(stays, 0, other)], np.int32)
 

@@ -81,17 +81,17 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     name, drawn = told["file"], told["perturbed"]
     suffix = Path(name).suffix
     found = ["(Put your own model in place of y ~ x.)", ""]
-    found += ["R (packages mice, and haven or arrow where they are named):"]
+    found += ["R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):"]
     found += _code(
         f"long <- {_reading_r(name)}",
-        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))  # -1: without copy 0",
+        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
         "summary(mice::pool(fits), conf.int = TRUE)",
     )
     found += ["Python (packages postrand and statsmodels):"]
     found += _code(
         "import postrand as pr, statsmodels.formula.api as smf",
-        f'copies = pr.estimate.completed_frames({_quoted(name)}, "pandas")',
-        'print(pr.estimate.pool(lambda copy: smf.ols("y ~ x", copy).fit(), copies))',
+        'fit = lambda copy: smf.ols("y ~ x", copy).fit()',
+        f'print(pr.estimate.pool(fit, "{name}", kind="pandas"))',
     )
     found += ["Stata:"]
     if suffix == ".dta":
@@ -116,14 +116,15 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
 
 
 def _reading_r(name: str) -> str:
-    """Return how R reads the file; a CSV file has empty fields where a text is missing, which R would take for a text."""
+    """Return how R reads the file; where a text is missing, a CSV file has an empty field, for R a text of its own."""
     code = formats.format_of(name).readers.r.format(_quoted(name))
-    return code.replace("read.csv(", 'read.csv(na.strings = "", ') if name.endswith(".csv") else code
+    return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
 
 
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
     """Return how to make the same copies in another format."""
     settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    settings += " --totals TOTALS.csv" if told["totals"] else ""
     command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
     return "first make the same copies as a file of this program, then read its README.txt:", (
         f"{command} --format {suffix} --out copies"

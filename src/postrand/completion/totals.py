@@ -26,16 +26,15 @@ Given = Mapping[Any, Mapping[Any, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """Hold tables of whole numbers that each copy meets; ``rounded``: they were given as shares."""
+    """Hold tables of whole numbers that each copy meets."""
 
     tables: tuple[Target, ...]
-    rounded: bool
 
     def __bool__(self) -> bool:
         return bool(self.tables)
 
 
-NO_TOTALS = Totals((), rounded=False)
+NO_TOTALS = Totals(())
 
 
 def read_totals(given: Given | str | Path, evidence: Evidence, modelled: Modelled) -> Totals:
@@ -57,20 +56,18 @@ def read_totals(given: Given | str | Path, evidence: Evidence, modelled: Modelle
         what = "totals cannot be met in a file with sampling weights: whole records cannot add up to weighted totals"
         raise UsageError(sentence(what, got=f"weights {weight!r}", fix="calibrate the weights of each copy instead"))
     tables = _read(Path(given)) if isinstance(given, (str, Path)) else _mapped(given)
-    made, problems, rounded = [], [], False
+    made: list[Target] = []
+    problems: list[str] = []
     for names, totals in tables.items():
         try:
-            target, shares = _target(names, totals, evidence.records, modelled)
+            made.append(_target(names, totals, evidence.records, modelled))
         except PostrandError as error:
             problems += error.problems
-            continue
-        rounded |= shares
-        made.append(target)
     if not tables:
         problems.append(sentence("there are no totals", wanted="at least one variable with a total of each category"))
     raise_all(UsageError, problems)
     raise_all(UsageError, [*_contradictions(made, modelled), *_impossible(made, evidence, modelled)])
-    return Totals(tuple(made), rounded)
+    return Totals(tuple(made))
 
 
 def _mapped(given: Given) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
@@ -114,8 +111,8 @@ def _parts(row: Mapping[str, Any], what: str) -> tuple[str, ...]:
 
 def _target(
     names: tuple[str, ...], totals: Mapping[tuple[str, ...], float], records: int, modelled: Modelled
-) -> tuple[Target, bool]:
-    """Return one table of whole numbers, and whether it was given as shares."""
+) -> Target:
+    """Return one table of whole numbers."""
     where = f"totals of {' by '.join(names)}"
     unknown = [name for name in names if name not in modelled.names]
     if unknown or len(set(names)) < len(names):
@@ -131,8 +128,8 @@ def _target(
         values[tuple(known[text] for text, known in zip(cell, codes, strict=True))] = finite(total)
     if np.isnan(values).any() or (values < 0).any():
         first = np.argwhere(~(values >= 0))[0]
-        cell = " by ".join(modelled.variables[p].labels[c] for p, c in zip(places, first, strict=True))
-        raise UsageError(sentence("every category needs a total of 0 or more", where=where, got=f"none for {cell}"))
+        lacking = " by ".join(modelled.variables[p].labels[c] for p, c in zip(places, first, strict=True))
+        raise UsageError(sentence("every category needs a total of 0 or more", where=where, got=f"none for {lacking}"))
     return _whole(values, places, records, where)
 
 
@@ -145,14 +142,14 @@ def _codes(modelled: Modelled, name: str) -> dict[str, int]:
     return known
 
 
-def _whole(values: Array, places: tuple[int, ...], records: int, where: str) -> tuple[Target, bool]:
+def _whole(values: Array, places: tuple[int, ...], records: int, where: str) -> Target:
     total = float(values.sum())
     if abs(total - 1) < 1e-6 and records > 1:
-        return Target(places, largest_remainder(values / total * records)), True
+        return Target(places, largest_remainder(values / total * records))
     if (values != np.round(values)).any() or total != records:
         wanted = f"whole numbers that add up to the {records:,} records, or shares that add up to 1"
         raise UsageError(sentence("not totals of this file", where=where, got=f"a sum of {total:,.6g}", wanted=wanted))
-    return Target(places, values), False
+    return Target(places, values)
 
 
 def largest_remainder(values: Array) -> Array:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import t
 
 from postrand.completion.totals import Totals
 from postrand.mixture import Fit
@@ -29,7 +29,6 @@ class Cost:
     distance: tuple[tuple[tuple[str, ...], float], ...]
     p: float
     moved: float
-    rounded: bool
 
     @property
     def compatible(self) -> bool:
@@ -40,15 +39,13 @@ class Cost:
     def sentences(self) -> tuple[str, ...]:
         """What to know of the totals, in words."""
         far = "; ".join(f"{' by '.join(names)} {size:.1f}" for names, size in self.distance)
-        said = [
-            f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it.",
+        return (
+            f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it. "
+            "Totals that were given as shares were rounded to whole records.",
             f"The totals differ from the model's by at most this many standard errors: {far}.",
-            "The pooled error of these margins is that of drawing the records alone. It is right only if the totals are "
-            "those of the records of this file.",
-        ]
-        if self.rounded:
-            said.append("Totals given as shares were rounded to whole records.")
-        return tuple(said)
+            "The pooled error of these margins is that of drawing the records alone. It is right only if the totals "
+            "are those of the records of this file.",
+        )
 
     @property
     def warning(self) -> str | None:
@@ -57,8 +54,8 @@ class Cost:
             return None
         names, size = max(self.distance, key=lambda one: one[1])
         return (
-            f"The totals of {' by '.join(names)} are {size:.1f} standard errors from what the release says: they may be "
-            "of other records. Next: compare their definition, date and population with the file's."
+            f"The totals of {' by '.join(names)} are {size:.1f} standard errors from what the release says: they may "
+            "be of other records. Next: compare their definition, date and population with the file's."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +64,6 @@ class Cost:
             "tables": [{"variables": list(names), "standard_errors": round(size, 3)} for names, size in self.distance],
             "p_value": float(f"{self.p:.6g}"),
             "share_moved": round(self.moved, 6),
-            "rounded": self.rounded,
             "sentences": list(self.sentences),
         }
 
@@ -88,13 +84,14 @@ def cost(
         if number == 0:
             drawn = fit.evidence.exact < 0
             moved = float((codes != met(0))[drawn].mean()) if drawn.any() else 0.0
-    distance, largest, cells = [], 0.0, 0
+    distance: list[tuple[tuple[str, ...], float]] = []
+    largest, size_of_all = 0.0, 0
     for drawn_tables, target in zip(tables, totals.tables, strict=True):
         size = float((np.abs(target.counts - np.mean(drawn_tables, axis=0)) / _error(drawn_tables)).max())
         names = tuple(fit.evidence.names[p] for p in target.places)
         distance.append((names, size))
-        largest, cells = max(largest, size), cells + target.counts.size
-    return Cost(tuple(distance), min(1.0, 2 * float(t.sf(largest, copies - 1)) * cells), moved, totals.rounded)
+        largest, size_of_all = max(largest, size), size_of_all + target.counts.size
+    return Cost(tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved)
 
 
 def _error(drawn: list[NDArray[np.float64]]) -> NDArray[np.float64]:

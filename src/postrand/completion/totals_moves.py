@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array, hstack
 
 from postrand.completion.diagnostics_tables import Places
 from postrand.completion.raking import Target
@@ -73,21 +72,23 @@ def _goal(codes: NDArray[np.int32], evidence: Evidence, tables: Sequence[Target]
     now = np.bincount(_cells(codes, places, shape), minlength=size)
     known = evidence.exact[:, list(places)]
     fixed = np.bincount(_cells(known[(known >= 0).all(axis=1)], tuple(range(len(places))), shape), minlength=size)
-    sums = csr_array(np.concatenate([_sums(table, places, shape) for table in tables]))
+    sums = scipy.sparse.csr_array(np.concatenate([_sums(table, places, shape) for table in tables]))
     wanted = np.concatenate([table.counts.ravel() for table in tables])
-    eye = csr_array(np.eye(size))
-    free = csr_array(sums.shape)
+    eye = scipy.sparse.csr_array(np.eye(size))
+    free = scipy.sparse.csr_array(sums.shape)
     # Variables: the new counts, and how far each is above and below the present one.
     constraints = [
-        LinearConstraint(hstack([sums, free, free]), wanted, wanted),
-        LinearConstraint(hstack([eye, -eye, eye]), now, now),
+        scipy.optimize.LinearConstraint(scipy.sparse.hstack([sums, free, free]), wanted, wanted),
+        scipy.optimize.LinearConstraint(scipy.sparse.hstack([eye, -eye, eye]), now, now),
     ]
     top = np.where(forbidden(evidence, places).ravel(), 0.0, np.inf)
-    found = milp(
+    found = scipy.optimize.milp(
         np.concatenate([np.zeros(size), np.ones(2 * size)]),
         constraints=constraints,
         integrality=np.concatenate([np.ones(size), np.zeros(2 * size)]),
-        bounds=Bounds(np.concatenate([fixed, np.zeros(2 * size)]), np.concatenate([top, np.full(2 * size, np.inf)])),
+        bounds=scipy.optimize.Bounds(
+            np.concatenate([fixed, np.zeros(2 * size)]), np.concatenate([top, np.full(2 * size, np.inf)])
+        ),
         options={"time_limit": 60.0},
     )
     if found.x is None:

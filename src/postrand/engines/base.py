@@ -213,11 +213,11 @@ def released_schema(
             fields.append(released_field(variable if is_partly(variable) else released_variable(variable)))
             continue
         label = "" if variable is None else variable.label
-        fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
+        fields.append(fresh.field(field, label) if fresh is not None and is_fresh else public_field(field, variable))
     return pa.schema(fields)
 
 
-def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
+def public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
     """Keep of a field's metadata what a release may say: the confidential file may have written anything there."""
     kept = {key: text for key, text in (field.metadata or {}).items() if key in PUBLIC_METADATA}
     if variable is not None:

@@ -19,7 +19,7 @@ from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
 from postrand.formats._parts import PartsSource, files_of, folders_of
-from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of
+from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of, usual_of
 from postrand.formats._witnesses import Witnesses
 from postrand.formats.base import (
     BATCH_ROWS,
@@ -41,7 +41,6 @@ _OTHERS = {
     ".xlsb": "open it in a spreadsheet program, and save it as .xlsx",
     ".xlsm": "save it as .xlsx, without its macros",
     ".ods": "save it as .xlsx",
-    ".por": "save it as .sav in SPSS or PSPP",
     ".gz": "name what it holds: .csv.gz",
     ".dat": "rename it to .txt if its columns are separated by a sign, and name the columns in the first line",
     ".rds": "save it as .parquet, with arrow::write_parquet",
@@ -163,12 +162,14 @@ def detected(path: str | Path, given: ReadSettings = USUAL) -> ReadSettings:
 
 
 def placed(path: Path, settings: ReadSettings) -> Path | File:
-    """Return what :func:`read` takes for a file with these settings: the path alone where there are none.
+    """Return what :func:`read` takes for a file with these settings: the path alone where they are the usual ones.
 
-    >>> placed(Path("a.csv"), ReadSettings()), placed(Path("a.csv"), ReadSettings(separator=";")).name
-    (PosixPath('a.csv'), 'a.csv')
+    >>> placed(Path("a.csv"), ReadSettings(separator=",")).name, placed(Path("a.csv"), ReadSettings(separator=";"))
+    ('a.csv', File(path=PosixPath('a.csv'), settings=ReadSettings(separator=';')))
     """
-    return path if settings == USUAL else File(path, settings)
+    usual = usual_of(path).to_dict()
+    is_usual = all(text == usual.get(name) for name, text in settings.to_dict().items())
+    return path if is_usual else File(path, settings)
 
 
 def path_of(place: Path | File) -> Path:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from postrand.codebook.coding import is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY
 from postrand.errors import DataError, UsageError, sentence
-from postrand.formats._readstat import Program, is_number_label, parsed, said, writer
+from postrand.formats._readstat import Program, parsed, said, writer
 from postrand.formats.base import writing
 from postrand.support.signals import scratch_folder
 
@@ -126,8 +126,10 @@ def _labels(field: pa.Field, program: Program, limits: Limits) -> Iterator[_Misf
     if len(labels) > limits.labelled:
         fix = f"remove 'labels' from the codebook, or {OTHERS}"
         yield "it has too many categories with labels", f"at most {limits.labelled:,}", fix
-    if not program.labels_text and not is_text(field.type) and not all(map(is_number_label, labels)):
-        fix = f"remove 'labels' from the codebook, or {OTHERS}"
+    if program.labels_text:
+        return
+    fix = f"remove 'labels' from the codebook, or {OTHERS}"
+    if not is_text(field.type) and not all(map(is_number_label, labels)):
         yield "a category with a label is not a whole number of 32 bits", None, fix
 
 
@@ -153,6 +155,16 @@ def _values(field: pa.Field, held: pa.Array, limits: Limits) -> Iterator[_Misfit
 
 def _day(moment: datetime.date) -> datetime.date:
     return moment.date() if isinstance(moment, datetime.datetime) else moment
+
+
+def is_number_label(text: str) -> bool:
+    """Return whether Stata labels the value with this text: a whole number of 32 bits, or a letter of a missing value.
+
+    >>> [is_number_label(text) for text in ("7", "0.5", ".a", "3000000000")]
+    [True, False, True, False]
+    """
+    number = re.fullmatch(r"-?[0-9]{1,10}(\.0)?", text)
+    return abs(float(text)) <= 2_147_483_620 if number else re.fullmatch(r"\.[a-z]", text) is not None
 
 
 def _by_trial(fields: Sequence[pa.Field], held: Mapping[str, pa.Array], program: Program) -> Iterator[_Misfit]:

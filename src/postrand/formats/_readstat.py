@@ -26,7 +26,7 @@ from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly
 from postrand.codebook.perturbed_labels import is_marked, marked_label
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
-from postrand.formats._partly import Held, Rule, fitting_labels
+from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 from postrand.support.signals import scratch_folder
 
@@ -279,6 +279,28 @@ def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, 
     return {key: value for key, value in said.items() if value}
 
 
+def catalogue(path: Path, program: Program) -> Mapping[str, Mapping[Any, str]]:
+    """Return the value labels of a catalogue of SAS, by the names of their formats.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file.
+    DataError
+        If it cannot be read.
+    """
+    if not path.is_file():
+        raise UsageError(sentence("no such catalogue of value labels", where=str(path), fix="correct catalog"))
+    with _reading(program, path):
+        found: Mapping[str, Mapping[Any, str]] = _library().read_sas7bcat(str(path))[1].value_labels
+    return found
+
+
+def value_labels_of(labels: Mapping[Any, str], of: pa.DataType) -> str:
+    """Return labels as JSON, by the texts of the values of a column of this type."""
+    return _json({v if isinstance(v, str) else str(_whole(v, of)): text for v, text in labels.items()})
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if value else ""
 
@@ -331,7 +353,8 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     labels = options.get("variable_value_labels", {}) if program.labels_text else {}
     for column in plain:
         if column.name in labels and _is_text_there(column, partly):
-            labels[column.name] = fitting_labels(labels[column.name], columns[column.name])
+            narrow = fitting_labels if column.name in partly else kept_labels
+            labels[column.name] = narrow(labels[column.name], columns[column.name])
     options |= dict([program.note] if partly else [])
     try:
         getattr(library, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
@@ -423,16 +446,6 @@ def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> 
 def _is_text_there(field: pa.Field, partly: Mapping[str, Held]) -> bool:
     """Whether the program's file holds texts for the column."""
     return not partly[field.name].is_number if field.name in partly else _is_text(field)
-
-
-def is_number_label(text: str) -> bool:
-    """Return whether Stata labels the value with this text: a whole number of 32 bits, or a letter of a missing value.
-
-    >>> [is_number_label(text) for text in ("7", "0.5", ".a", "3000000000")]
-    [True, False, True, False]
-    """
-    number = re.fullmatch(r"-?[0-9]{1,10}(\.0)?", text)
-    return abs(float(text)) <= 2_147_483_620 if number else re.fullmatch(r"\.[a-z]", text) is not None
 
 
 def _is_lettered(field: pa.Field, program: Program) -> bool:

@@ -1,4 +1,4 @@
-"""What a file does not say of itself and a person has to: its separator, its encoding, its numbers, its sheet."""
+"""What a file does not say of itself: its separator, its encoding, its numbers, its sheet, where its labels are."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class ReadSettings:
         Only columns that the codebook gives a type of numbers are read so; all others are the text of the file.
     sheet
         The sheet of a workbook.
+    catalog
+        The file of a SAS data set's value labels (.sas7bcat), relative to the data set.
 
     Raises
     ------
@@ -50,9 +52,13 @@ class ReadSettings:
     decimal: str = ""
     thousands: str = ""
     sheet: str = ""
+    catalog: str = ""
 
     def __post_init__(self) -> None:
         raise_all(SpecificationError, self._problems())
+
+    def __repr__(self) -> str:
+        return f"ReadSettings({', '.join(f'{name}={text!r}' for name, text in self.to_dict().items())})"
 
     def to_dict(self) -> dict[str, str]:
         """Return the settings that say something."""
@@ -89,6 +95,16 @@ class File:
     def to_dict(self, folder: Path) -> dict[str, str]:
         """Return the options of a plan in this folder that name the file."""
         return {"file": os.path.relpath(self.path, folder), **self.settings.to_dict()}
+
+
+def usual_of(path: Path) -> ReadSettings:
+    r"""Return what is usual for a text file of this name.
+
+    >>> usual_of(Path("a.TSV")).separator
+    '\t'
+    """
+    tabs = path.name.lower().endswith((".tsv", ".tab", ".tsv.gz"))
+    return ReadSettings("\t" if tabs else ",", "utf-8", ".")
 
 
 def settings_from(data: Mapping[str, Any], where: str) -> tuple[ReadSettings, list[str]]:

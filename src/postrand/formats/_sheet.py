@@ -10,14 +10,13 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
-import xml.etree.ElementTree as ET
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,6 +25,9 @@ from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
 from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 _ROWS = 1 << 14
 """Records that are converted at a time."""
@@ -174,13 +176,15 @@ def _faults(path: Path, sheet: Any, width: int) -> list[str]:
 
     The library shows neither which cells are merged nor if a formula without a value has none.
     """
+    from xml.etree.ElementTree import iterparse  # slow to import, and all formats are imported together
+
     merged, formulas, errors, beyond = list[str](), list[str](), list[str](), list[str]()
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(sheet._worksheet_path) as file,
     ):  # the library's only name for it
         rows = None
-        for event, element in ET.iterparse(file, ("start", "end")):
+        for event, element in iterparse(file, ("start", "end")):
             tag = element.tag.rpartition("}")[2]
             if event == "start":
                 rows = element if tag == "sheetData" else rows
@@ -194,7 +198,7 @@ def _faults(path: Path, sheet: Any, width: int) -> list[str]:
     return list(_sentences(where, merged, formulas, errors, beyond))
 
 
-def _sort_cell(element: ET.Element, width: int, formulas: list[str], errors: list[str], beyond: list[str]) -> None:
+def _sort_cell(element: Element, width: int, formulas: list[str], errors: list[str], beyond: list[str]) -> None:
     found = {child.tag.rpartition("}")[2]: child.text for child in element}
     place, kind = element.get("r", ""), element.get("t")
     if "f" in found and not found.get("v") and kind != "str":

@@ -26,7 +26,7 @@ from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, sentence
 from postrand.formats import _detection, _streams
 from postrand.formats._numbers import with_points
-from postrand.formats._settings import USUAL, ReadSettings, named
+from postrand.formats._settings import USUAL, ReadSettings, named, usual_of
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -115,7 +115,7 @@ class CsvSource:
 
 def separator_of(path: Path, settings: ReadSettings) -> str:
     """Return the sign between two columns of a file: that of its settings, or the usual one."""
-    return settings.separator or ("\t" if path.name.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ",")
+    return settings.separator or usual_of(path).separator
 
 
 def _read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL) -> CsvSource:
@@ -256,7 +256,7 @@ def formulas_said(found: Sequence[str]) -> str:
     if not found:
         return ""
     what = f"cells of {', '.join(map(repr, found))} begin like a formula, and spreadsheets would run them"
-    return sentence(what, fix="correct these cells, or release as .parquet or .xlsx, which mark them as text")
+    return sentence(what, fix="correct these cells, or release as .parquet, which marks them as text")
 
 
 def _runs(text: str) -> bool:

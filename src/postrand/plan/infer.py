@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -31,6 +32,8 @@ from postrand.formats import Source
 from postrand.support.inputs import has_controls, read_toml
 
 MAX_CATEGORIES = 100
+_RARE, _RARE_SHARE = 20, 1000
+"""Fewer records than this, or than one in so many, make a category rare."""
 _MOST_TEXTS, _RECORDS_A_TEXT = 1000, 1000
 """Text has more categories in large files, one for so many records: codes of occupations and regions are long lists."""
 _ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
@@ -139,6 +142,7 @@ class _Column:
     role: str = ""
     grows: bool = False  # the limit depends on the number of records
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
+    counts: Counter[Any] = field(default_factory=Counter)  # of the records of each distinct value
     is_many: bool = False
     has_missing: bool = False
     has_values: bool = False
@@ -163,6 +167,7 @@ class _Column:
         self.has_missing |= column.null_count > 0 or len(usable) < len(present)
         self.has_values |= len(usable) > 0
         self._add_values(dictionary.drop_null() if declared else usable)
+        self._count(column)
         self._guess(usable)
         self._add_keys(column)
 
@@ -202,9 +207,22 @@ class _Column:
 
     def _add_values(self, values: pa.Array) -> None:
         if not self.is_many:
-            text = is_text(values.type) or values.type in _PLAIN
-            self.values.update(dict.fromkeys((values if text else values.cast(pa.string())).to_pylist()))
+            texts = values.cast(pa.string()) if self._spells(values.type) else values
+            self.values.update(dict.fromkeys(texts.to_pylist()))
             self.is_many = len(self.values) > self.limit
+
+    def _count(self, column: pa.DictionaryArray) -> None:
+        if self.is_many:
+            return
+        found = pc.value_counts(column.indices.drop_null())
+        texts = column.dictionary.cast(pa.string()) if self._spells(column.dictionary.type) else column.dictionary
+        values = texts.take(found.field("values")).to_pylist()
+        self.counts.update(dict(zip(values, found.field("counts").to_pylist(), strict=True)))
+
+    @staticmethod
+    def _spells(of: pa.DataType) -> bool:
+        """Whether values of a type are listed by their texts."""
+        return not (is_text(of) or of in _PLAIN)
 
     def _guess(self, values: pa.Array) -> None:
         kind = value_type(values.type)
@@ -318,6 +336,10 @@ class _Column:
             yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
             yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
+        least = max(_RARE, self.records // _RARE_SHARE)
+        rare = sum(0 < self.counts[c] < least for c in self.values)
+        if rare and len(categories) > 2 and self.records >= 10 * least:
+            yield f"{rare} of these have fewer than {least:,} records: merge them with others, if that makes sense"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)

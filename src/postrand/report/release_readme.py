@@ -54,11 +54,12 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
 
 def _example(found: Values) -> str:
     """Return the category whose released share is farthest from the estimated true one."""
-    worst, text = 0.0, ""
+    worst, text = (0.0, 0.0), ""
     for block in found.blocks:
         for shown, true, error, label in _shares(block):
-            if abs(shown - true) > worst and 0 <= true <= 1:
-                worst = abs(shown - true)
+            wrong = (round(abs(shown - true), 9), -true)  # of two categories, the rarer one
+            if 0 <= true <= 1 and wrong > worst:
+                worst = wrong
                 text = (
                     f"For example, {block.name} = {cut(one_line(label), MAX_NAME)}: {100 * shown:.1f}% of the "
                     f"released values, but an estimated {100 * true:.1f}% of the true ones (standard error "
