@@ -149,7 +149,9 @@ def logit_interaction(frame):
 def gamma_regression(frame):
     """Gamma regression of income with a log link, robust variances."""
     family = sm.families.Gamma(sm.families.links.Log())
-    found = sm.GLM(frame["income"], design(frame, "group", "level", interaction=True), family=family).fit(cov_type="HC0")
+    found = sm.GLM(frame["income"], design(frame, "group", "level", interaction=True), family=family).fit(
+        cov_type="HC0"
+    )
     return found.params.to_numpy(), found.bse.to_numpy() ** 2
 
 

@@ -14,11 +14,11 @@ import math
 import sys
 
 import numpy as np
-from split_releases import files, tabulated
 
 from postrand import Mechanism, ReleaseKey, TablePrior, estimate, perturb, split_design
 from postrand.completion import complete
 from postrand.errors import EstimationError
+from split_releases import files, tabulated
 
 COPIES = 20
 CLASSES = (2, 4, 8, 16)
