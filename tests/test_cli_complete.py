@@ -75,7 +75,7 @@ def copied(made: Path, tmp_path: Path) -> Path:
 
 def test_the_folder_has_all_that_an_analyst_needs(made: Path) -> None:
     folder = made / "completed"
-    assert {path.name for path in folder.iterdir()} == {"completed.csv", "completed.json", "README.txt"}
+    assert {path.name for path in folder.iterdir()} == {"completed.csv", "completed.json", "README.txt", "report.html"}
     read = pd.read_csv(folder / "completed.csv")
     assert list(read.columns) == ["Imputation_", "Record_", "sex", "area", "weight"]
     assert len(read) == 3 * 120
@@ -315,11 +315,11 @@ def _other_table(folder: Path) -> None:
     ("change", "wanted"),
     [
         (_other_seed, "the seed gives other copies"),
-        (_no_problems, "the tests of the model give other results|README.txt: this text does not follow"),
+        (_no_problems, "the tests of the model give other results|README.txt: this page does not follow"),
         (_more_copies, "the numbers of records differ"),
         (_other_release, "the files were made from another release"),
         (_other_file, "'more.txt' is not listed"),
-        (_other_readme, "README.txt: this text does not follow"),
+        (_other_readme, "README.txt: this page does not follow"),
         (_no_number, "not a number of copies"),
         (_other_field, "unknown field 'more'"),
         (_other_table, "'completed.csv' is not the file that was made"),
@@ -420,8 +420,10 @@ def test_the_seed_of_the_copies_is_fresh_and_all_else_follows_from_the_key(of_pl
     )
     names = {path.name for path in plain.path.iterdir()}
     assert names == {path.name for path in of_plan.iterdir()} - {"completed.csv", "completed.json"}
-    for name in names - {"manifest.json", "README.txt", "ddi.xml", "croissant.json"}:
+    for name in names - {"manifest.json", "README.txt", "report.html", "ddi.xml", "croissant.json"}:
         assert (plain.path / name).read_bytes() == (of_plan / name).read_bytes() == (again / name).read_bytes()
+    assert "Never analyse all copies as if they were one file" in (of_plan / "report.html").read_text()
+    assert "Completed files" not in (plain.path / "report.html").read_text()
 
 
 def test_copies_of_a_plan_that_are_changed_fail(of_plan: Path, tmp_path: Path) -> None:

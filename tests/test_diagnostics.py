@@ -1,5 +1,6 @@
 """Diagnostics of completed files: right where the model is right, and failing where it is not."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -14,9 +15,11 @@ from postrand.completion.diagnostics import diagnose
 from postrand.completion.diagnostics_tables import Seen, expected, law_axis
 from postrand.completion.diagnostics_unbiased import compare, overall, unbiased
 from postrand.completion.predictive import combined, predict
+from postrand.estimate.evidence import evidence_of
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mixture import Draw, Evidence, Fit, Law, Settings
+from tests.evidence_cases import CASES, frame_of, released_records
 from tests.mixture_cases import SIZES, draw_released, mixture_table, mixture_truth, release, response, split
 
 PAIRS = list(itertools.combinations(range(4), 2))
@@ -288,8 +291,32 @@ def test_what_is_said_and_kept():
     assert len(mended.problems) < len(found.problems)
 
 
-def test_a_truncation_that_is_reached_is_a_problem():
+def test_a_truncation_that_is_reached_is_a_problem_of_a_model_that_fails():
     rng = np.random.default_rng(12)
     evidence = release(mixture_truth(1_000, rng), split(), rng)
     found = diagnose(as_fit(evidence, [independent_draw()] * 3))
     assert any("all of its classes" in text for text in found.problems)
+    fits = diagnose(dataclasses.replace(as_fit(evidence, [true_draw()] * 3), occupied=np.full((2, 400), 3)))
+    assert fits.ok
+    assert any("all of its classes" in text for text in fits.warnings)
+
+
+@pytest.mark.parametrize("kind", sorted(CASES))
+def test_the_unbiased_tables_of_every_kind_of_release_are_the_estimators(kind):
+    """Of blocks exactly; of a split within a tenth of a standard error, since subsets are weighted in another way."""
+    law = CASES[kind]()
+    rng, shown = np.random.default_rng(30), released_records(law)
+    frame = frame_of(law, [shown[k] for k in rng.integers(len(shown), size=1_500)])
+    evidence, _ = evidence_of(frame, law)
+    kept = [v.name for v in law.require_codebook().variables if v.missing == "keep"]
+    seen = Seen(evidence)
+    for places in [p for r in (1, 2, 3) for p in itertools.combinations(range(3), r)]:
+        names = [evidence.names[p] for p in places]
+        groups = list(seen.groups(places))
+        if not groups or set(names) & set(kept):
+            continue
+        value, variance = unbiased(groups, places, evidence.sizes)
+        wanted = estimate.table(frame, names, law)
+        off = np.abs(value - wanted.value) / np.maximum(wanted.standard_error, 1e-9)
+        assert off.max() < (0.4 if law.split else 1e-6)
+        assert np.sqrt(variance.sum()) == pytest.approx(np.sqrt((wanted.standard_error**2).sum()), rel=0.02)

@@ -10,6 +10,7 @@ import pytest
 
 from postrand import report
 from postrand.completion.diagnostics import diagnose
+from postrand.errors import DataError
 from postrand.mixture import Draw, Fit, Settings
 from postrand.report.completed_pictures import beside, predicted, top_of, trace
 from tests.mixture_cases import mixture_table, mixture_truth, release, response, split
@@ -92,3 +93,20 @@ def test_two_intervals_of_one_share():
     alone = ElementTree.fromstring(str(beside(0.2, 0.01, None, None, 0.5)))
     assert not [one for one in alone.iter() if one.get("class") in ("ring", "other")]
     assert top_of([[0.55], [None]]) == 0.6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found.clear(),
+        lambda found: found.update(rests_on_model=[{"variables": ["a", "b"]}]),
+        lambda found: found.update(shares=3),
+        lambda found: found["convergence"].update(largest_r_hat="large"),
+        lambda found: found["released_tables"].update(points=[[1, 2]]),
+    ],
+)
+def test_results_in_another_form_are_refused(change):
+    told = told_of(right=True)
+    change(told["diagnostics"])
+    with pytest.raises(DataError, match="not in the form of this version"):
+        report.completed_report(told, "data.csv")

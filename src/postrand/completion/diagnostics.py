@@ -19,6 +19,8 @@ from postrand.completion.totals_cost import Cost
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole
 
+SUSPECT = 0.1
+"""Copies are anchored where the p-value of the bias over all tables is below this: it does a right model no harm."""
 MOST_TABLES = 250
 """Tables that are compared; of more, those of fewest variables, then those that most records show."""
 
@@ -92,8 +94,8 @@ class Diagnostics:
 
     @property
     def biased(self) -> bool:
-        """Whether the released tables or the unbiased ones speak against the model."""
-        return bool(self._misfits())
+        """Whether the copies are better anchored: a test speaks against the model, or the bias nearly does."""
+        return bool(self._misfits) or self.bias[1] < SUSPECT
 
     @cached_property
     def rests_on_model(self) -> tuple[Rests, ...]:
@@ -117,18 +119,23 @@ class Diagnostics:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each reason not to use the copies; empty if there is none."""
-        return (*self._chains(), *(text for text, mended in self._misfits() if not mended))
+        return (*self._chains(), *(text for text, mended in self._misfits if not mended))
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the copies are used."""
-        said = [f"{text} The copies were moved to the unbiased tables." for text, mended in self._misfits() if mended]
-        effective = self.chains.fewest
+        said = [f"{text} The copies were moved to the unbiased tables." for text, mended in self._misfits if mended]
+        if self.anchored and not said:
+            what = "The copies' tables of two variables were moved towards the unbiased ones"
+            said.append(f"{what}, to be on the safe side.")
+        chains, effective = self.chains, self.chains.fewest
         if effective < LEAST_EFFECTIVE:
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
                 "errors are rough. Next: ask for more sweeps."
             )
+        if chains.truncated and not self._misfits:
+            said.append(f"{self._full()} No test says that it is too simple.")
         said += self._on_model()
         if self.totals is not None and self.totals.warning is not None:
             said.append(self.totals.warning)
@@ -148,13 +155,14 @@ class Diagnostics:
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
                 f"{MOST_R_HAT}. Next: ask for more sweeps."
             )
-        if chains.truncated:
-            said.append(
-                f"The model uses all of its classes ({chains.occupied} of {chains.classes}): it may be too simple. "
-                f"Next: ask for {2 * chains.classes} classes."
-            )
+        if chains.truncated and self._misfits:
+            said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")
         return said
 
+    def _full(self) -> str:
+        return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."
+
+    @cached_property
     def _misfits(self) -> list[tuple[str, bool]]:
         """Return what speaks against the model, and whether anchoring mends it: it does for tables of two variables."""
         said = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ from postrand.completion.predictive import Predicted
 Array = NDArray[np.float64]
 MOST_POINTS = 600
 """Cells of released tables that are drawn: those that differ most, then others at equal steps."""
-MOST_ROWS = 120
-"""Cells of one-way tables that are drawn with their errors."""
+MOST_ROWS = 160
+"""Cells of tables that are drawn with their errors."""
+PAIRS, MOST_PAIR = 3, 36
+"""Tables of two variables that are drawn with their errors, and the most cells of one."""
 MOST_SWEEPS = 150
 """Points of a drawn trace."""
 
@@ -47,23 +50,31 @@ def points(tables: Sequence[Predicted]) -> list[list[float | None]]:
 
 
 def shares(tables: Sequence[Compared], names: Sequence[str], labels: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Return the one-way tables: the model's share and the unbiased one of each category, with standard errors."""
+    """Return tables with the model's share and the unbiased one of each cell, and standard errors.
+
+    All of one variable, and those of two with the largest standardised differences, as far as rows last.
+    """
+    pairs = [t for t in tables if len(t.places) == 2 and t.unbiased is not None and t.model.size <= MOST_PAIR]
+    pairs.sort(key=lambda t: -float(np.abs(t.standardised).max()))
     made, rows = [], 0
-    for table in tables:
-        if len(table.places) == 1 and rows + table.model.size <= MOST_ROWS:
+    for table in (*(t for t in tables if len(t.places) == 1), *pairs[:PAIRS]):
+        if rows + table.model.size <= MOST_ROWS:
             rows += table.model.size
-            made.append(
-                {
-                    "variable": names[table.places[0]],
-                    "labels": list(labels[table.places[0]]),
-                    "model": _numbers(table.model),
-                    "model_error": _numbers(np.sqrt(table.model_variance)),
-                    "unbiased": None if table.unbiased is None else _numbers(table.unbiased),
-                    "unbiased_error": None if table.variance is None else _numbers(np.sqrt(table.variance)),
-                }
-            )
+            made.append(_share(table, names, labels))
     return made
 
 
+def _share(table: Compared, names: Sequence[str], labels: Sequence[Sequence[str]]) -> dict[str, Any]:
+    cells = itertools.product(*(labels[p] for p in table.places))
+    return {
+        "variable": " by ".join(names[p] for p in table.places),
+        "labels": [", ".join(cell) for cell in cells],
+        "model": _numbers(table.model),
+        "model_error": _numbers(np.sqrt(table.model_variance)),
+        "unbiased": None if table.unbiased is None else _numbers(table.unbiased),
+        "unbiased_error": None if table.variance is None else _numbers(np.sqrt(table.variance)),
+    }
+
+
 def _numbers(values: Array) -> list[float | None]:
-    return [number(value) for value in values]
+    return [number(value) for value in values.ravel()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,9 +56,9 @@ class Group:
     """Hold the records that show a table in one way: counts of released cells, one axis for each of ``axes``.
 
     ``parts`` (B, ...) are the counts of B parts of the file, each record in one drawn at random: they tell how counts
-    of several tables vary together. ``given`` are known places and codes which all these records share, and which
+    of several tables vary together. ``given`` are the places and codes which all these records have, and which
     their laws depend on. ``subset`` is the number of the set of variables that they show: which they show does not
-    depend on their true values.
+    depend on their true values. ``expects``: what a model expects of the counts can be computed.
     """
 
     axes: tuple[Axis, ...]
@@ -66,6 +66,7 @@ class Group:
     parts: Array
     given: Codes
     subset: int
+    expects: bool
 
     @property
     def records(self) -> float:
@@ -109,12 +110,36 @@ class Seen:
         alike = [law.variables for law in self.evidence.laws]
         sources = {(int(s), j) for j in range(self._patterns.shape[1]) for s in np.unique(self._patterns[:, j])}
         for source, place in sources:
-            several = len({s for s, j in sources if j == place}) > 1
-            if (source >= 0 and alike.count(alike[source]) < 2) or source == HIDDEN or not several:
+            others = {s for s, j in sources if j == place and s != source}
+            beside = EXACT in others or (source >= 0 and alike.count(alike[source]) > 1)
+            if source == HIDDEN or not others or not (source == EXACT or beside):
                 continue
             rows = self.evidence.exact[self._records(self._patterns[:, place] == source)]
             low, high = rows.min(axis=0), rows.max(axis=0)
             found[source, place] = tuple((j, int(low[j])) for j in np.flatnonzero((low == high) & (low >= 0)).tolist())
+        return found
+
+    @cached_property
+    def _chosen(self) -> set[int]:
+        """The laws that were chosen by what another law released: what is expected of their records is not computed.
+
+        Laws on the same variables are so where the records of each show cells of another law which those of the others
+        never show.
+        """
+        found: set[int] = set()
+        alike: dict[Places, list[int]] = {}
+        for number, law in enumerate(self.evidence.laws):
+            alike.setdefault(law.variables, []).append(number)
+        for laws in alike.values():
+            at = [self._records((self._patterns == law).any(axis=1)) for law in laws]
+            used = [(law, rows) for law, rows in zip(laws, at, strict=True) if rows.size]
+            for place in range(len(self.evidence.sizes)):
+                cells = [set(self._cell[rows, place].tolist()) for _, rows in used]
+                hidden = any(-1 in codes for codes in cells)
+                known = all((self.evidence.exact[rows, place] >= 0).all() for _, rows in used)
+                apart = sum(map(len, cells)) == len(set().union(*cells))
+                if len(used) > 1 and apart and not hidden and not known:
+                    found |= {law for law, _ in used}
         return found
 
     def _records(self, patterns: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -161,7 +186,7 @@ class Seen:
         given: dict[int, int] = {}
         for source, place in zip(sources, places, strict=True):
             given |= dict(self._given.get((source, place), ()))
-        size = math.prod(shape)
+        size, expects = math.prod(shape), self._chosen.isdisjoint(sources)
         parts = np.bincount(self._part[at] * size + index, minlength=PARTS * size).reshape([PARTS, *shape])
         return Group(
             tuple(axes),
@@ -169,6 +194,7 @@ class Seen:
             parts.astype(np.float64),
             tuple(sorted(given.items())),
             subset,
+            expects,
         )
 
     def _axes_of(self, places: Places, sources: Sequence[int]) -> Iterator[tuple[Axis, int]]:
@@ -234,7 +260,9 @@ def arranged(values: Array, axes: Sequence[Axis], places: Places, sizes: Sequenc
 
 
 def expected(draws: Sequence[Draw], groups: Sequence[Group], sizes: Sequence[int]) -> list[list[Array]] | None:
-    """Return the released counts that each draw expects of each group, through its laws; None where too large."""
+    """Return the released counts that each draw expects of each group, through its laws; None where it cannot."""
+    if not all(group.expects for group in groups):
+        return None
     found = []
     for draw in draws:
         made: dict[object, Array | None] = {}
@@ -260,7 +288,7 @@ def true_table(draw: Draw, group: Group, sizes: Sequence[int]) -> Array | None:
     if math.prod(sizes[p] for p in free) * len(draw.weights) > MOST_NUMBERS:
         return None
     whole = np.zeros([sizes[p] for p in places])
-    whole[tuple(given.get(p, slice(None)) for p in places)] = conditional(draw, given).table(free)
+    whole[tuple(given.get(p, slice(None)) for p in places)] = conditional(draw, group.given).table(free)
     index, shape = [], []
     for axis in group.axes:
         own = [sizes[p] for p in axis.places]
@@ -271,10 +299,10 @@ def true_table(draw: Draw, group: Group, sizes: Sequence[int]) -> Array | None:
     return np.asarray(possible / total if total > 0 else np.full(possible.shape, 1 / possible.size))
 
 
-def conditional(draw: Draw, given: Mapping[int, int]) -> Draw:
-    """Return the distribution of records that have some codes."""
+def conditional(draw: Draw, given: Codes) -> Draw:
+    """Return the distribution of the records that have some codes."""
     weights, theta = draw.weights, list(draw.theta)
-    for place, code in given.items():
+    for place, code in given:
         weights = weights * theta[place][:, code]
         theta[place] = np.zeros_like(theta[place])
         theta[place][:, code] = 1.0

@@ -15,7 +15,7 @@ from postrand.estimate.axes import apply, apply_squares
 from postrand.mixture import Draw
 
 Array = NDArray[np.float64]
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.5
 """The variance of a difference is at least this share of the unbiased one: few draws place the model's badly."""
 ENOUGH = 500.0
 """A table whose unbiased estimate is worth fewer unperturbed records than this rests on the model."""
@@ -41,7 +41,7 @@ class Compared:
 
     @property
     def spread(self) -> Array:
-        """The variance of ``unbiased − model``: at least ``V − V_model`` (Hausman 1978), and a quarter of V."""
+        """The variance of ``unbiased − model``: at least ``V − V_model`` (Hausman 1978), and half of V."""
         assert self.variance is not None
         return np.maximum(self.variance - self.model_variance, LEAST_SHARE * self.variance)
 
@@ -99,7 +99,8 @@ def compare(
     drawn = np.array([draw.table(places) for draw in draws])
     model = drawn.mean(axis=0)
     spread = drawn.var(axis=0, ddof=1) if len(draws) > 1 else np.zeros(model.shape)
-    known = [k for k, group in enumerate(groups) if group.identified]
+    lost = {group.subset for group in groups if not group.identified}  # the rest of such a subset is not a sample
+    known = [k for k, group in enumerate(groups) if group.subset not in lost]
     if not known:
         return Compared(places, model, spread, None, None, 0)
     sizes = seen.evidence.sizes

@@ -92,11 +92,11 @@ def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generat
     """
     n, many = weights.shape
     scaled = many * weights.astype(np.float64)
-    stays = rng.random(n) < scaled[:, 0]
+    stays = rng.random((n,)) < scaled[:, 0]
     more = np.maximum(scaled - 1, 0.0)
     more[:, 0] = 0.0
     cumulative: Array = np.cumsum(more, axis=1)
-    other = (cumulative <= rng.random(n)[:, None] * cumulative[:, -1:]).sum(axis=1).clip(max=many - 1)
+    other = (cumulative <= rng.random((n, 1)) * cumulative[:, -1:]).sum(axis=1).clip(max=many - 1)
     return np.asarray(codes[np.arange(n), np.where(stays, 0, other)], np.int32)
 
 

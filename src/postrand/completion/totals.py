@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.completion.raking import Target
 from postrand.errors import PostrandError, UsageError, nearest, raise_all, sentence
-from postrand.estimate.evidence import Modelled
+from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Evidence
 from postrand.support.inputs import finite
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from postrand import __version__, completion, formats
+from postrand import __version__, completion, formats, report
 from postrand.codebook.not_released import shown_codebook
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
-from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
+from postrand.release.bundle import COMPLETED, README, REPORT, Complete, Release, file_digest, records_of
 from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
 
@@ -75,9 +75,16 @@ def write_folder(
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
         told = put(staging / name, columns_of(release.data_path, release.mechanism), release.mechanism, completed)
-        (staging / README).write_bytes(completed_readme(told).encode())
-        finish(staging, told, release.path, str(release.manifest["data"]), [name, README])
+        made = pages(told, str(release.manifest["data"]))
+        for page, content in made.items():
+            (staging / page).write_bytes(content)
+        finish(staging, told, release.path, str(release.manifest["data"]), [name, *made])
     return told
+
+
+def pages(told: Mapping[str, Any], data: str) -> dict[str, bytes]:
+    """Return the pages of a folder of completed files by name; ``data`` is the name of the released data."""
+    return {README: completed_readme(told).encode(), REPORT: report.completed_report(told, data).encode()}
 
 
 def put(path: Path, columns: pa.Schema, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:

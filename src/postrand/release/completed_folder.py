@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand.completion.readme import completed_readme
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.release import rendering
-from postrand.release.bundle import COMPLETED, MANIFEST, README, Release, well_formed
+from postrand.release.bundle import COMPLETED, MANIFEST, Release, well_formed
 from postrand.release.checks import Audit, Verification
 from postrand.release.completed_check import FIX, attempt, stated
+from postrand.release.completed_files import pages
 from postrand.release.verification import read, verify
 
 
@@ -43,9 +43,9 @@ def verify_completed(
     found = audit.attempt("release", _verified, "check.completed_release", root)
     if found is not None:
         attempt(audit, folder, told, root, str(found.manifest["data"]), found.mechanism, redo=redo)
-    page = audit.attempt("readme", _readme, "check.completed_readme", folder, told, needs=[told])
-    if page is False and told is not None:
-        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=[README])
+    other = audit.attempt("pages", _pages, "check.completed_pages", folder, told, found, needs=[told, found])
+    if other and told is not None:
+        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=list(other))
     return audit.outcome(folder, raise_if_failed)
 
 
@@ -68,9 +68,14 @@ def _verified(root: Path) -> Release:
     return read(root)
 
 
-def _readme(folder: Path, told: Mapping[str, Any]) -> bool:
-    """Tell whether README.txt is the one that this version writes; refuse another one by the same program."""
-    same = (folder / README).read_bytes() == completed_readme(told).encode()
-    if not same and told["rendering_sha256"] == rendering.digest():
-        raise ReleaseError(sentence("this text does not follow from completed.json", where=README, fix=FIX))
-    return same
+def _pages(folder: Path, told: Mapping[str, Any], release: Release) -> tuple[str, ...]:
+    """Return the pages that this version words otherwise; refuse those that the same program would have written so."""
+    wanted = pages(told, str(release.manifest["data"]))
+    raise_all(
+        ReleaseError, [sentence(f"{n!r} is not listed", where=COMPLETED) for n in wanted if n not in told["files"]]
+    )
+    wrong = tuple(name for name, content in wanted.items() if (folder / name).read_bytes() != content)
+    same = told["rendering_sha256"] == rendering.digest()
+    what = f"this page does not follow from {COMPLETED}"
+    raise_all(ReleaseError, [sentence(what, where=name, fix=FIX) for name in wrong if same])
+    return wrong

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
@@ -24,7 +25,6 @@ from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
 from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
-from postrand.report.completed_values import completed_view
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
@@ -55,13 +55,13 @@ def public_report(
     summary: Summary,
     data_name: str,
     found: Values | None = None,
-    completed: Mapping[str, Any] | None = None,
+    completed: Markup | None = None,
 ) -> str:
     """Return the page that goes with a release: no script, no request to any host, the same bytes every time.
 
     It is a function of the other files of the release, so that ``verify`` makes it again and compares. ``found`` are
-    the :func:`postrand.report.values.page_values` of the release, where they are known already; ``completed`` is what
-    ``completed.json`` says, if there is one.
+    the :func:`postrand.report.values.page_values` of the release, where they are known already; ``completed`` is the
+    section on completed files, if there are any.
     """
     return _page(mechanism, certificate, summary, data_name, {}, {}, internal=False, found=found, completed=completed)
 
@@ -96,7 +96,7 @@ def _page(
     internal: bool,
     captions: Mapping[str, Sequence[str]] = MappingProxyType({}),
     found: Values | None = None,
-    completed: Mapping[str, Any] | None = None,
+    completed: Markup | None = None,
 ) -> str:
     found, split = found or page_values(mechanism, summary), split_view(mechanism, summary)
     return (
@@ -133,7 +133,7 @@ def _page(
             table=found.table,
             uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.every_block),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
-            c=completed_view(completed, data_name) if completed else None,
+            completed=completed,
             digest=certificate.mechanism_digest,
             python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),
