@@ -23,7 +23,7 @@ from postrand.release.bundle import derive
 
 RECORDS = 400
 FILES = {"data.parquet", "codebook.json", "mechanism.json", "certificate.json", "report.html", "manifest.json"}
-FILES |= {"description.json", "ddi.xml", "croissant.json"}
+FILES |= {"description.json", "ddi.xml", "croissant.json", "README.txt"}
 CELLS = ((0, 0), (0, 1), (1, 1), (1, 2))
 BOOK = Codebook(
     (

@@ -363,7 +363,8 @@ def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
     [
         ("x.parquet", b"no parquet", "not a readable Parquet file"),
         ("x.sav", b"$FL2@(#)ENCRYPTEDSAV" + bytes(99), "protected by a password"),
-        ("x.xlsx", b"PK", "unknown file type"),
+        ("x.xlsx", b"PK", "not a readable Excel file"),
+        ("x.docx", b"PK", "unknown file type"),
         ("x.csv", b"", "the file is empty"),
         ("x.csv", b"a,b\n1\n", "the row has too many or too few fields"),
         ("x.dta", b"\x00" * 50, "not a readable Stata file"),

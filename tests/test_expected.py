@@ -15,7 +15,7 @@ from postrand.engines.summary import Summary
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.plan import load_plan
-from postrand.report.values import expected_shares, values
+from postrand.report.values import expected_shares, page_values
 from postrand.workflow.design_blocks import design_blocks
 
 A = Variable("a", role="key", categories=("p", "q"))
@@ -63,7 +63,7 @@ def test_the_report_says_the_same_of_a_file_with_these_frequencies():
     mechanism = Mechanism([Block(("b",), matrix)], BOOK)
     counts = np.rint(n * (pi @ matrix.array)).astype(np.int64)
     summary = Summary(int(counts.sum()), (counts,), {}, (), np.zeros((0, 0), np.int64))
-    (view,) = values(mechanism, summary).variables
+    (view,) = page_values(mechanism, summary).variables
     share = expected_shares(mechanism.blocks[0], BOOK, pi)["b"]
     assert view.effective is not None
     assert view.effective / n == pytest.approx(share, rel=1e-4)

@@ -8,8 +8,8 @@ import openpyxl
 import pyarrow as pa
 import pytest
 
-from postrand.errors import ReleaseError
-from postrand.formats import format_of, formats
+from postrand.errors import ReleaseError, UsageError
+from postrand.formats import format_of, open_writer, written_as, written_names
 from postrand.formats.excel import write_tables
 
 TABLE = pa.table(
@@ -41,6 +41,10 @@ def test_equal_tables_give_equal_bytes(tmp_path: Path) -> None:
         write_tables(tmp_path / "a.xlsx", {"t": TABLE})
 
 
-def test_it_is_no_format_for_microdata() -> None:
-    assert ".xlsx" not in [s for f in formats() for s in f.suffixes]
+def test_it_is_no_format_for_microdata(tmp_path: Path) -> None:
+    """A workbook is read, and no release is written to one."""
+    assert "xlsx" not in written_names()
+    assert written_as("x.xlsx") == ".csv"
+    with pytest.raises(UsageError, match=r"\.xlsx files can be read, but not written"):
+        open_writer(tmp_path / "x.xlsx", TABLE.schema)
     assert format_of("x.sav").name == "SPSS"

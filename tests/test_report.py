@@ -25,7 +25,7 @@ from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import MetricPrivacy
 from postrand.report import svg, text
 from postrand.report.distances import MAX_BANDS, moves
-from postrand.report.values import values
+from postrand.report.values import page_values
 from postrand.support import options
 from postrand.support.exact import format_upper
 from tests.release_case import CLAIMS, LAW, RECORDS, make, writer_of
@@ -135,7 +135,7 @@ def test_the_page_is_a_function_of_its_arguments(written: release.Release, html:
 
 def test_numbers_are_those_of_the_estimators(written: release.Release, html: str) -> None:
     """One pass over counts gives what the analyst's functions give from the records."""
-    found = values(written.mechanism, summarise(written.data_path, written.mechanism))
+    found = page_values(written.mechanism, summarise(written.data_path, written.mechanism))
     frame = written.frame()
     words = Page(html).text
     for view in found.variables:
@@ -153,7 +153,7 @@ def test_numbers_are_those_of_the_estimators(written: release.Release, html: str
 
 def test_a_joint_block_is_unchanged_variable_by_variable(written: release.Release) -> None:
     """Brute force over true and released cells."""
-    found = values(written.mechanism, summarise(written.data_path, written.mechanism))
+    found = page_values(written.mechanism, summarise(written.data_path, written.mechanism))
     block = written.mechanism["work"]
     assert block.cells is not None
     for position, name in enumerate(block.variables):
@@ -166,7 +166,7 @@ def test_a_joint_block_is_unchanged_variable_by_variable(written: release.Releas
 
 
 def test_the_corrected_table_is_that_of_the_estimators(written: release.Release) -> None:
-    table = values(written.mechanism, summarise(written.data_path, written.mechanism)).table
+    table = page_values(written.mechanism, summarise(written.data_path, written.mechanism)).table
     assert table is not None
     expected = estimate.table(written.frame(), table.names, written.mechanism).counts()
     np.testing.assert_allclose(table.corrected, expected.value, rtol=1e-9)
@@ -176,7 +176,7 @@ def test_the_corrected_table_is_that_of_the_estimators(written: release.Release)
 def test_what_is_not_identified_is_not_estimated(written: release.Release, html: str) -> None:
     town = next(
         b
-        for b in values(LAW.bind(written.codebook), summarise(written.data_path, written.mechanism)).blocks
+        for b in page_values(LAW.bind(written.codebook), summarise(written.data_path, written.mechanism)).blocks
         if b.name == "town"
     )
     assert town.corrected is None
@@ -292,7 +292,7 @@ def test_a_metric_block_shows_how_far_values_move(size: int) -> None:
     certificate = certify(law, [MetricPrivacy(1.1, ranks(size))])
     page = page_of(law, summary_of(law), certificate)
     found = moves(law.blocks[0].matrix.array, ranks(size))
-    shown = values(law, summary_of(law)).blocks[0].shown
+    shown = page_values(law, summary_of(law)).blocks[0].shown
     words = Page(page).text
     assert "How far the released value is from the true one" in words
     assert "Colours of the matrices" in words

@@ -33,6 +33,7 @@ from .plan import Plan, load_plan
 from .plan.infer import load_codebook
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
 from .release import Release, read_release, verify
+from .release.completed import complete
 from .risk import tune
 from .support.randomness import ReleaseKey, load_key
 from .workflow.pipeline import run
@@ -76,6 +77,7 @@ __all__ = [
     "WholeRecord",
     "certify",
     "compare",
+    "complete",
     "content_of",
     "design",
     "estimate",

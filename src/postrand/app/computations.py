@@ -57,13 +57,14 @@ def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
 
 def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
     """Read a file: drafts of its columns, and its numbers of records and of missing values."""
-    source = formats.read(path)
+    place = formats.placed(path, formats.detected(path))
+    source = formats.read(place)
     drafts = tuple(infer.infer(source))
     rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
     for batch in source.batches():
         rows += batch.num_rows
         missing += [column.null_count for column in batch.columns]
-    return Opened(path, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
+    return Opened(place, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
 
 
 @dataclass(frozen=True, slots=True)

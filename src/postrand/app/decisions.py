@@ -12,7 +12,7 @@ from typing import Any
 from postrand.app import forms, goals
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
-from postrand.formats import written_names
+from postrand.formats import File, written_names
 from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
@@ -26,7 +26,7 @@ class Opened:
     ``missing[j]`` is the number of missing values of column j.
     """
 
-    path: Path
+    path: Path | File
     name: str
     rows: int
     drafts: tuple[Mapping[str, Any], ...]

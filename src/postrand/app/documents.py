@@ -13,6 +13,7 @@ from postrand.app import forms, goals, levels
 from postrand.app.decisions import Decisions
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
+from postrand.formats import File, path_of
 from postrand.plan import writing
 
 MAX_NAMED = 5
@@ -47,7 +48,7 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
     each = _table("privacy", decisions.model, decisions) if not decisions.splits else {}
     kept = {name: part for name, part in decisions.kept.items() if name not in _EDITED}
     return {
-        "source": {"file": _place(decisions.opened.path, folder), "codebook": "codebook.toml"},
+        "source": _source(decisions.opened.path, folder),
         **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},
         "privacy": levels.privacy(decisions, each),
         "design": _design(decisions),
@@ -128,7 +129,11 @@ def commands(decisions: Decisions, screen: str) -> str:
     """Return the command lines with the same result as a screen."""
     if decisions.opened is None:
         return "postrand init FILE"
-    file = shlex.quote(decisions.opened.name)
+    place = decisions.opened.path
+    settings = place.settings.to_dict() if isinstance(place, File) else {}
+    file = " ".join(
+        [shlex.quote(decisions.opened.name), *(f"--{name} {shlex.quote(text)}" for name, text in settings.items())]
+    )
     if screen == "data":
         roles = [_role_option(decisions, role) for role in ("key", "sensitive", "other", "drop")]
         return " \\\n  ".join([f"postrand init {file}", *(r for r in roles if r)])
@@ -145,6 +150,11 @@ def commands(decisions: Decisions, screen: str) -> str:
         return f"postrand verify release\npostrand estimate release --table {shlex.quote(pair)}"
     share = f" --sampling-fraction {decisions.fraction:g}" if decisions.fraction else ""
     return f"postrand protect --plan plan.toml --out release --dossier dossier{share}\npostrand verify release"
+
+
+def _source(place: Path | File, folder: Path) -> dict[str, str]:
+    settings = place.settings.to_dict() if isinstance(place, File) else {}
+    return {"file": _place(path_of(place), folder), "codebook": "codebook.toml", **settings}
 
 
 def _place(path: Path, folder: Path) -> str:

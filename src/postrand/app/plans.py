@@ -45,7 +45,7 @@ def open_plan(path: Path, folder: Path) -> Decisions:
         If the plan or its file cannot be read.
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
-    if not isinstance(plan.source, Path):
+    if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))
     try:
@@ -69,7 +69,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _opened(path: Path, plan: Plan) -> Opened:
+def _opened(path: Path | formats.File, plan: Plan) -> Opened:
     drafts = tuple(variable_to_dict(v) for v in plan.codebook.variables)
     rows, missing = 0, dict.fromkeys(plan.codebook.names, 0)
     for batch in formats.read(path, plan.codebook).batches():

@@ -65,6 +65,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     given = {name.replace("_", "-"): value for name, value in choices.items() if value is not None}
     name = _question(given, estimators())
     from postrand.release import read
+    from postrand.release.completed import complete
 
     question = estimators()[name]
     asked = given.pop(name)
@@ -72,7 +73,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     release = read(directory)
     frame = release.frame()
     stage(Stage.ESTIMATING)
-    result = question.answer(frame, release.mechanism, asked, given)
+    result = question.answer(frame, release.mechanism, asked, given, lambda: complete(release, seed=0))
     if excel is not None:
         from postrand.formats.excel import write_tables
 

@@ -63,6 +63,34 @@ def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
     return click.option("--keys", cls=Renamed, formerly="--key", required=required, metavar="A,B", help=text)
 
 
+_SIGNS = ("separator", "decimal", "thousands")
+"""Options that are a sign, such as a comma, and no list of names."""
+
+
+def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a file is read; the command gets them as ``reading``, of ReadSettings."""
+    helps = {
+        "separator": ("SIGN", "Sign between the columns of a text file: ',' ';' '|' or tab."),
+        "encoding": ("NAME", "Encoding of a text file, such as utf-8, utf-16 or windows-1252."),
+        "decimal": ("SIGN", "Sign before the decimals of numbers in a text file: '.' or ','."),
+        "thousands": ("SIGN", "Sign between the thousands of numbers in a text file, such as '.' or blank."),
+        "sheet": ("NAME", "Sheet of an Excel workbook."),
+        "catalog": ("FILE", "Value labels of a SAS data set (.sas7bcat), relative to the data set."),
+    }
+
+    @functools.wraps(function)
+    def called(**given: Any) -> Any:
+        from postrand.formats import ReadSettings, sign_of
+
+        asked = {name: given.pop(name) or "" for name in helps}
+        texts = {name: sign_of(text) if name in _SIGNS else text for name, text in asked.items()}
+        return function(reading=ReadSettings(**texts), **given)
+
+    for name, (metavar, text) in reversed(helps.items()):
+        called = click.option(f"--{name}", metavar=metavar, help=text)(called)
+    return called
+
+
 _OBJECTS = 20_000
 """New objects between two searches for those that only refer to each other. What is imported stays: Python's own number
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""
@@ -105,10 +133,12 @@ def main() -> None:
       postrand protect --plan plan.toml --out release
       postrand verify release             anyone can check it; only the release is needed
       postrand estimate release --table sex,region
+      postrand complete release --out completed   copies for R, Stata, SPSS and all other software
 
     Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
     5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
-    not run here. 128 + n: stopped by signal n; incomplete output was removed.
+    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n;
+    incomplete output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
@@ -153,7 +183,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Report each option with an empty text: an empty list of names would protect nothing."""
     for name, value in arguments.items():
-        if isinstance(value, str) and not value.strip(", \t"):
+        if isinstance(value, str) and not (value if name in _SIGNS else value.strip(", \t")):
             yield sentence("no name is given", where=f"--{name.replace('_', '-')}", got=repr(value))
 
 

@@ -5,7 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from postrand.cli.frame import (
     command,
     keys_option,
     names,
+    reading_options,
     records_of,
     unperturbed_lines,
 )
@@ -68,6 +69,7 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
 )
+@reading_options
 def init(
     file: Path | None,
     uri: str | None,
@@ -78,17 +80,23 @@ def init(
     ddi: Path | None,
     keys: str | None,
     way: Literal["best", "blocks", "split"],
+    reading: Any,
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
 
     Edit both files afterwards. Roles that you do not give stay empty. Fill them in before you run 'postrand protect'.
+    How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
+    an option has to say it.
     """
     from postrand.workflow import draft
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
-    made = draft.start(records_of(file, uri, table, query, password_from), out, given, ddi=ddi, way=way)
-    lines = [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    source = records_of(file, uri, table, query, password_from)
+    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading)
+    told = made.settings.to_dict()
+    lines = [f"read {source.name} with {_told(told)}"] if told else []
+    lines += [f"wrote {made.codebook}", f"wrote {made.plan}"]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
@@ -96,10 +104,17 @@ def init(
             f"Next: decide on {', '.join(made.undecided)}: released unperturbed, each singles out more than 1% of the "
             "records. The notes in plan.toml explain the choices"
         )
-    if len(lines) == 2:
+    if not (made.without_role or made.undecided):
         lines.append("Next: read both, then run 'postrand design'")
     lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
-    return {"codebook": str(made.codebook), "plan": str(made.plan), **lists}, "\n".join(lines)
+    return {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told}, "\n".join(lines)
+
+
+def _told(settings: Mapping[str, str]) -> str:
+    """Return the settings of a file in words."""
+    from postrand.formats import named
+
+    return ", ".join(f"{name} {named(text) if len(text) == 1 else text}" for name, text in settings.items())
 
 
 def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -134,8 +149,15 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option("--record-key", metavar="ID", help="Column of record keys, which --records also writes. Default: none.")
 @click.option("--plot", type=FOLDER, metavar="FOLDER", help="Write each histogram to this new folder.")
 @may_use("threads")
+@reading_options
 def assess(
-    file: Path, keys: str, codebook: Path | None, measure: str | None, sensitive: str | None, **choices: Any
+    file: Path,
+    keys: str,
+    codebook: Path | None,
+    measure: str | None,
+    sensitive: str | None,
+    reading: Any,
+    **choices: Any,
 ) -> Result:
     """Measure the disclosure risk of FILE before perturbation.
 
@@ -149,15 +171,17 @@ def assess(
     postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
     postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.formats import placed
     from postrand.workflow import draft
 
+    source = placed(file, reading)
     inside = ("household", "settings", "records", "record_key", "plot")
     if measure is None:
         extra = [name for name in inside if choices.pop(name)]
         _only_with_measure(extra)
-        report = draft.assess(file, names(keys), codebook, sensitive=sensitive, **choices)
+        report = draft.assess(source, names(keys), codebook, sensitive=sensitive, **choices)
         return report.to_dict(), str(report)
-    found = draft.measure(file, names(keys), codebook, names(measure), sensitive=names(sensitive), **choices)
+    found = draft.measure(source, names(keys), codebook, names(measure), sensitive=names(sensitive), **choices)
     return found.to_dict(), str(found)
 
 
@@ -253,7 +277,10 @@ def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
     help="Number of simulated releases over which the risk is averaged.",
 )
 @click.option("--codebook", type=FILE, help="codebook.toml of FILE; without it, the codebook is inferred.")
-def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, **choices: Any) -> Result:
+@reading_options
+def tune(
+    file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, reading: Any, **choices: Any
+) -> Result:
     """Search for the largest epsilon that meets a risk limit.
 
     With FILE and --keys: one epsilon, shared equally among the keys. With --plan: the plan's structures and blocks, and
@@ -262,9 +289,13 @@ def tune(file: Path | None, keys: str | None, codebook: Path | None, plan: Path 
     answer takes it into account. Column '95% below' is an upper bound for the risk of one release; it includes the
     error of the model, as the intervals of 'postrand assess' do.
     """
+    from postrand.formats import placed
     from postrand.workflow import draft
 
-    found = draft.tune(file, names(keys), codebook, plan=plan, **choices)
+    if plan is not None and reading.to_dict():
+        what, fix = "the plan already says how its file is read", "set it in [source] of the plan"
+        raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
+    found = draft.tune(None if file is None else placed(file, reading), names(keys), codebook, plan=plan, **choices)
     return found.to_dict(), str(found)
 
 

@@ -23,7 +23,7 @@ from postrand.cli.frame import (
 )
 from postrand.cli.frame import main as main
 from postrand.cli.machine import CLUSTER, LOCAL, may_use
-from postrand.errors import ReleaseError
+from postrand.errors import ReleaseError, UsageError, raise_all, sentence
 
 
 @command
@@ -83,6 +83,8 @@ def protect(
 @click.option(
     "--record-key", metavar="ID", help="Record key column of the confidential file, if the release was made with one."
 )
+@click.option("--release", type=FOLDER, help="The release, if DIRECTORY is a folder of completed files.")
+@click.option("--redo-completed", is_flag=True, help="Make completed files again from their seed, and compare.")
 @may_use(*LOCAL, passed=True)
 def verify(
     directory: Path,
@@ -90,9 +92,11 @@ def verify(
     plan: Path | None,
     key_file: Path | None,
     record_key: str | None,
+    release: Path | None,
+    redo_completed: bool,
     resources: Any,
 ) -> Result:
-    """Check a release again; only its files are needed.
+    """Check a release again, or completed files made from it; only these files are needed.
 
     Digests, exact matrices, privacy claims and all files that follow from them are recomputed. The released counts are
     tested against the matrices. Claims that depend on the confidential frequencies are only stated ('said'), unless
@@ -105,14 +109,32 @@ def verify(
       9  no check failed, but a check could not run here, because another version wrote the files
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
+    from postrand.release.completed_folder import is_completed, verify_completed
 
     key = release_key(key_file, None)
     records, record_key = confidential(file, plan, record_key)
-    options: Any = {"record_key": record_key, "resources": resources, "raise_if_failed": False}
-    verification = check(directory, file=records, release_key=key, **options)
+    options: Any = {"record_key": record_key, "resources": resources, "redo_completed": redo_completed}
+    if release is not None or is_completed(directory):
+        _check_alone(directory, release, {"--file": file, "--plan": plan, "--key-file": key_file})
+        verification = verify_completed(directory, release or "", redo=redo_completed, raise_if_failed=False)
+    else:
+        verification = check(directory, file=records, release_key=key, raise_if_failed=False, **options)
     if verification.verdict == "failed":
         raise ReleaseError(verification.problems)
     return verification.to_dict(), str(verification), verification.exit_code
+
+
+def _check_alone(directory: Path, release: Path | None, others: dict[str, Path | None]) -> None:
+    """Raise UsageError unless completed files are checked against their release, and against nothing else."""
+    problems = [
+        sentence(f"{name} does not go with completed files", fix="verify the release with it, in a run of its own")
+        for name, value in others.items()
+        if value is not None
+    ]
+    if release is None:
+        what = "this folder has completed files, which are checked against their release"
+        problems.append(sentence(what, where=str(directory), fix="add --release FOLDER"))
+    raise_all(UsageError, problems)
 
 
 @command

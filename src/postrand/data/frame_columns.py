@@ -157,7 +157,10 @@ def _categorical(
 
 
 def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
-    """Return a dictionary column as a categorical series of the old one's library, with all its categories in order."""
+    """Return a dictionary column as a categorical series of the old one's library, with all its categories in order.
+
+    A column of another type becomes a series of that type.
+    """
     import narwhals as nw
 
     native = old.to_native()
@@ -165,6 +168,8 @@ def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[
         made = type(native)(column.combine_chunks().to_pandas().array, index=native.index, copy=False)
         native_like: nw.Series[Any] = nw.from_native(made, series_only=True)
         return native_like.alias(old.name)
+    if not pa.types.is_dictionary(column.type):
+        return nw.from_arrow(pa.table({old.name: column}), backend=old.implementation)[old.name]
     values, indices, missing = _levels(column)
     texts = values.to_pylist()
     levels = nw.new_series(old.name, [*texts, None], nw.Enum(texts), backend=old.implementation)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, dictionary_of, series_like
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Applies a function to each of some tasks, in their order, maybe several at a time."""
+
+Kind: TypeAlias = Literal["arrow", "pandas", "polars"]
+"""The kinds of frames that are made where there was none."""
 
 _GROWING = b"_PL_CATEGORICAL"  # prefix of the mark of polars columns that list only categories that occur
 
@@ -50,6 +56,11 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     return pa.Table.from_arrays([t.column(0) for t in arrays.values()], schema=pa.schema(fields))
 
 
+def names_of(frame: Any) -> list[str]:
+    """Return the names of the columns in their order; raises as :func:`to_arrow`."""
+    return list(frame.column_names if isinstance(frame, pa.Table) else _narwhals(frame).columns)
+
+
 def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
     return [work(task) for task in tasks]
 
@@ -57,9 +68,10 @@ def _in_turn(work: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
 def like(frame: Any, columns: dict[str, pa.Array], each: Each = _in_turn, categorical: Collection[str] = ()) -> Any:
     """Return ``frame`` with these columns in place of its own of the same names.
 
-    Each keeps the column's dtype with its category order; those of ``categorical``, dictionaries here, become
-    categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other columns, the order and a
-    pandas index do not change. ``each`` applies a function to the columns, by default one after the other.
+    Each keeps the column's dtype with its category order; those of ``categorical`` take the type they have here, and
+    dictionaries become categorical (pandas), Enum (polars) or dictionary (Arrow) with all their categories. Other
+    columns, the order and a pandas index do not change. ``each`` applies a function to the columns, by default one
+    after the other.
 
     The columns are taken out of ``columns``, so that the memory of those that were converted is free for the others.
 
@@ -166,6 +178,33 @@ class TableSource:
         """Yield the records; see :class:`postrand.formats.Source`."""
         for batch in self.table.select(_known(self.table.column_names, columns)).to_batches():
             yield from bounded(batch, batch_size)
+
+
+def take(frame: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the frame with the records at these places, in their order; one can stand several times."""
+    if hasattr(frame, "take"):  # Arrow and pandas have it, and it is ten times as fast there
+        return frame.take(rows)
+    return _narwhals(frame)[rows].to_native()
+
+
+def check_kind(kind: str) -> None:
+    """Raise UsageError unless frames of this kind can be made here."""
+    if kind not in get_args(Kind):
+        raise UsageError(sentence("unknown kind of frames", got=kind, wanted=", ".join(get_args(Kind))))
+    if kind != "arrow" and importlib.util.find_spec(kind) is None:
+        fix = "pip install 'postrand[frames]', or ask for the kind 'arrow'"
+        raise UsageError(sentence(f"frames of this kind need the package {kind}", fix=fix))
+
+
+def of_arrow(table: pa.Table, kind: Kind) -> Any:
+    """Return an Arrow table as a frame of a kind; dictionary columns become categorical, with all categories."""
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return table.to_pandas()
+    import polars
+
+    return polars.from_arrow(table)
 
 
 def _narwhals(frame: Any) -> nw.DataFrame[Any]:

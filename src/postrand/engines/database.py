@@ -17,7 +17,7 @@ from postrand.engines.grouped import dotted, order_sql
 from postrand.engines.postgres import PostgresSource
 from postrand.engines.resources import NOTHING, Resources
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence, shown
-from postrand.formats import Source
+from postrand.formats import File, Source
 from postrand.formats.base import check_schema
 from postrand.support.inputs import has_controls, is_names
 
@@ -188,7 +188,7 @@ class Target:
         return None if limit is None else max(1, limit // part)
 
 
-def open_records(place: Path | Table, codebook: Codebook | None = None) -> Source:
+def open_records(place: Path | File | Table, codebook: Codebook | None = None) -> Source:
     """Open the records of a plan's source, a file or a table; raises as :func:`postrand.formats.read`."""
     if isinstance(place, Table):
         return place.open(codebook)

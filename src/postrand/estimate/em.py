@@ -23,11 +23,10 @@ from postrand.estimate.axes import (
     kronecker,
 )
 from postrand.estimate.intervals import Binomial
-from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, choice, listed
 from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.tally import Tally, tally
-from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result, table
+from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import moves
@@ -369,22 +368,3 @@ class LikelihoodLaw:
 def arrange_row(layout: Layout, project: Sequence[Operator], row: Array) -> Array:
     """Return one row over all cells as a flat row over the cells that the table shows."""
     return layout.arrange(apply(project, row)).ravel()
-
-
-def _table(frame: Any, *variables: str, mechanism: Mechanism, method: str = "unbiased", **options: Any) -> Estimate:
-    ask = table if method == "unbiased" else maximum_likelihood
-    return ask(frame, variables, mechanism, **options)
-
-
-_METHOD = Option("method", "NAME", "unbiased (the default) or likelihood.", choice("unbiased", "likelihood"))
-ESTIMATORS = (
-    Estimator(
-        "table",
-        "A,B",
-        "Shares of the categories of these variables together.",
-        _table,
-        (_METHOD, WEIGHT, STRATA),
-        example="sex,area",
-        read=listed,
-    ),
-)

@@ -36,12 +36,13 @@ def r_script() -> dict[str, str]:
     """Return the text of ``postrand.R``, by its name: it reads the data of a release, and makes tables."""
     text = resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8")
     needed: dict[str, list[str]] = {}
-    for entry in formats():
+    released = [entry for entry in formats() if entry.written]
+    for entry in released:
         needed.setdefault(" or ".join(_packages(entry)), []).extend(entry.written)
     filled = {
         "@packages@": "\n".join(f"#   {which}: {', '.join(suffixes)}" for which, suffixes in needed.items() if which),
-        "@suffixes@": "|".join(s[1:] for entry in formats() for s in entry.written),
-        "@readers@": "\n    ".join(map(_r_branch, formats())),
+        "@suffixes@": "|".join(s[1:] for entry in released for s in entry.written),
+        "@readers@": "\n    ".join(map(_r_branch, released)),
     }
     for mark, code in filled.items():
         text = text.replace(mark, code)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
+from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.offer import BY, STRATA, WEIGHT, Estimator, pair
+from postrand.estimate.offer import BY, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
 from postrand.mechanism import Mechanism
+
+Method = Literal["unbiased", "model"]
 
 
 def mean(
@@ -24,6 +27,9 @@ def mean(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> Estimate:
     """Estimate the mean of a variable, in each group of ``by``, whatever the law of the variable.
 
@@ -46,11 +52,14 @@ def mean(
         A released column of sampling weights.
     strata
         A released, unperturbed column of sampling strata; variation between strata then does not count.
+    method, model
+        ``model``: the mean over the completed copies of ``model``, what :func:`postrand.complete` returned for this
+        release, by Rubin's rules; it answers what a split does not show together, and rests on the model.
 
     Raises
     ------
     UsageError
-        If a variable is named twice, or weights or strata are perturbed.
+        If a variable is named twice, weights or strata are perturbed, or the model is missing.
     DataError
         If the data do not fit the mechanism, or the variable is not made of numbers.
     EstimationError
@@ -75,6 +84,9 @@ def mean(
     ----------
     Fieller (1954), J. R. Statist. Soc. B 16, 175-185; Hall (1992), J. R. Statist. Soc. B 54, 221-228.
     """
+    if wants_model(method, model):
+        asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
+        return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata)
     one = answered(records, [variable])
     return _result(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
@@ -87,14 +99,20 @@ def total(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> Estimate:
     """Estimate the total of a variable over the records, or with weights over the population, in each group of ``by``.
 
     ``T_g = Σ_i w_i B[r_i, g] y_i``, unbiased. Its covariance is that of a sum over independent records: the number of
     records of a group, and unequal weights, vary too. Everything else is as for :func:`mean`.
     """
-    records = read(frame, [variable], mechanism, by, weights, strata)
     what = f"total of {variable}"
+    if wants_model(method, model):
+        asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
+        return by_model(what, total, frame, mechanism, model, **asked)
+    records = read(frame, [variable], mechanism, by, weights, strata)
     if records.share is not None:
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
     return _result(records, measure(records, variable), None, mechanism, (variable,), what)
@@ -125,6 +143,9 @@ def ratio_of_totals(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> Estimate:
     """Estimate the ratio of the totals of two variables, in each group of ``by``.
 
@@ -139,11 +160,14 @@ def ratio_of_totals(
     """
     if numerator == denominator:
         raise UsageError(sentence("numerator and denominator are the same variable", got=repr(numerator)))
-    names = (numerator, denominator)
+    names, what = (numerator, denominator), f"ratio of the totals of {numerator} and {denominator}"
+    if wants_model(method, model):
+        asked = {"numerator": numerator, "denominator": denominator, "by": by, "weights": weights, "strata": strata}
+        return by_model(what, ratio_of_totals, frame, mechanism, model, **asked)
     records = read(frame, names, mechanism, by, weights, strata)
     present = answered(records, names)
     above, below = (measure(records, n).times(present) for n in names)
-    return _result(records, above, below, mechanism, names, f"ratio of the totals of {numerator} and {denominator}")
+    return _result(records, above, below, mechanism, names, what)
 
 
 def _result(
@@ -204,7 +228,7 @@ def standardised(records: Records, numerator: Measure, denominator: Measure | No
     return shift, scale, Measure(parts[0], tuple(parts[1:]))
 
 
-_OPTIONS = (BY, WEIGHT, STRATA)
+_OPTIONS = (BY, METHOD, WEIGHT, STRATA)
 ESTIMATORS = (
     Estimator("mean", "Y", "Mean of a number, in each group of --by.", mean, _OPTIONS, example="pay"),
     Estimator("total", "Y", "Total of a number, in each group of --by.", total, _OPTIONS, example="pay"),

@@ -139,8 +139,12 @@ class Estimator:
     read: Callable[[str, str], Any] = text
     needs: Mapping[str, str] | None = None
 
-    def answer(self, frame: Any, mechanism: Any, asked: str, given: Mapping[str, str]) -> Any:
+    def answer(
+        self, frame: Any, mechanism: Any, asked: str, given: Mapping[str, str], fit: Callable[[], Any] | None = None
+    ) -> Any:
         """Return the answer to a question with options, both as they are typed.
+
+        ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for.
 
         Raises
         ------
@@ -152,6 +156,8 @@ class Estimator:
         self.check(given)
         found = self.read(asked, f"--{self.name}")
         named = {o.keyword: o.read(given[o.name], f"--{o.name}") for o in self.options if o.name in given}
+        if named.get("method") == "model" and fit is not None:
+            named["model"] = fit()
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
 
     def check(self, given: Mapping[str, str]) -> None:
@@ -174,6 +180,9 @@ class Estimator:
 
 BY = Option("by", "A,B", "Variables whose categories are the groups, perturbed or not.", one_or_more)
 WEIGHT = Option("weight", "W", "Sampling weight: a released variable.", parameter="weights", formerly="weights")
+METHOD = Option(
+    "method", "NAME", "unbiased (the default), or model: from completed copies.", choice("unbiased", "model")
+)
 STRATA = Option("strata", "S", "Sampling strata: a released, unperturbed variable.")
 
 

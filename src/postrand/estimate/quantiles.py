@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
+from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, function_of, read
 from postrand.estimate.group_law import FLAG_LEVEL, Equation, equation, group_names, small_sample, too_few
-from postrand.estimate.groups import estimate_of
+from postrand.estimate.groups import Method, estimate_of
 from postrand.estimate.inversion import degrees_of_freedom, limits
-from postrand.estimate.offer import BY, STRATA, WEIGHT, Estimator, Option, numbers
+from postrand.estimate.offer import BY, METHOD, STRATA, WEIGHT, Estimator, Option, numbers
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.mechanism import Mechanism
 from postrand.support.inputs import finite, listed
@@ -37,6 +38,9 @@ def quantile(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> Estimate:
     """Estimate quantiles of a variable, in each group of ``by``: the least value y with ``F(y) >= q``.
 
@@ -72,6 +76,9 @@ def quantile(
     Woodruff (1952), J. Amer. Statist. Assoc. 47, 635-646; Francisco & Fuller (1991), Ann. Statist. 19, 454-469.
     """
     chances = _chances(q)
+    if wants_model(method, model):
+        asked = {"variable": variable, "q": q, "by": by, "weights": weights, "strata": strata}
+        return by_model(f"quantile of {variable}", quantile, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata)
     law = QuantileLaw(records, variable, chances, *solve(records, variable, chances, FLAG_LEVEL))
     single = listed(q) is None
@@ -335,7 +342,7 @@ ESTIMATORS = (
         "Y",
         "Quantiles of a number, in each group of --by.",
         quantile,
-        (_Q, BY, WEIGHT, STRATA),
+        (_Q, BY, METHOD, WEIGHT, STRATA),
         example="pay",
     ),
 )

@@ -195,14 +195,14 @@ def _index(block: Block, codes: Codes, mine: NDArray[np.intp], axis: SplitAxis, 
     """Return the released cell of some records of one subset: the cell asked, or the block's; -1 where one misses."""
     columns = {name: codes[name][mine].astype(np.intp) for name in block.variables}
     present = np.all([column >= 0 for column in columns.values()], axis=0)
-    find = partial(_found, where=block.name, columns=columns, present=present, book=axis.book)
+    find = partial(positions, where=block.name, columns=columns, present=present, book=axis.book)
     whole = find(block.variables, block.cell_table(())) if block.cells is not None else None
     if closed:
         return find(axis.names, axis.cells)
     return find(block.variables, None) if whole is None else whole
 
 
-def _found(
+def positions(
     names: Sequence[str],
     cells: NDArray[np.int32] | None,
     *,
@@ -211,7 +211,13 @@ def _found(
     present: NDArray[np.bool_],
     book: Codebook,
 ) -> NDArray[np.intp]:
-    """Return the place of each record's combination among listed cells, or all (None), -1 where it is not present."""
+    """Return the place of each record's combination among listed cells, or all (None), -1 where it is not present.
+
+    Raises
+    ------
+    DataError
+        If a combination is not among the listed cells.
+    """
     shape = tuple(book[name].size for name in names)
     found = np.full(len(present), -1, dtype=np.intp)
     index = np.ravel_multi_index([columns[name][present] for name in names], shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -15,10 +15,12 @@ import pyarrow as pa
 from postrand.address import NO_FILE, hidden
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.variable import Scalar
-from postrand.errors import DataError, UsageError, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
 from postrand.formats._parts import PartsSource, files_of, folders_of
+from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of, usual_of
+from postrand.formats._witnesses import Witnesses
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -27,40 +29,68 @@ from postrand.formats.base import (
     Writer,
     check_schema,
     comparing,
+    first,
     new_file,
     read_file,
+    setting_problems,
 )
 from postrand.formats.parquet import ParquetSource
 
+_OTHERS = {
+    ".xls": "open it in a spreadsheet program, and save it as .xlsx",
+    ".xlsb": "open it in a spreadsheet program, and save it as .xlsx",
+    ".xlsm": "save it as .xlsx, without its macros",
+    ".ods": "save it as .xlsx",
+    ".gz": "name what it holds: .csv.gz",
+    ".dat": "rename it to .txt if its columns are separated by a sign, and name the columns in the first line",
+    ".rds": "save it as .parquet, with arrow::write_parquet",
+}
+"""What to do with files that are often brought, and not read."""
+
 __all__ = [
     "BATCH_ROWS",
+    "SETTINGS",
+    "File",
     "Format",
     "Held",
     "PartsSource",
+    "ReadSettings",
     "Readers",
     "Source",
+    "Witnesses",
     "Writer",
+    "detected",
     "format_of",
     "formats",
+    "has_limits",
     "is_installed",
+    "is_known",
     "library_of",
+    "misfits",
+    "named",
     "open_comparison",
     "open_parts",
     "open_writer",
     "parquet_files",
+    "path_of",
+    "placed",
     "read",
+    "settings_from",
+    "sign_of",
+    "unfit_settings",
     "values_of",
     "written_as",
     "written_names",
 ]
 
 
-def read(path: str | Path, codebook: Codebook | None = None) -> Source:
+def read(path: str | Path | File, codebook: Codebook | None = None) -> Source:
     """Open microdata by suffix; the records are read when :meth:`Source.batches` is called.
 
     The path is that of a file, of a folder of files, or a pattern such as ``survey/**/*.parquet``: several files of one
     format and schema are read in the order of their names, as one. Columns that only the names of their folders hold
-    (``year=2020/x.parquet``) are read too, as text or in the codebook's type.
+    (``year=2020/x.parquet``) are read too, as text or in the codebook's type. A :class:`File` says how its bytes are to
+    be read where that is not the usual way.
 
     With a codebook, every column must have an entry of its type, and the other way round. A CSV file holds text:
     there the codebook's type says what to convert to, without loss.
@@ -68,33 +98,39 @@ def read(path: str | Path, codebook: Codebook | None = None) -> Source:
     Raises
     ------
     UsageError
-        If there is no such file, or the suffix is not known.
+        If there is no such file, the suffix is not known, or its files do not have a setting.
     DataError
         If a file is empty or damaged, has no records, does not fit the codebook, or differs from the first in schema.
     """
-    path = Path(path)
+    path, settings = (path.path, path.settings) if isinstance(path, File) else (Path(path), USUAL)
     files = files_of(path)
     if files is not None:
-        return _read_parts(path, files, codebook)
-    source = _read_file(path, codebook)
+        return _read_parts(path, files, codebook, settings)
+    source = _read_file(path, codebook, settings)
     if source.num_rows == 0:
         raise DataError(sentence("the file has no records", where=path.name))
     return source
 
 
-def _read_parts(path: Path, files: Sequence[Path], codebook: Codebook | None) -> PartsSource:
+def _read_parts(path: Path, files: Sequence[Path], codebook: Codebook | None, settings: ReadSettings) -> PartsSource:
     """Open several files, with the columns that only the names of their folders hold."""
     held = [held_by(folders_of(path, file)) for file in files]
-    names = only_in_folders(held, _read_file(files[0], None).schema.names) if any(held) else []
+    names = only_in_folders(held, _read_file(files[0], None, settings).schema.names) if any(held) else []
     own = None if codebook is None else codebook.select(n for n in codebook.names if n not in names)
-    parts = tuple(_read_file(file, own) for file in files)
+    parts = tuple(_read_file(file, own, settings) for file in files)
     source = PartsSource(path, tuple(files), with_folders(files, held, parts, codebook))
     if names:
         check_schema(source.schema, path, codebook)
     return source
 
 
-def _read_file(path: Path, codebook: Codebook | None) -> Source:
+def _read_file(path: Path, codebook: Codebook | None, settings: ReadSettings) -> Source:
+    _require(path)
+    return read_file(format_of(path), path, codebook, settings)
+
+
+def _require(path: Path) -> None:
+    """Raise UsageError if there is no such file."""
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
         fix = (
             ""
@@ -102,7 +138,49 @@ def _read_file(path: Path, codebook: Codebook | None) -> Source:
             else f"give a file; {NO_FILE}: docs/engines.md explains how to read one"
         )
         raise UsageError(sentence("no such file", where=str(path), fix=fix))
-    return read_file(format_of(path), path, codebook)
+
+
+def detected(path: str | Path, given: ReadSettings = USUAL) -> ReadSettings:
+    """Return how a file is to be read: what is given, and what the file shows; of several files, what the first shows.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, the suffix is not known, or its files do not have a setting that is given.
+    DataError
+        If the file does not show a setting: with the candidates.
+    """
+    path = Path(path)
+    files = files_of(path)
+    path = path if files is None else files[0]
+    _require(path)
+    entry = format_of(path)
+    raise_all(UsageError, setting_problems(entry, given, path.name))
+    if entry.detect is None or not path.stat().st_size:
+        return given
+    return entry.detect(path, given)
+
+
+def placed(path: Path, settings: ReadSettings) -> Path | File:
+    """Return what :func:`read` takes for a file with these settings: the path alone where they are the usual ones.
+
+    >>> placed(Path("a.csv"), ReadSettings(separator=",")).name, placed(Path("a.csv"), ReadSettings(separator=";"))
+    ('a.csv', File(path=PosixPath('a.csv'), settings=ReadSettings(separator=';')))
+    """
+    usual = usual_of(path).to_dict()
+    is_usual = all(text == usual.get(name) for name, text in settings.to_dict().items())
+    return path if is_usual else File(path, settings)
+
+
+def path_of(place: Path | File) -> Path:
+    """Return the path of what :func:`placed` returned."""
+    return place.path if isinstance(place, File) else place
+
+
+def unfit_settings(path: Path, settings: ReadSettings, where: str) -> list[str]:
+    """Return a sentence for each setting that files of this suffix do not have; none where the suffix says nothing."""
+    entry = next((entry for entry in formats() if entry.suffix_of(path)), None)
+    return [] if entry is None else list(setting_problems(entry, settings, where))
 
 
 def open_writer(path: str | Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
@@ -138,6 +216,15 @@ def open_comparison(path: str | Path, schema: pa.Schema) -> AbstractContextManag
     return format_of(path).open_writer(path, schema, comparing)
 
 
+def is_known(path: str | Path) -> bool:
+    """Return whether the path names a file of a known format.
+
+    >>> is_known("a.CSV"), is_known("folder/*"), is_known("a.xyz")
+    (True, False, False)
+    """
+    return any(entry.suffix_of(Path(path)) for entry in formats())
+
+
 def is_installed(path: str | Path) -> bool:
     """Return whether the library for a format is installed; raises UsageError as `format_of`."""
     return importlib.util.find_spec(format_of(path).library) is not None
@@ -171,8 +258,8 @@ def values_of(path: str | Path, shown: Variable) -> tuple[Scalar, ...]:
     ((1, 2, '.n'), ('F', 'M', 'NR'))
     """
     path, texts = Path(path), tuple(map(str, shown.categories))
-    suffix = (next(path.iterdir()) if path.is_dir() else path).suffix.lower()
-    found = next((entry for entry in formats() if suffix in entry.suffixes), None)
+    one = next(path.iterdir()) if path.is_dir() else path
+    found = next((entry for entry in formats() if entry.suffix_of(one)), None)
     return texts if found is None or found.partly is None else found.partly(texts, [*map(str, shown.missing_codes)])
 
 
@@ -190,15 +277,37 @@ def open_parts(folder: Path, suffix: str, sizes: Sequence[int], schema: pa.Schem
     return _parts.open_parts(folder, open_writer, suffix, sizes, schema)
 
 
+def has_limits(suffix: str) -> bool:
+    """Return whether there are columns that files of this suffix cannot hold; see :func:`misfits`.
+
+    >>> has_limits(".dta"), has_limits(".parquet")
+    (True, False)
+    """
+    return format_of(f"x{suffix}").misfits is not None
+
+
+def misfits(suffix: str, schema: pa.Schema, values: Mapping[str, pa.Array]) -> list[str]:
+    """Return a sentence for each column that files of this suffix cannot hold, by its name, the first ten of them.
+
+    ``values`` are the categories of columns that have some, or other values to try, by name; no sentence shows one.
+
+    >>> misfits(".dta", pa.schema([("net pay", pa.int64())]), {})[0].split("; wanted")[0]
+    "column 'net pay': Stata files cannot hold it: its name has a sign that is not allowed"
+    """
+    found = format_of(f"x{suffix}").misfits
+    return [] if found is None else first(list(found(schema, values)))
+
+
 def format_of(path: str | Path) -> Format:
     """Return the format of the file's suffix; raises UsageError with the known ones."""
-    suffix = Path(path).suffix.lower()
+    path = Path(path)
     for entry in formats():
-        if suffix in entry.suffixes:
+        if entry.suffix_of(path):
             return entry
+    suffix = path.suffix.lower()
     known = ", ".join(s for entry in formats() for s in entry.suffixes)
     what = f"unknown file type {suffix!r}" if hidden(str(path)) == str(path) else NO_FILE
-    raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}"))
+    raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}", fix=_OTHERS.get(suffix, "")))
 
 
 def parquet_files(source: Source) -> list[tuple[Path, Held]]:
@@ -221,17 +330,20 @@ def written_names() -> dict[str, str]:
     >>> written_names()["sav"]
     'SPSS'
     """
-    return {entry.written[0].removeprefix("."): entry.name for entry in formats()}
+    return {entry.written[0].removeprefix("."): entry.name for entry in formats() if entry.written}
 
 
 def written_as(path: str | Path) -> str:
     """Return the suffix of a release in the format of this file: its own, or the one to write where that is read only.
 
-    >>> written_as("persons.SAV"), written_as("persons.sas7bdat")
-    ('.sav', '.xpt')
+    Where no file of the format is written, it is that of CSV.
+
+    >>> written_as("persons.SAV"), written_as("persons.sas7bdat"), written_as("persons.xlsx")
+    ('.sav', '.xpt', '.csv')
     """
-    entry, suffix = format_of(path), Path(path).suffix.lower()
-    return suffix if suffix in entry.written else entry.written[0]
+    entry = format_of(path)
+    suffix = entry.suffix_of(Path(path))
+    return suffix if suffix in entry.written else (*entry.written, ".csv")[0]
 
 
 @cache

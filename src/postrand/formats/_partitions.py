@@ -49,6 +49,16 @@ class PartitionedSource:
         rows: int | None = self.source.num_rows
         return rows
 
+    @property
+    def untyped(self) -> bool:
+        """Whether the file does not say of which type its columns are."""
+        return getattr(self.source, "untyped", False)
+
+    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
+        """Return texts as values of another type, as the file converts them; only of one that is untyped."""
+        found: pa.Array | None = self.source.lossless(text, target)
+        return found
+
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order."""
         names, held = select(self.schema, columns, self.path), dict(self.held)

@@ -211,13 +211,28 @@ class Held:
         return max(len(str(value)) for value in self.values)
 
 
+def kept_labels(labels: Mapping[str, str], values: Iterable[str | None]) -> dict[str, str]:
+    """Return all labels of texts where pyreadstat can write them, else :func:`fitting_labels`.
+
+    It makes a column as wide as the longest value in bytes or labelled text in signs, in pieces of 8 bytes.
+
+    >>> list(kept_labels({"a": "x", "ééé": "y"}, ["a"])), list(kept_labels({"a": "x", 9 * "é": "y"}, ["a"]))
+    (['a', 'ééé'], ['a'])
+    """
+    held = {value for value in values if value is not None}
+    width = max([*map(len, labels), *(len(value.encode()) for value in held)])
+    if max(len(text.encode()) for text in labels) <= -(-width // 8) * 8:
+        return dict(labels)
+    return fitting_labels(labels, held)
+
+
 def fitting_labels(labels: Mapping[str, str], values: Iterable[str | None]) -> dict[str, str]:
     """Return the labels of texts that pyreadstat makes a column of these values wide enough for.
 
     It counts signs, not bytes, so a longer text of other signs than ASCII has its label only if a value is as long.
     """
     seen = [*filter(str.isascii, labels), *(value for value in set(values) if value is not None)]
-    width = max(len(text.encode()) for text in seen)  # what is not released is ASCII, and labelled
+    width = max((len(text.encode()) for text in seen), default=0)
     return {text: label for text, label in labels.items() if len(text.encode()) <= width}
 
 

@@ -43,6 +43,16 @@ class PartsSource:
         rows = [part.num_rows for part in self.parts]
         return None if None in rows else sum(n for n in rows if n is not None)
 
+    @property
+    def untyped(self) -> bool:
+        """Whether the files do not say of which type their columns are."""
+        return getattr(self.parts[0], "untyped", False)
+
+    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
+        """Return texts as values of another type, as the first file converts them; only of files that are untyped."""
+        convert: Callable[[pa.Array, pa.DataType], pa.Array | None] = self.parts[0].lossless  # type: ignore[attr-defined]  # those have it: see Source
+        return convert(text, target)
+
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records, file by file in order of name."""
         names = select(self.schema, columns, self.path)

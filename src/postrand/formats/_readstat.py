@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
+from postrand.codebook.perturbed_labels import is_marked, marked_label
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
-from postrand.formats._partly import Held, Rule, fitting_labels
+from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
 from postrand.support.signals import scratch_folder
 
@@ -109,7 +110,7 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
         declared = {name: arrow_type(v.type) for name, v in known.items()}
         partly = {v.name: held for v in known.values() if (held := _held(v, scans, meta, program))}
         fields = [
-            released_field(known[name]) if name in partly else _field(name, scan, declared.get(name), meta)
+            _split_field(known[name], meta) if name in partly else _field(name, scan, declared.get(name), meta)
             for name, scan in scans.items()
         ]
         return LabelledSource(path, pa.schema(fields), rows, program, partly)
@@ -224,6 +225,12 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
     return pa.field(name, declared if usable else found, metadata=_metadata(name, found, tagged, meta))
 
 
+def _split_field(variable: Variable, meta: Any) -> pa.Field:
+    """Return the column of a variable that some records do not show, with the mark that its label has."""
+    found = (meta.column_names_to_labels.get(variable.name) or "").encode()
+    return released_field(replace(variable, label=marked_label(variable)) if is_marked(found, variable) else variable)
+
+
 def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:
     """Return what the file holds for a variable that some records do not show; None of others."""
     if variable.name not in scans or not is_partly(variable):
@@ -270,6 +277,28 @@ def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, 
         _TAGGED.decode(): "yes" if tagged else None,
     }
     return {key: value for key, value in said.items() if value}
+
+
+def catalogue(path: Path, program: Program) -> Mapping[str, Mapping[Any, str]]:
+    """Return the value labels of a catalogue of SAS, by the names of their formats.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file.
+    DataError
+        If it cannot be read.
+    """
+    if not path.is_file():
+        raise UsageError(sentence("no such catalogue of value labels", where=str(path), fix="correct catalog"))
+    with _reading(program, path):
+        found: Mapping[str, Mapping[Any, str]] = _library().read_sas7bcat(str(path))[1].value_labels
+    return found
+
+
+def value_labels_of(labels: Mapping[Any, str], of: pa.DataType) -> str:
+    """Return labels as JSON, by the texts of the values of a column of this type."""
+    return _json({v if isinstance(v, str) else str(_whole(v, of)): text for v, text in labels.items()})
 
 
 def _json(value: Any) -> str:
@@ -321,10 +350,11 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     for option in program.keeps:
         said = {f.name: _told(option, f, partly.get(f.name), program) for f in plain}
         options[option] = {name: text for name, text in said.items() if text}
-    for name, held in partly.items() if program.labels_text else ():
-        if not held.is_number:
-            labels = options["variable_value_labels"]
-            labels[name] = fitting_labels(labels[name], columns[name])
+    labels = options.get("variable_value_labels", {}) if program.labels_text else {}
+    for column in plain:
+        if column.name in labels and _is_text_there(column, partly):
+            narrow = fitting_labels if column.name in partly else kept_labels
+            labels[column.name] = narrow(labels[column.name], columns[column.name])
     options |= dict([program.note] if partly else [])
     try:
         getattr(library, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
@@ -390,8 +420,8 @@ def _partly_series(column: pa.ChunkedArray, held: Held, program: Program) -> tup
 
 
 def _held_by(field: pa.Field, program: Program) -> Held:
-    missing = _parsed(field, "missing_codes", list)
-    return program.partly.held((*_parsed(field, "value_labels", dict), NOT_RELEASED), missing)
+    missing = parsed(field, "missing_codes", list)
+    return program.partly.held((*parsed(field, "value_labels", dict), NOT_RELEASED), missing)
 
 
 def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> Any:
@@ -401,16 +431,21 @@ def _told(option: str, field: pa.Field, held: Held | None, program: Program) -> 
         return None
     if held is None:
         return _SAID[option](field)
-    labels, missing = (_parsed(field, key, kind) for key, kind in (("value_labels", dict), ("missing_codes", list)))
+    labels, missing = (parsed(field, key, kind) for key, kind in (("value_labels", dict), ("missing_codes", list)))
     end = program.label_end if held.is_number else ""
     return {
-        "column_labels": f"{_said(field, 'label')[: program.label_length - len(end)]}{end}".strip(),
+        "column_labels": f"{said(field, 'label')[: program.label_length - len(end)]}{end}".strip(),
         "variable_value_labels": held.labels(labels, program.partly.letters),
         "missing_ranges": held.declared(missing),
         "missing_user_values": held.letters,
         "variable_format": f"F{held.digits}.0" if held.digits else None,
         "variable_measure": "nominal",
     }[option]
+
+
+def _is_text_there(field: pa.Field, partly: Mapping[str, Held]) -> bool:
+    """Whether the program's file holds texts for the column."""
+    return not partly[field.name].is_number if field.name in partly else _is_text(field)
 
 
 def _is_lettered(field: pa.Field, program: Program) -> bool:
@@ -422,13 +457,13 @@ def _is_text(field: pa.Field) -> bool:
     return is_text(field.type) and _TAGGED not in (field.metadata or {})
 
 
-def _said(field: pa.Field, key: str) -> str:
+def said(field: pa.Field, key: str) -> str:
     return (field.metadata or {}).get(key.encode(), b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
 
 
-def _parsed(field: pa.Field, key: str, kind: type) -> Any:
+def parsed(field: pa.Field, key: str, kind: type) -> Any:
     try:
-        found = json.loads(_said(field, key) or "null")
+        found = json.loads(said(field, key) or "null")
     except json.JSONDecodeError:
         return kind()
     return found if isinstance(found, kind) else kind()
@@ -448,12 +483,12 @@ def _value(text: str, field: pa.Field) -> Any:
 
 
 def _value_labels(field: pa.Field) -> dict[Any, str]:
-    found = _parsed(field, "value_labels", dict)
+    found = parsed(field, "value_labels", dict)
     return {v: str(label) for text, label in found.items() if (v := _value(text, field)) is not None}
 
 
 def _missing_ranges(field: pa.Field) -> list[Any]:
-    ends = [entry if isinstance(entry, list) else [entry, entry] for entry in _parsed(field, "missing_codes", list)]
+    ends = [entry if isinstance(entry, list) else [entry, entry] for entry in parsed(field, "missing_codes", list)]
     pairs = [(_value(str(low), field), _value(str(high), field)) for low, high in ends]
     return [low if low == high else {"lo": low, "hi": high} for low, high in pairs if None not in (low, high)]
 
@@ -463,10 +498,10 @@ def _missing_letters(field: pa.Field) -> list[str]:
 
 
 _SAID: dict[str, Callable[[pa.Field], Any]] = {
-    "column_labels": lambda field: _said(field, "label"),
+    "column_labels": lambda field: said(field, "label"),
     "variable_value_labels": _value_labels,
     "missing_ranges": _missing_ranges,
     "missing_user_values": _missing_letters,
-    "variable_format": lambda field: _said(field, "format"),
-    "variable_measure": lambda field: _said(field, "measure"),
+    "variable_format": lambda field: said(field, "format"),
+    "variable_measure": lambda field: said(field, "measure"),
 }

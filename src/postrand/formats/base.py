@@ -16,6 +16,7 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import check_type, is_text
 from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
+from postrand.formats._settings import USUAL, ReadSettings
 
 BATCH_ROWS = 1 << 17
 SHOWN = 10
@@ -26,7 +27,8 @@ class Source(Protocol):
     """Microdata that can be read any number of times, as a stream of bounded batches.
 
     Where a file does not say of which type its columns are, its source has ``untyped = True``: a draft then looks at
-    the values. Where records have no order of their own, it has ``ordered = False``: they need a record key.
+    the values, which ``lossless(texts, type)`` converts. Where records have no order of their own, it has
+    ``ordered = False``: they need a record key.
     """
 
     @property
@@ -93,9 +95,10 @@ class Format:
     name
         What people call it: ``"SPSS"``.
     suffixes
-        The file names that it reads, in small letters; a release is written with the first.
+        The file names that it reads, in small letters; a release is written with the first that is written.
     read
         ``read(path, codebook)`` returns a Source. The path has one of the suffixes, and names a file with content.
+        Where the format has ``settings``, they are a third argument.
     open_writer
         ``open_writer(path, schema, opening)`` returns a context manager of a Writer, whose file is complete on leaving:
         opened by :func:`writing`, and removed on an error, or by :func:`comparing`.
@@ -111,12 +114,22 @@ class Format:
         Whether every type, the order of categories and the metadata of columns survive.
     keeps_labels
         Whether the labels of columns survive.
+    label_room
+        The bytes of a column's label in which a release says that the column is perturbed; 0: nobody reads labels.
     limits
         What it cannot hold and therefore refuses, beyond types; empty where it holds any text, whole number and name.
     partly
         ``partly(texts, missing)`` returns what its files hold for the categories of a variable that some records do not
         show, the last of which is ``(not released)``; ``missing`` are those that mean "no answer". A column of a schema
         says by its metadata ``not_released`` that it is such a variable. None where files hold these texts.
+    settings
+        Names of the :class:`postrand.formats.ReadSettings` that it takes: what its files do not say of themselves.
+    detect
+        ``detect(path, given)`` returns all of these settings, those that are given and those that the file shows; it
+        raises DataError with the candidates where the file does not show which. None where there are no settings.
+    misfits
+        ``misfits(fields, values)`` yields a sentence for each column that its files cannot hold; ``values`` are the
+        categories of those that have some, by name. None where files hold everything.
 
     Raises
     ------
@@ -126,7 +139,7 @@ class Format:
 
     name: str
     suffixes: tuple[str, ...]
-    read: Callable[[Path, Codebook | None], Source]
+    read: Callable[..., Source]
     open_writer: Callable[[Path, pa.Schema, Opening], AbstractContextManager[Writer]]
     readers: Readers
     media_type: str
@@ -134,14 +147,18 @@ class Format:
     read_only: tuple[str, ...] = ()
     keeps_types: bool = False
     keeps_labels: bool = False
+    label_room: int = 0
     limits: str = ""
     partly: Callable[[Sequence[str], Sequence[str]], tuple[Scalar, ...]] | None = None
+    settings: tuple[str, ...] = ()
+    detect: Callable[[Path, ReadSettings], ReadSettings] | None = None
+    misfits: Callable[[pa.Schema, Mapping[str, pa.Array]], Iterator[str]] | None = None
 
     def __post_init__(self) -> None:
-        wrong = [s for s in self.suffixes if not re.fullmatch(r"\.[a-z0-9]+", s)]
+        wrong = [s for s in self.suffixes if not re.fullmatch(r"(\.[a-z0-9]+)+", s)]
         wrong += [s for s in self.read_only if s not in self.suffixes]
-        if wrong or not self.suffixes or self.suffixes[0] in self.read_only:
-            wanted = "suffixes such as '.csv', the first of which is written"
+        if wrong or not self.suffixes or (self.written and self.suffixes[0] in self.read_only):
+            wanted = "suffixes such as '.csv', the first of which is written where any is"
             raise UsageError(sentence(f"format {self.name!r} has invalid suffixes", got=self.suffixes, wanted=wanted))
 
     @property
@@ -149,20 +166,37 @@ class Format:
         """The suffixes that are written; the first is the one that is offered."""
         return tuple(s for s in self.suffixes if s not in self.read_only)
 
+    def suffix_of(self, path: Path) -> str:
+        """Return the suffix by which the path names a file of the format, the longest, or an empty text."""
+        name = path.name.lower()
+        return max((s for s in self.suffixes if name.endswith(s)), key=len, default="")
 
-def read_file(entry: Format, path: Path, codebook: Codebook | None) -> Source:
+
+def read_file(entry: Format, path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL) -> Source:
     """Open a file that is there in a format, whatever its suffix says; see :func:`postrand.formats.read`.
 
     Raises
     ------
+    UsageError
+        If the format does not take one of the settings.
     DataError
         If the file is empty or damaged, or does not fit the codebook.
     """
     if not path.stat().st_size:
         raise DataError(sentence("the file is empty", where=path.name))
-    source = entry.read(path, codebook)
+    raise_all(UsageError, setting_problems(entry, settings, path.name))
+    source = entry.read(path, codebook, settings) if entry.settings else entry.read(path, codebook)
     check_schema(source.schema, path, codebook)
     return source
+
+
+def setting_problems(entry: Format, settings: ReadSettings, where: str) -> Iterator[str]:
+    """Yield a sentence for each setting that the files of a format do not have."""
+    wanted = ", ".join(entry.settings) or "no setting"
+    for name in settings.to_dict():
+        if name not in entry.settings:
+            fix = f"remove {name}"
+            yield sentence(f"{entry.name} files have no setting {name!r}", where=where, wanted=wanted, fix=fix)
 
 
 def new_file(entry: Format, path: Path, schema: pa.Schema) -> AbstractContextManager[Writer]:
@@ -175,9 +209,9 @@ def new_file(entry: Format, path: Path, schema: pa.Schema) -> AbstractContextMan
     ReleaseError
         If the file exists, or cannot be written.
     """
-    if path.suffix.lower() in entry.read_only:
-        what = f"{path.suffix.lower()} files can be read, but not written"
-        raise UsageError(sentence(what, where=path.name, fix=f"write {entry.written[0]}: {entry.name} reads it"))
+    if (suffix := entry.suffix_of(path)) in entry.read_only:
+        fix = f"write {entry.written[0]}: {entry.name} reads it" if entry.written else "write .csv or .parquet"
+        raise UsageError(sentence(f"{suffix} files can be read, but not written", where=path.name, fix=fix))
     return entry.open_writer(path, schema, writing)
 
 
@@ -210,6 +244,26 @@ def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> No
             except DataError as error:
                 problems += error.problems
     raise_all(DataError, problems)
+
+
+def check_header(path: Path, header: Sequence[str], codebook: Codebook | None) -> None:
+    """Refuse a first line that is rather a record than the names of columns, and never show what is in it."""
+    known = [] if codebook is None else [name for name in header if name in codebook]
+    fix = "if the file has no line of column names, add one before the first record"
+    if codebook is not None and not known:
+        what = "the first line does not contain any column of the codebook"
+        raise DataError(sentence(what, where=path.name, wanted=f"{len(codebook.names)} columns", fix=fix))
+    odd = [at for at, name in enumerate(header, 1) if not re.search(r"[^\W\d]", name)]
+    if odd and not known:
+        what = f"field {odd[0]} of the first line is a number or empty, and not the name of a column"
+        fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, remove it"
+        raise DataError(sentence(what, where=path.name, fix=fix))
+    problems = [
+        f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"
+        for at, name in enumerate(header, 1)
+        if header.index(name) + 1 < at
+    ]
+    raise_all(DataError, (sentence(what, where=path.name, fix=fix) for what in first(problems)))
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> list[str]:

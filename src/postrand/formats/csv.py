@@ -1,6 +1,8 @@
-"""CSV files (RFC 4180, UTF-8, comma): text exactly as written, in and out.
+r"""Text files with separated columns: CSV and its relatives, in any encoding, compressed or not; UTF-8 CSV out.
 
-An empty field is missing; a quoted empty field is the empty string. The writer quotes every text.
+What a plan does not say is usual: commas (a tab in .tsv and .tab), UTF-8, decimal points (:class:`ReadSettings`).
+``_detection`` finds what a file has instead. An empty column is missing; a quoted empty one is the empty string. The
+writer quotes every text.
 """
 
 from __future__ import annotations
@@ -21,8 +23,22 @@ import pyarrow.csv as pacsv
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
-from postrand.errors import DataError, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, Source, bounded, conform, first, select
+from postrand.errors import DataError, sentence
+from postrand.formats import _detection, _streams
+from postrand.formats._numbers import with_points
+from postrand.formats._settings import USUAL, ReadSettings, named, usual_of
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Opening,
+    Readers,
+    Source,
+    bounded,
+    check_header,
+    conform,
+    first,
+    select,
+)
 
 _BLOCK = 1 << 23
 _FORMULA = r"(?s)^[=+\-@\t\r\n]."
@@ -42,23 +58,40 @@ class CsvSource:
     schema: pa.Schema
     num_rows: int | None = None
     untyped: bool = True
+    settings: ReadSettings = USUAL
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.path)
         try:
-            for batch in self._open(names):
-                typed = [_convert(batch.column(n), self.schema.field(n), self.path) for n in names]
-                yield from bounded(pa.RecordBatch.from_arrays(typed, names=names), batch_size)
-        except (pa.ArrowInvalid, OSError):
-            raise _diagnosis(self.path, len(self.schema)) from None
+            if _streams.is_compressed(self.path) or not _streams.is_utf8(self.settings.encoding):
+                with _streams.utf8(self.path, self.settings.encoding) as recoded:
+                    yield from self._batches(recoded, names, batch_size)
+            else:  # the parser reads the file by itself, which is faster
+                yield from self._batches(self.path, names, batch_size)
+        except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
+            raise _diagnosis(self.path, self.schema.names, self.settings) from None
 
-    def _open(self, names: list[str]) -> pacsv.CSVStreamingReader:
+    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
+        """Return texts of the file as values of another type, or None; see :func:`lossless`."""
+        plain = with_points(text, self.settings) if pa.types.is_integer(target) or _is_real(target) else text
+        return None if plain is None else lossless(plain, target)
+
+    def _batches(self, file: Any, names: list[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+        for batch in self._open(file, names):
+            typed = [self._convert(batch.column(n), self.schema.field(n)) for n in names]
+            yield from bounded(pa.RecordBatch.from_arrays(typed, names=names), batch_size)
+
+    def _open(self, file: Any, names: list[str]) -> pacsv.CSVStreamingReader:
         return pacsv.open_csv(
-            self.path,
+            file,
             read_options=pacsv.ReadOptions(block_size=_BLOCK),
-            # An empty line is a missing value where there is but one column.
-            parse_options=pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(self.schema) > 1),
+            parse_options=pacsv.ParseOptions(
+                delimiter=separator_of(self.path, self.settings),
+                newlines_in_values=True,
+                # An empty line is a missing value where there is but one column.
+                ignore_empty_lines=len(self.schema) > 1,
+            ),
             convert_options=pacsv.ConvertOptions(
                 column_types=dict.fromkeys(names, _TEXT),
                 include_columns=names,
@@ -68,45 +101,44 @@ class CsvSource:
             ),
         )
 
+    def _convert(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """Return a column of text as the field's type, or refuse."""
+        if is_text(field.type):
+            return column
+        values = self.lossless(column.dictionary, field.type)
+        if values is None:
+            what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
+            fix = "set type = 'string' in the codebook, or correct the file"
+            raise DataError(sentence(what, where=self.path.name, fix=fix))
+        return values.take(column.indices)
 
-def _read(path: Path, codebook: Codebook | None) -> CsvSource:
+
+def separator_of(path: Path, settings: ReadSettings) -> str:
+    """Return the sign between two columns of a file: that of its settings, or the usual one."""
+    return settings.separator or usual_of(path).separator
+
+
+def _read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL) -> CsvSource:
+    separator = separator_of(path, settings)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            header = next(csv.reader(lines), [])
+        with _streams.text(path, settings.encoding) as lines:
+            header = next(csv.reader(lines, delimiter=separator), [])
             has_records = any(len(header) == 1 or line.strip("\r\n") for line in lines)
-    except (UnicodeDecodeError, csv.Error):
-        raise _diagnosis(path, 0) from None
+    except (UnicodeError, csv.Error):
+        raise _diagnosis(path, (), settings) from None
     if not header:
         raise DataError(sentence("the first line is empty", where=path.name, wanted="the names of the columns"))
-    if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
-        what, fix = f"the columns seem to be separated by {mark!r}", "save it with commas as separators"
-        raise DataError(sentence(what, where=path.name, wanted="','", fix=fix))
-    _check_header(path, header, codebook)
+    if len(header) == 1 and (mark := next((m for m in ",;\t|" if m in header[0]), None)):
+        what = f"the columns seem to be separated by {named(mark)}"
+        fix = "run 'postrand init' on the file, or set separator in [source] of the plan (--separator for a command)"
+        raise DataError(sentence(what, where=path.name, wanted=named(separator), fix=fix))
+    check_header(path, header, codebook)
     if not has_records:
         raise DataError(sentence("the file has no records", where=path.name))
-    _check_quotes(path)
+    _check_quotes(path, settings)
     known = {v.name: arrow_type(v.type) for v in codebook.variables} if codebook else {}
-    return CsvSource(path, pa.schema([(name, known.get(name, pa.string())) for name in header]))
-
-
-def _check_header(path: Path, header: Sequence[str], codebook: Codebook | None) -> None:
-    """Refuse a first line that is rather a record than the names of columns, and never show what is in it."""
-    known = [] if codebook is None else [name for name in header if name in codebook]
-    fix = "if the file has no line of column names, add one before the first record"
-    if codebook is not None and not known:
-        what = "the first line does not contain any column of the codebook"
-        raise DataError(sentence(what, where=path.name, wanted=f"{len(codebook.names)} columns", fix=fix))
-    odd = [at for at, name in enumerate(header, 1) if not re.search(r"[^\W\d]", name)]
-    if odd and not known:
-        what = f"field {odd[0]} of the first line is a number or empty, and not the name of a column"
-        fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, remove it"
-        raise DataError(sentence(what, where=path.name, fix=fix))
-    problems = [
-        f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"
-        for at, name in enumerate(header, 1)
-        if header.index(name) + 1 < at
-    ]
-    raise_all(DataError, (sentence(what, where=path.name, fix=fix) for what in first(problems)))
+    schema = pa.schema([(name, known.get(name, pa.string())) for name in header])
+    return CsvSource(path, schema, settings=settings)
 
 
 def lossless(text: pa.Array, target: pa.DataType) -> pa.Array | None:
@@ -132,15 +164,8 @@ def _is_exact(text: str) -> bool:
     return math.isfinite(value) and Decimal(text) == Decimal(repr(value))
 
 
-def _convert(column: pa.Array, field: pa.Field, path: Path) -> pa.Array:
-    """Return a column of text as the field's type, or refuse."""
-    if is_text(field.type):
-        return column
-    values = lossless(column.dictionary, field.type)
-    if values is None:
-        what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
-        raise DataError(sentence(what, where=path.name, fix="set type = 'string' in the codebook, or correct the file"))
-    return values.take(column.indices)
+def _is_real(of: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(of) or pa.types.is_decimal(of))
 
 
 def formula_columns(source: Source, columns: Sequence[str]) -> tuple[str, ...]:
@@ -231,48 +256,49 @@ def formulas_said(found: Sequence[str]) -> str:
     if not found:
         return ""
     what = f"cells of {', '.join(map(repr, found))} begin like a formula, and spreadsheets would run them"
-    return sentence(what, fix="correct these cells, or release as .parquet or .xlsx, which mark them as text")
+    return sentence(what, fix="correct these cells, or release as .parquet, which marks them as text")
 
 
 def _runs(text: str) -> bool:
     return re.match(_FORMULA, text) is not None and not _SIGNED.fullmatch(text)
 
 
-def _check_quotes(path: Path) -> None:
-    """Refuse a quote that is never closed: the parser would take the rest of the file for one field."""
-    with path.open("rb") as file:
-        quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
+def _check_quotes(path: Path, settings: ReadSettings) -> None:
+    """Refuse a quote that is never closed: the parser would take the rest of the file for one column."""
+    try:
+        with _streams.utf8(path, settings.encoding) as file:
+            quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
+    except UnicodeDecodeError:
+        raise _diagnosis(path, (), settings) from None
     if quotes % 2:
         what = "a double quote is not closed, or is not doubled inside a field"
         raise DataError(sentence(what, where=path.name, fix="the file may be truncated; copy it again"))
 
 
-def _diagnosis(path: Path, width: int) -> DataError:
-    """Say what is wrong and on which line, reading the file once more; never what the line holds."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                where, fix = f"{path.name}, line {number}", "save the file as UTF-8"
-                return DataError(sentence("text is not valid UTF-8", where=where, fix=fix))
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
+def _diagnosis(path: Path, names: Sequence[str], settings: ReadSettings) -> DataError:
+    """Say what is wrong and on which lines, reading the file once more; never what a line holds."""
+    encoding = "UTF-8" if _streams.is_utf8(settings.encoding) else settings.encoding
+    line = _streams.undecodable_line(path, settings.encoding)
+    if line is not None:
+        fix = "save the file as UTF-8" if encoding == "UTF-8" else "set the encoding that the file has"
+        fix += "; 'postrand init' finds out which encoding a file has"
+        return DataError(sentence(f"text is not valid {encoding}", where=f"{path.name}, line {line}", fix=fix))
+    separator, ragged, start = separator_of(path, settings), list[str](), 1
+    with _streams.text(path, settings.encoding) as lines:
+        reader = csv.reader(lines, delimiter=separator)
         try:
             for row in reader:
-                if row and len(row) != width:
-                    where = f"{path.name}, line {reader.line_num}"
-                    return DataError(
-                        sentence(
-                            "the row has too many or too few fields",
-                            where=where,
-                            got=f"{len(row)} fields",
-                            wanted=width,
-                        )
-                    )
+                if row and len(row) != len(names):
+                    ragged.append(_ragged(f"{path.name}, line {reader.line_num}", len(row), len(names)))
+                start = reader.line_num + 1
         except csv.Error:
-            return DataError(sentence("a field is too long", where=f"{path.name}, line {reader.line_num}"))
-    return DataError(sentence("not a readable CSV file", where=path.name))
+            what, fix = "a field is too long", "look for a double quote that is not closed before this line"
+            return DataError(sentence(what, where=f"{path.name}, line {max(start, reader.line_num)}", fix=fix))
+    return DataError(first(ragged) or sentence("not a readable CSV file", where=path.name))
+
+
+def _ragged(where: str, got: int, wanted: int) -> str:
+    return sentence("the row has too many or too few fields", where=where, got=f"{got} fields", wanted=wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +323,12 @@ _R_VALUES = (
 )
 FORMAT = Format(
     "CSV",
-    (".csv",),
+    (".csv", ".tsv", ".tab", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".zip"),
     _read,
     _open_writer,
     Readers(python="pd.read_csv({})", r="read.csv({}, check.names = FALSE)", r_values={"": _R_VALUES}),
     media_type="text/csv",
+    read_only=(".tsv", ".tab", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".zip"),
+    settings=("separator", "encoding", "decimal", "thousands"),
+    detect=_detection.detected,
 )

@@ -1,4 +1,7 @@
-"""Excel workbooks for tables of results; microdata go out in the formats that keep them exactly."""
+"""Excel workbooks: one sheet of records in, tables of results out.
+
+A release is never a workbook: microdata go out in the formats that keep them exactly.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ import math
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from postrand.errors import UsageError, sentence
-from postrand.formats.base import writing
+from postrand.formats import _sheet
+from postrand.formats.base import Format, Opening, Readers, writing
 
 MAX_ROWS = 1_048_575
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -74,3 +79,28 @@ def _dated(data: bytes) -> bytes:
                 content = re.sub(rb"(<dcterms:modified[^>]*>)[^<]*", rb"\g<1>1980-01-01T00:00:00Z", content)
             new.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
+
+
+def _not_written(path: Path, schema: pa.Schema, opening: Opening) -> AbstractContextManager[Any]:
+    fix = "write .csv or .parquet"
+    raise UsageError(sentence("records are not written to workbooks", where=path.name, fix=fix))
+
+
+FORMAT = Format(
+    "Excel",
+    (".xlsx",),
+    _sheet.read,
+    _not_written,
+    Readers(
+        python="pd.read_excel({})",
+        r="as.data.frame(readxl::read_excel({}))",
+        r_values={"readxl": 'as.data.frame(readxl::read_excel(path, col_types = "text"))'},
+        python_library="openpyxl",
+    ),
+    media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    library="openpyxl",
+    read_only=(".xlsx",),
+    limits="empty text",
+    settings=("sheet",),
+    detect=_sheet.detected,
+)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+
+from postrand.formats._fitting import Limits, fitting
 from postrand.formats._partly import Rule
 from postrand.formats._readstat import LIMITS, Program, reader, writer
 from postrand.formats.base import Format, Readers
@@ -16,6 +19,21 @@ STATA = Program(
     label_length=80,
     note=("file_label", ".n is not a missing value: the record does not show the variable"),
 )
+_LIMITS = Limits(
+    name=r"[^\W\d]\w*",
+    in_words="letters, digits and _, a letter first",
+    reserved=frozenset(
+        (
+            "_all", "_b", "_coef", "_cons", "_n", "_pi", "_pred", "_rc", "_skip", "byte", "double", "float", "if", "in",
+            "int", "long", "strl", "using", "with",
+        )
+    ),
+    label_length=80,
+    value_label_length=32_000,
+    text_length=2_000_000_000,
+    earliest=datetime.date(100, 1, 1),
+    trims=False,
+)  # fmt: skip
 FORMAT = Format(
     "Stata",
     (".dta",),
@@ -29,6 +47,8 @@ FORMAT = Format(
     media_type="application/x-stata-dta",
     library="pyreadstat",
     keeps_labels=True,
+    label_room=STATA.label_length,
     limits=LIMITS,
     partly=STATA.partly.values,
+    misfits=fitting(STATA, _LIMITS),
 )

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -28,13 +29,25 @@ from postrand.codebook.coding import arrow_type, category_values, is_text, value
 from postrand.codebook.rule_files import read_rules
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
-from postrand.formats.csv import lossless
 from postrand.support.inputs import has_controls, read_toml
 
 MAX_CATEGORIES = 100
+_RARE, _RARE_SHARE = 20, 1000
+"""Fewer records than this, or than one in so many, make a category rare."""
+_MOST_TEXTS, _RECORDS_A_TEXT = 1000, 1000
+"""Text has more categories in large files, one for so many records: codes of occupations and regions are long lists."""
 _ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
 """Up to this many different values are always categories; more only in a key, or with enough records for each."""
 _MAX_UNIQUE_CHECK = 20_000_000  # records; in larger files no column is proposed as a record key
+DATES = (
+    "dates or times: set role = 'drop', or derive the year or an age group in the file; 'other' releases them exactly"
+)
+"""The note on a column of dates or times, which are proposed as no categories unless they are few or a key."""
+_DATE = (
+    r"^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))"
+    r"(?:[ T]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}:\d{2}(?::\d{2})?$"
+)
+"""Dates and times as text: 2020-01-31, 31.12.2020, 12/31/20, with or without the time of day, 23:59."""
 _CARRIED = ("weight", "household", "record_key")
 """Roles of columns that are numbers or names of something: their values are not categories."""
 _NO_ANSWER = frozenset(
@@ -50,20 +63,22 @@ _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
 
 def infer(
-    source: Source, *, max_categories: int = MAX_CATEGORIES, roles: Mapping[str, str] | None = None
+    source: Source, *, max_categories: int | None = None, roles: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Draft the entries of a codebook in one pass over the records, with bounded memory.
 
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role from ``roles`` or an empty
     one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
-    Columns of at most ``max_categories`` different values get categories, with two exceptions: numbers with a
-    fractional part, and more than 20 values with fewer than 4 records on average if the role is not ``key``.
+    Columns of at most ``max_categories`` different values get categories: by default 100, or for text one for 1,000
+    records if that is more, at most 1,000. Not so numbers with a fractional part, and, if the role is not ``key``, more
+    than 20 dates or times, and more than 20 values with fewer than 4 records on average.
     Categories are in numeric order if all are numbers (or text of numbers), in the dictionary's order if the file has
     one, otherwise sorted. If values are missing, ``missing`` is ``category``, or ``keep`` for a column without
     categories. Text of a CSV file without categories becomes a number if nothing is lost.
     """
-    roles, untyped = roles or {}, getattr(source, "untyped", False)
-    columns = [_Column(f, max_categories, untyped, roles.get(f.name, "")) for f in source.schema]
+    roles, limit = roles or {}, _MOST_TEXTS if max_categories is None else max_categories
+    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    columns = [_Column(f, limit, convert, roles.get(f.name, ""), max_categories is None) for f in source.schema]
     for batch in source.batches():
         for column in columns:
             column.add(batch.column(column.field.name))
@@ -123,15 +138,18 @@ class _Column:
 
     field: pa.Field
     limit: int
-    untyped: bool  # the file contains text only, so a number is a guess
+    convert: Callable[[pa.Array, pa.DataType], pa.Array | None] | None  # of a file of text, where a number is a guess
     role: str = ""
+    grows: bool = False  # the limit depends on the number of records
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
+    counts: Counter[Any] = field(default_factory=Counter)  # of the records of each distinct value
     is_many: bool = False
     has_missing: bool = False
     has_values: bool = False
     records: int = 0
     keys: list[range | NDArray[Any]] | None = field(default_factory=list)  # None: not unique integers
     fits: dict[str, bool] = field(default_factory=lambda: {"int64": True, "double": True})
+    dates: bool = True  # as long as no value is seen that is none
 
     def add(self, column: pa.Array) -> None:
         column = column if pa.types.is_dictionary(column.type) or is_nested(column.type) else column.dictionary_encode()
@@ -149,11 +167,15 @@ class _Column:
         self.has_missing |= column.null_count > 0 or len(usable) < len(present)
         self.has_values |= len(usable) > 0
         self._add_values(dictionary.drop_null() if declared else usable)
+        self._count(column)
         self._guess(usable)
         self._add_keys(column)
 
     def draft(self) -> dict[str, Any]:
+        self._settle_limit()
         most = max(_ALWAYS_CATEGORIES, self.records // _RECORDS_A_CATEGORY)
+        if self.has_values and self.dates:
+            most = _ALWAYS_CATEGORIES
         is_few = self.role == "key" or pa.types.is_dictionary(self.field.type) or len(self.values) <= most
         if not (self.is_many or is_few):
             self.is_many, self.limit = True, most
@@ -174,22 +196,50 @@ class _Column:
             draft["missing_codes"] = declared
         return {**draft, "notes": notes}
 
+    def _settle_limit(self) -> None:
+        """Set the limit, where it depends on the number of records and on what the values are."""
+        if not self.grows:
+            return
+        is_text_ = is_text(value_type(self.field.type)) and not self.fits["double"]
+        by_records = min(_MOST_TEXTS, self.records // _RECORDS_A_TEXT) if is_text_ else 0
+        self.limit = max(MAX_CATEGORIES, by_records)
+        self.is_many = self.is_many or len(self.values) > self.limit
+
     def _add_values(self, values: pa.Array) -> None:
         if not self.is_many:
-            text = is_text(values.type) or values.type in _PLAIN
-            self.values.update(dict.fromkeys((values if text else values.cast(pa.string())).to_pylist()))
+            texts = values.cast(pa.string()) if self._spells(values.type) else values
+            self.values.update(dict.fromkeys(texts.to_pylist()))
             self.is_many = len(self.values) > self.limit
 
+    def _count(self, column: pa.DictionaryArray) -> None:
+        if self.is_many:
+            return
+        found = pc.value_counts(column.indices.drop_null())
+        texts = column.dictionary.cast(pa.string()) if self._spells(column.dictionary.type) else column.dictionary
+        values = texts.take(found.field("values")).to_pylist()
+        self.counts.update(dict(zip(values, found.field("counts").to_pylist(), strict=True)))
+
+    @staticmethod
+    def _spells(of: pa.DataType) -> bool:
+        """Whether values of a type are listed by their texts."""
+        return not (is_text(of) or of in _PLAIN)
+
     def _guess(self, values: pa.Array) -> None:
-        for name in ("int64", "double") if self.untyped else ():
-            self.fits[name] = self.fits[name] and lossless(values, arrow_type(name)) is not None
+        kind = value_type(values.type)
+        if not is_text(kind):
+            self.dates = self.dates and pa.types.is_temporal(kind)
+        elif self.dates and len(values):
+            self.dates = pc.all(pc.match_substring_regex(values, _DATE)).as_py()
+        for name in ("int64", "double"):
+            fits = self.convert is not None and self.convert(values, arrow_type(name)) is not None
+            self.fits[name] = self.fits[name] and fits
 
     def _add_keys(self, column: pa.DictionaryArray) -> None:
         if self.keys is None:
             return
         values = column.dictionary
-        if self.untyped:
-            values = lossless(values, pa.int64())
+        if self.convert is not None:
+            values = self.convert(values, pa.int64())
         distinct = values is not None and column.null_count == 0 and len(pc.unique(column.indices)) == len(column)
         if not distinct or not pa.types.is_integer(values.type):
             self.keys = None
@@ -203,7 +253,7 @@ class _Column:
         if self.role in _CARRIED:
             return self._number_type() or str(value_type(self.field.type)), []
         fractional = any(not number.is_integer() for number in self._numbers() or ())
-        if self.untyped and self.has_values and (self.is_many or fractional):
+        if self.convert is not None and self.has_values and (self.is_many or fractional):
             declared = self._number_type() or declared
             fractional = declared == "double"
         kind = value_type(self.field.type)
@@ -219,14 +269,15 @@ class _Column:
     def _number_type(self) -> str:
         """Return the type of a column of texts that are all numbers, or an empty text; a weight can be any number."""
         order = ("double", "int64") if self.role == "weight" else ("int64", "double")
-        return next((t for t in order if self.untyped and self.has_values and self.fits[t]), "")
+        return next((t for t in order if self.has_values and self.fits[t]), "")
 
     def _numbers(self) -> list[float] | None:
         """Return the distinct values as numbers, or None if one is not a number."""
         if self.is_many:
             return None
+        spelt = None if self.convert is None else self.convert(pa.array([*self.values], pa.string()), pa.float64())
         try:
-            numbers = [float(value) for value in self.values]
+            numbers = [float(value) for value in self.values] if spelt is None else spelt.to_pylist()
         except ValueError:
             return None
         return numbers if all(map(math.isfinite, numbers)) else None
@@ -277,12 +328,18 @@ class _Column:
             yield "lists, records and bytes are not released: role = 'drop'"
         if not self.has_values and not is_nested(self.field.type):
             yield "every value is missing: role = 'drop'?"
-        if self.has_values and not categories and not self.role and is_text(arrow_type(type_)):
+        if dated := self.has_values and self.dates and not categories:
+            yield DATES
+        if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):
             yield f"more than {self.limit} different values, not listed here: role = 'drop', or group them in the file"
         if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
             yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
+        least = max(_RARE, self.records // _RARE_SHARE)
+        rare = sum(0 < self.counts[c] < least for c in self.values)
+        if rare and len(categories) > 2 and self.records >= 10 * least:
+            yield f"{rare} of these have fewer than {least:,} records: merge them with others, if that makes sense"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)

@@ -12,6 +12,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.category_distances import edges_from, points_from
 from postrand.columns.planned import read_entries
+from postrand.completion.files import copies_problems, name_problems
 from postrand.designers import OBJECTIVES, STRUCTURES
 from postrand.designers.budget import BudgetShare, is_share
 from postrand.engines import resource_problems
@@ -27,6 +28,7 @@ from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, 
 from postrand.plan.infer import load_codebook
 from postrand.plan.split_plan import split_from
 from postrand.plan.values import PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
+from postrand.plan.written import format_problems
 from postrand.privacy import (
     MODELS,
     ModelTraits,
@@ -38,7 +40,7 @@ from postrand.support import options
 from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
 
 _SECTIONS = ("source", "engine", "privacy", "claims", "design", "blocks", "split", "numerical", "release", "metadata")
-_SOURCE = ("file", "codebook", *SOURCE_OPTIONS)
+_SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] that is already refused
@@ -65,11 +67,18 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)
     table, wrong = source_from(source, folder, f"{where} [source]")
     check.problems += wrong
+    settings, unread = formats.settings_from(source, f"{where} [source]")
+    check.problems += unread
     resources, wrong_engine = resources_from(data.get("engine", {}), folder, f"{where} [engine]")
     check.problems += wrong_engine
     unfit = resource_problems(resources.name or "local", resources)
     check.problems += [f"{where} [engine]: {problem}" for problem in unfit]
     file = "" if table or wrong else check.file(source, "file", "[source]")
+    check.problems += formats.unfit_settings(Path(file), settings, f"{where} [source]")
+    if table and settings != formats.ReadSettings():
+        check.add(
+            "settings of a file are given, and the source is a database", "[source]", got=", ".join(settings.to_dict())
+        )
     book = check.file(source, "codebook", "[source]")
     codebook: Any = check.attempt(load_codebook, folder / book) if book else None
     record, goal = check.attempt(goal_of, data.get("privacy", {}), f"{where} [privacy]") or (_UNKNOWN, None)
@@ -105,11 +114,16 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *shown}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+        origin = None if table or not file else Path(file)
+        whole = dataclasses.replace(release, target=target)
+        check.problems += format_problems(codebook, whole, origin, shown, f"{where} [release]")
+    if codebook is not None and release is not None and release.completed is not None:
+        check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
     blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
-    place = table or (folder / file).resolve()
+    place = table or formats.placed((folder / file).resolve(), settings)
     plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal, split)
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
@@ -291,3 +305,5 @@ def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
         if not isinstance(getattr(release, name), bool):
             yield sentence(f"{name!r} is not true or false", where=where)
     yield from option_problems(release.as_is, release.household_numbers, where)
+    if release.completed is not None:
+        yield from copies_problems(release.completed, f"{where} completed")

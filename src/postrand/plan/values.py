@@ -17,6 +17,7 @@ from postrand.designers.linked_cells import BlockRequest, LinkedCells, advice, s
 from postrand.engines import Resources
 from postrand.engines.database import Table, Target
 from postrand.engines.resources import NOTHING
+from postrand.formats import File
 from postrand.metadata import Description
 from postrand.plan.file_goal import FileGoal
 from postrand.plan.split_plan import SplitPlan
@@ -62,7 +63,8 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
-    numbers are replaced by new ones, or released ``as they are``. ``target`` is the database table for the
+    numbers are replaced by new ones, or released ``as they are``. ``completed`` is the number of copies with plausible
+    true values that the release has beside its data, None for no copies. ``target`` is the database table for the
     released data.
     """
 
@@ -71,6 +73,7 @@ class ReleaseOptions:
     release_ids: bool = False
     as_is: tuple[str, ...] = ()
     household_numbers: Literal["renumbered", "as they are"] = "renumbered"
+    completed: int | None = None
     target: Target | None = field(default=None, metadata={"confidential": True})  # no option of its own
 
     @property
@@ -89,7 +92,7 @@ class Plan:
     variables of which each record shows a random subset.
     """
 
-    source: Path | Table
+    source: Path | File | Table
     codebook: Codebook
     privacy: PrivacyModel
     blocks: tuple[BlockPlan, ...]

@@ -19,8 +19,9 @@ Codebook: a description of each column of the file. Please check every variable 
 
 role        write one of: {", ".join(ROLES)}
               key         key variable: others know it, and it could single out a person
-              sensitive   others must not learn it
-              other       any other variable; released
+              sensitive   others would like to know it; no protection by itself: released as it is, unless a
+                          block of the plan names it
+              other       any other variable; released as it is, unless a block of the plan names it
               weight      sampling weight; released as it is, for the analyst
               household   shows which records belong together; released with new numbers
               record_key  a unique number of the record; released only if the plan asks for it

@@ -29,7 +29,9 @@ from postrand.support.randomness import ReleaseKey
 from postrand.support.signals import scratch_folder
 
 
-def with_file(file: Path | Table, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> Certificate:
+def with_file(
+    file: Path | formats.File | Table, mechanism: Mechanism, certificate: Certificate, summary: Summary
+) -> Certificate:
     """Certify all claims again; those that need the file are checked on this file."""
     codebook, engine = mechanism.require_codebook(), LocalEngine()
     source = _confidential(file, codebook)
@@ -42,7 +44,11 @@ def with_file(file: Path | Table, mechanism: Mechanism, certificate: Certificate
 
 
 def same_values(
-    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, file: Path | Table
+    root: Path,
+    manifest: Mapping[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    file: Path | formats.File | Table,
 ) -> bool:
     """Compare each numerical column with that of the file, record by record if the order is the same."""
     codebook = mechanism.require_codebook()
@@ -54,7 +60,7 @@ def same_values(
     return True
 
 
-def _confidential(file: Path | Table, codebook: Codebook) -> formats.Source:
+def _confidential(file: Path | formats.File | Table, codebook: Codebook) -> formats.Source:
     """Open the confidential records, which can have more columns than the release."""
     more = [
         Variable(field.name, "drop", type=str(coding.value_type(field.type)))
@@ -65,7 +71,12 @@ def _confidential(file: Path | Table, codebook: Codebook) -> formats.Source:
 
 
 def redrawn(
-    release: Release, facts: Facts, file: Path | Table, key: ReleaseKey, record_key: str | None, resources: Resources
+    release: Release,
+    facts: Facts,
+    file: Path | formats.File | Table,
+    key: ReleaseKey,
+    record_key: str | None,
+    resources: Resources,
 ) -> bool:
     """Draw the records again from file, matrices and key, and compare; raises ReleaseError if they differ.
 

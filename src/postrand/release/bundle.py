@@ -41,16 +41,23 @@ SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postran
 CODEBOOK_SCHEMA = "postrand/codebook/1"
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
-MANIFEST, DESCRIPTION = "manifest.json", "description.json"
+MANIFEST, DESCRIPTION, README = "manifest.json", "description.json", "README.txt"
+COMPLETED = "completed.json"
+"""What a release, or a folder of its own, says of completed files: copies for analysis with ordinary software."""
 BLANK = "not_released"
 """The field of a variable of a split in the codebook's file: what the data hold where a record does not show it."""
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
 _R_FILES = ("postrand.R", "r_categories.csv", "r_split.csv")
+Complete = Callable[[Path, Path, Mechanism, bool], Callable[[str], dict[str, Any]]]
+"""``complete(folder, data, mechanism, as_table)`` writes the copies of released data, which may become a table, to a
+folder. It returns a function: called with the name that the data have in the end, it writes ``completed.json`` and
+returns what that says."""
 _METADATA = (metadata.DDI, metadata.CROISSANT)
-TOOL_NAMES = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, *_METADATA, *_R_FILES, *RESERVED_NAMES)
-RENDERED = (REPORT, *_METADATA, "postrand.R")
+_OWN = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, README, COMPLETED)
+TOOL_NAMES = (*_OWN, *_METADATA, *_R_FILES, *RESERVED_NAMES)
+RENDERED = (REPORT, README, *_METADATA, "postrand.R")
 """Files for readers: the content of other files in words, which another version can word differently."""
 _R_MATRICES = ("r_matrix_", "r_subset_")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
@@ -163,6 +170,7 @@ def write(
     target: Target | None = None,
     delta: float | None = None,
     file_epsilon: float | None = None,
+    complete: Complete | None = None,
 ) -> Release:
     """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
@@ -194,6 +202,8 @@ def write(
     delta, file_epsilon
         The δ of the level of the whole file; the certificate then states its ε, or the conditions that fail. If
         ``file_epsilon`` is given, a file without such a level stops the release.
+    complete
+        Makes the completed files that the release has, from its data and law alone.
 
     Raises
     ------
@@ -206,7 +216,8 @@ def write(
     """
     directory, facts = Path(directory), facts or Facts()
     texts = {name: text.encode() for name, text in (extra or {}).items()}
-    raise_all(ReleaseError, name_problems([data_name, *texts]))
+    copies = [] if complete is None else [f"{Path(COMPLETED).stem}{Path(name).suffix}" for name in texts]
+    raise_all(ReleaseError, name_problems([data_name, *texts, *dict.fromkeys(copies)]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
     mechanism = mechanism.bind(codebook)
     certificate = certify(mechanism, claims, facts)
@@ -224,12 +235,14 @@ def write(
         require_same(differing)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
         stage(Stage.REPORTS)
         if target is not None:
             data_name = table.enter_context(
                 as_table(target, staging / data_name, shown_codebook(codebook, mechanism.partly))
             )
-        derived = derive(mechanism, certificate, summary, staging / data_name, description or Description())
+        told = None if finish is None else finish(data_name)
+        derived = derive(mechanism, certificate, summary, staging / data_name, description or Description(), told)
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
@@ -255,20 +268,28 @@ def _committed(targets: Iterable[tuple[Path, int]]) -> Iterator[ExitStack]:
 
 
 def derive(
-    mechanism: Mechanism, certificate: Certificate, summary: Summary, data: Path, description: Description
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    data: Path,
+    description: Description,
+    completed: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
     """Return the bytes of every file that follows from others, by name; ``data`` is where the records are.
 
+    ``completed`` is what ``completed.json`` says, where the release has completed files.
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    told = metadata.files(description, data, mechanism, certificate, summary)
+    told = metadata.files(description, data, mechanism, certificate, summary, completed)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
+    found = report.page_values(mechanism, summary)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
         CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
-        REPORT: report.public_report(mechanism, certificate, summary, data.name).encode(),
+        REPORT: report.public_report(mechanism, certificate, summary, data.name, found, completed).encode(),
+        README: report.readme(mechanism, found, data.name, description.title, completed).encode(),
     }
 
 

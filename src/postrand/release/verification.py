@@ -20,6 +20,7 @@ from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file, require_records
 from postrand.release import canonical_json, earlier
+from postrand.release import completed_check as copies
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
 from postrand.release.bundle import (
@@ -27,11 +28,13 @@ from postrand.release.bundle import (
     CERTIFICATE,
     CODEBOOK,
     CODEBOOK_SCHEMA,
+    COMPLETED,
     DATA,
     DESCRIPTION,
     DESCRIPTION_SCHEMA,
     MANIFEST,
     MECHANISM,
+    README,
     RENDERED,
     REPORT,
     SCHEMAS,
@@ -100,10 +103,11 @@ def verify(
     directory: str | Path,
     *,
     manifest_sha256: str | None = None,
-    file: str | Path | Table | None = None,
+    file: str | Path | formats.File | Table | None = None,
     release_key: ReleaseKey | bytes | str | None = None,
     record_key: str | None = None,
     resources: Resources = NOTHING,
+    redo_completed: bool = False,
     raise_if_failed: bool = True,
 ) -> Verification:
     """Recompute every claim of a release from its bytes alone, trusting none of its files.
@@ -128,6 +132,9 @@ def verify(
     With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
     of ids, where the release was drawn by one. ``resources`` say what drawing them may use.
 
+    Completed files of a release are compared with it, record by record. That they were drawn from the release alone is
+    said; with ``redo_completed`` they are made again from their seed, where this platform gives the same numbers.
+
     A folder of permuted columns or of an Anatomy release is verified too: its claims are those of its tables.
 
     Raises
@@ -140,7 +147,7 @@ def verify(
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
-    records = file if isinstance(file, Table) or file is None else Path(file)
+    records = file if isinstance(file, Table | formats.File) or file is None else Path(file)
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
@@ -152,7 +159,8 @@ def verify(
             raise UsageError(sentence("such a folder cannot be drawn again", where=str(root), fix="leave the key out"))
         if isinstance(file, Table):
             raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
-        return columns.verify_columns(root, manifest_sha256, file, raise_if_failed)
+        place = file.path if isinstance(file, formats.File) else file
+        return columns.verify_columns(root, manifest_sha256, place, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
         audit.attempt("published", published, "check.published", root, manifest_sha256, needs=[names])
@@ -165,8 +173,12 @@ def verify(
     found = audit.attempt("data", _data, "check.data", root, manifest, law, needs=needs)
     audit.attempt("margins", check_margins, _margins_told, found, law, needs=[found])
     audit.attempt("bytes", _bytes, "check.bytes", root, manifest, law, needs=[found])
-    needs_all = [found, proof]
-    others = audit.attempt("derived", _derived, "check.derived", root, manifest, law, proof, found, needs=needs_all)
+    told, parts = None, list[Any]([found, proof])
+    if manifest is not None and COMPLETED in manifest["files"]:
+        told = audit.attempt("copies_said", _copies, "check.copies_said", root, manifest, needs=[found])
+        parts.append(told)
+        copies.attempt(audit, root, told, root, manifest["data"], law, redo=redo_completed)
+    others = audit.attempt("derived", _derived, "check.derived", root, manifest, law, proof, found, told, needs=parts)
     if records is not None:
         audit.attempt("file", with_file, "check.file", records, law, proof, found, needs=needs)
         if law is not None and law.numerical:
@@ -196,7 +208,7 @@ def verify(
         if done:
             audit.say("ranks", "said.ranks" if file is None else "said.ranks_with_file", columns=done)
     if proof is not None and law is not None and manifest is not None:
-        for name, values in _said(root, manifest, law, proof, others or (), drawn=drawn):
+        for name, values in _said(root, manifest, law, proof, others or (), told, drawn=drawn):
             audit.say(name, f"said.{name}", **values)
     return audit.outcome(root, raise_if_failed)
 
@@ -235,7 +247,8 @@ def _rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
     mechanism = _mechanism(root, _codebook(root), number)
     certificate = _certificate(root, mechanism, number)
     summary, data = _data(root, manifest, mechanism), root / manifest["data"]
-    return derive(mechanism, certificate, summary, data, _description(root, number))[REPORT], manifest
+    told = copies.stated(root) if COMPLETED in manifest["files"] else None
+    return derive(mechanism, certificate, summary, data, _description(root, number), told)[REPORT], manifest
 
 
 def _manifest(root: Path) -> dict[str, Any]:
@@ -345,7 +358,7 @@ def _drawn(
     manifest: dict[str, Any],
     mechanism: Mechanism,
     certificate: Certificate,
-    file: Path | Table,
+    file: Path | formats.File | Table,
     key: ReleaseKey | bytes | str,
     record_key: str | None,
     resources: Resources,
@@ -387,18 +400,33 @@ def _margins_told(tables: int) -> Phrase:
     return "check.margins", {"tables": tables}
 
 
+def _copies(root: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = copies.stated(root)
+    if told["file"] not in manifest["files"]:
+        raise ReleaseError(sentence(f"{told['file']!r} is not listed", where=MANIFEST))
+    return told
+
+
 def _derived(
-    root: Path, manifest: Mapping[str, Any], mechanism: Mechanism, certificate: Certificate, summary: Summary
+    root: Path,
+    manifest: Mapping[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    told: Mapping[str, Any] | None,
 ) -> tuple[str, ...]:
     """Check each derived file, and that no other file has such a name; return the pages with other words."""
     number, version = _number(manifest), manifest["package"]["version"]
-    wanted = derive(mechanism, certificate, summary, root / manifest["data"], _description(root, number))
+    wanted = derive(mechanism, certificate, summary, root / manifest["data"], _description(root, number), told)
     wanted[MECHANISM] = canonical_json.dump(earlier.mechanism_as_written(mechanism, number))
+    if README not in manifest["files"]:
+        wanted.pop(README)  # the first releases of this schema, and all of earlier ones, have none
     if number < DESCRIBED_FROM:
         wanted.pop(DESCRIPTION)
     if number <= earlier.WITH_SENTENCES:
         wanted.pop(CERTIFICATE)  # whose sentences are of another version; what it states has been compared
-    more = [name for name in manifest["files"] if is_tool_name(name) and name not in (*wanted, CERTIFICATE)]
+    known = (*wanted, CERTIFICATE, COMPLETED)
+    more = [name for name in manifest["files"] if is_tool_name(name) and name not in known]
     raise_all(ReleaseError, [sentence("this file does not belong to the release", where=name) for name in more])
     wrong = [name for name, content in wanted.items() if not _holds(root, name, content)]
     free = RENDERED if number == SCHEMA_NUMBER else (*RENDERED, *(n for n in wanted if n.endswith(".csv")))
@@ -429,6 +457,7 @@ def _said(
     mechanism: Mechanism,
     certificate: Certificate,
     rendered: Sequence[str],
+    completed: Mapping[str, Any] | None,
     *,
     drawn: bool,
 ) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -444,9 +473,8 @@ def _said(
     made = {o: [list(n) for n, b in mechanism.designs if b.provenance == o] for o in ("public", "dp")}
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
-    extra = [
-        n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n != manifest["data"]
-    ]
+    own = {manifest["data"], *([] if completed is None else [completed["file"]])}
+    extra = [n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n not in own]
     if extra:
         yield "extra", {"files": extra}
     if _number(manifest) <= earlier.WITH_SENTENCES:

@@ -107,7 +107,7 @@ class Values:
     table: TableView | None
 
 
-def values(mechanism: Mechanism, summary: Summary) -> Values:
+def page_values(mechanism: Mechanism, summary: Summary) -> Values:
     """Compute the page's numbers; deterministic, and a function of the release alone."""
     book = mechanism.require_codebook()
     parts = [

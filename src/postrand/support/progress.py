@@ -36,6 +36,7 @@ class Stage(StrEnum):
     CURVES = "comparing structures"
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
+    FITTING = "fitting the model"
     TRYING = "trying levels of privacy"
 
 

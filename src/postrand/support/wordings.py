@@ -221,6 +221,12 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.tables_bytes": "the bytes of the tables contain only the records",
         "check.page": "the report is what the certificate produces",
         "check.method": "the released values are those that the method makes from this file",
+        "check.copies_said": "well formed",
+        "check.copies": "{copies:count} copies of {records:count} records, each of which fits the released one",
+        "check.completed_listed": "every file is listed, and no other is there",
+        "check.completed_release": "the release verifies",
+        "check.completed_readme": "it follows from completed.json, or another program worded it",
+        "check.redone": "the seed gives these copies and these results of the tests again",
         "check.stands_on": "not checked, because an earlier check failed",
         "check.stands_on_open": "not checked, because an earlier check could not run here",
         # Statements of a release that nobody can recompute.
@@ -234,6 +240,12 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "another program, postrand {version}, wrote these pages; this one would use other words, so their words "
             "are not compared: {files:list}"
         ),
+        "said.completed": (
+            "that the completed copies were drawn from this release alone, with seed {seed}, is stated; then every "
+            "guarantee of the release, that of the whole file too, holds with them as without them "
+            "(--redo-completed makes them again)"
+        ),
+        "said.completed_problems": "the makers of the copies say that the model failed tests: {problems:count}",
         "said.earlier_words": (
             "an earlier version wrote sentences into the certificate; they are not compared. Its claims and levels are "
             "compared, and this version shows them in its own words"

@@ -39,6 +39,8 @@ PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
 Run it with: postrand protect --plan plan.toml --out release
 """
+SOURCE_NOTE = """\
+How the file is read, as it was found or given. Correct it here if something is wrong: nothing is guessed later."""
 PRIVACY_NOTE = """\
 The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
 A smaller epsilon protects more. With epsilon = 1 no released value is more than 2.72 times as likely under one true
@@ -56,7 +58,8 @@ BLOCKS_NOTE = "One block for each perturbed variable. Several variables in one b
 RELEASE_NOTE = """\
 format = "same" as the source, or {formats};
 shuffle: put the records in random order; release_ids: release the record identifiers.
-Households get new numbers; household_numbers = "as they are" keeps the file's numbers."""
+Households get new numbers; household_numbers = "as they are" keeps the file's numbers.
+completed = 20 adds that many copies with plausible true values, for analysts with ordinary software."""
 AS_IS_NOTE = """\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
 for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
@@ -66,12 +69,16 @@ in the codebook.
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision."""
+    """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
+
+    ``settings``: how the file is read, where its suffix does not tell; the plan states them.
+    """
 
     codebook: Path
     plan: Path
     without_role: tuple[str, ...]
     undecided: tuple[str, ...]
+    settings: formats.ReadSettings
 
 
 def initialise(
@@ -96,6 +103,7 @@ def start(
     epsilon: float = 1.0,
     ddi: Path | None = None,
     way: Way = "best",
+    settings: formats.ReadSettings | None = None,
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
@@ -104,21 +112,26 @@ def start(
     own name: then the plan asks for a decision. Every categorical key variable gets a block with privacy budget
     ``epsilon`` in the plan; or all share their sum in a split release or a joint block, where ``way`` asks for it, or
     is ``best`` and that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come
-    from the file itself, or from a DDI-Codebook document ``ddi``.
+    from the file itself, or from a DDI-Codebook document ``ddi``. How the file is read, its separator for example, is
+    what ``settings`` say and, for what they leave open, what the file shows; the plan states it, so that no later step
+    has to find it out again.
 
     Raises
     ------
     UsageError
-        If either file exists or cannot be written, a name is not a column, or a name has two roles.
+        If either file exists or cannot be written, a name is not a column, a name has two roles, or files of this
+        suffix do not have a setting that is given.
     DataError
-        If the file cannot be read, or the name of a column contains a control character.
+        If the file cannot be read, does not show how it is read, or the name of a column contains a control character.
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
     raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
-    source = open_records(file)
+    settings = settings or formats.ReadSettings()
+    read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
+    source = open_records(file if isinstance(file, Table) else formats.placed(file, read_as))
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
@@ -131,7 +144,7 @@ def start(
     singling = _singling(source, drafts)
     drafts = [_undecided(draft, singling, named) for draft in drafts]
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
-    place = file.to_dict(folder) if isinstance(file, Table) else {"file": os.path.relpath(file, folder)}
+    place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     plan = plan_text(place, drafts, epsilon, open_, way, None if isinstance(file, Table) else source.num_rows)
     make_folder(folder)
     written: list[Path] = []
@@ -144,7 +157,8 @@ def start(
         for path in written:
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
-    return Started(book_path, plan_path, tuple(d["name"] for d in drafts if not d["role"]), tuple(open_))
+    empty = tuple(d["name"] for d in drafts if not d["role"])
+    return Started(book_path, plan_path, empty, tuple(open_), read_as)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -173,7 +187,8 @@ def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> di
 def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
     """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
 
-    Lists and records do not get the role for all others: they are dropped.
+    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Lists
+    and records do not get the role for all others: they are dropped.
     """
     if (
         draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
@@ -182,7 +197,8 @@ def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Coll
         return {**draft, "role": "drop"}
     share = singling.get(draft["name"])
     if share is None:
-        return draft
+        dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
+        return {**draft, "role": ""} if dates else draft
     note = f"unperturbed, it singles out {share_text(share)} of the records: set role = 'drop', or in the plan protect"
     notes = [*draft["notes"], note, "it in [[numerical]], or add it to [release] as_is to release it as it is"]
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
@@ -247,7 +263,10 @@ def plan_text(
     proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
-    plan["source"] = {**place, "codebook": "codebook.toml"}
+    said = {name: text for name, text in place.items() if name not in formats.SETTINGS}
+    if read_as := {name: text for name, text in place.items() if name in formats.SETTINGS}:
+        _comment(plan, SOURCE_NOTE)
+    plan["source"] = {**said, "codebook": "codebook.toml", **read_as}
     split = proposal.way == "split"
     _comment(plan, SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE)
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
@@ -287,14 +306,14 @@ def _proposal(
     return proposed(sizes, epsilon, records, way)
 
 
-def assess(file: Path, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
+def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
     """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
     book = None if codebook is None else infer.load_codebook(codebook)
     return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
 
 
 def measure(
-    file: Path,
+    file: Path | formats.File,
     keys: Sequence[str],
     codebook: Path | None,
     measures: Sequence[str],
@@ -362,7 +381,12 @@ def write_histograms(folder: Path, found: risk.Assessment) -> None:
 
 
 def tune(
-    file: Path | None, keys: Sequence[str], codebook: Path | None, *, plan: Path | None = None, **choices: Any
+    file: Path | formats.File | None,
+    keys: Sequence[str],
+    codebook: Path | None,
+    *,
+    plan: Path | None = None,
+    **choices: Any,
 ) -> risk.Tuning:
     """Find the weakest perturbation within a risk limit, for ``file`` and ``keys`` or for a ``plan``.
 

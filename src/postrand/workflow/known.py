@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from postrand import formats
 from postrand.codebook import Codebook
 from postrand.data.frames import TableSource
 from postrand.data.households import HouseholdNumbers
@@ -19,7 +20,7 @@ from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
 from postrand.engines.split_records import SplitCells
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
-from postrand.formats import Source
+from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
@@ -49,6 +50,7 @@ class Known:
     columns: Hold | None = None
     households: HouseholdNumbers | None = None
     formulas: FormulaCells | None = None
+    witnesses: Witnesses | None = None
 
     @classmethod
     def of(
@@ -79,12 +81,14 @@ class Known:
         house = household_of(plan) if key is not None and plan.release.renumbers else None
         households = None if house is None else HouseholdNumbers(house)
         formulas = None if key is None else _formulas(plan, engine, source, key)
-        asked: list[Want | None] = [digest, sample, columns, households, formulas, *_tables(plan, shaped, dossier)]
+        witnesses = None if key is None else _witnesses(plan, engine, source, key)
+        tables = _tables(plan, shaped, dossier)
+        asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables]
         wants = dict.fromkeys(want for want in asked if want is not None)
         held = {} if before is None or before.plan.codebook != plan.codebook else before.answers.held
         fresh = engine.count_all(source, plan.codebook, [want for want in wants if want not in held])
         answers = Answers({want: fresh.held[want] if want in fresh else held[want] for want in wants})
-        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas)
+        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas, witnesses)
 
     @classmethod
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
@@ -178,3 +182,12 @@ def _columns(plan: Plan, dossier: bool) -> Hold | None:
 def _formulas(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> FormulaCells | None:
     _, suffix = data_name(plan, source, engine)
     return FormulaCells.of(source.schema, released_names(plan, key)) if writes_formulas(suffix) else None
+
+
+def _witnesses(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> Witnesses | None:
+    """Return the want of the values to try in the release's format, or None where it holds everything."""
+    if plan.release.target is not None or not formats.has_limits(data_name(plan, source, engine)[1]):
+        return None
+    made = household_of(plan) if plan.release.renumbers else None
+    book, names = plan.codebook, released_names(plan, key)
+    return Witnesses(tuple(name for name in names if not book[name].is_categorical and name != made))

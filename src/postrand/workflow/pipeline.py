@@ -28,6 +28,7 @@ from postrand.workflow.known import Known
 from postrand.workflow.perturbation import Perturbation
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.unperturbed import findings
+from postrand.workflow.written import check_fits
 
 
 def run(
@@ -95,6 +96,7 @@ def _run(
     plan = solved(plan, engine, source, key)
     known = Known.of(plan, engine, source, key=key, dossier=dossier is not None)
     check_rules(known)
+    check_fits(known)
     blocks = design_blocks(plan, known)
     mechanism = mechanism_of(plan, blocks, known)  # designs the split too
     claims, facts = claims_of(plan, mechanism, known), facts_of(plan, key)

@@ -1,0 +1,177 @@
+"""What a person reads first who opens completed files: which file to open for what, and how to analyse it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from postrand import formats
+from postrand.completion.files import COPY, RECORD
+
+WIDTH = 96
+_NAMES_SHOWN = 12
+RULES = (
+    "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
+    "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too "
+    "small.",
+    "Never take a value of a copy as a fact about a person. Drawn values are plausible, not true; where copies differ, "
+    "nobody knows the value, and where they agree, it can still be wrong.",
+    "Copy 0 is the released file without the perturbed variables. Programs need it; leave it out of every analysis.",
+)
+
+
+def completed_readme(told: Mapping[str, Any]) -> str:
+    """Return the README.txt of a folder of completed files, from what its ``completed.json`` says."""
+    entries = {
+        told["file"]: f"the {told['copies']} copies, one below the other: open this file for every analysis",
+        "completed.json": "how the copies were made: seed, settings, digests, and the tests of the model",
+        "README.txt": "this text",
+    }
+    about = (
+        "The values of some variables of the released file were changed at random to protect persons (perturbed). "
+        f"Whoever counts them as they are gets wrong shares. This folder has {told['copies']} copies of the file in "
+        "which a plausible true value was drawn for each perturbed one, given the released values, the published law "
+        "of the perturbation and a model of how the variables go together. Ordinary software can analyse them. They "
+        "were made from the release alone: they say no more about a person than the release does."
+    )
+    title = f"COMPLETED FILES: {told['copies']} copies of {told['records']:,} records"
+    parts = [title, "=" * len(title), "", wrapped(about), "", *file_list(entries), "", *how_to(told)]
+    return "\n".join(parts) + "\n"
+
+
+def how_to(told: Mapping[str, Any]) -> list[str]:
+    """Return the lines on the use of completed files: rules, what the tests of the model say, and recipes."""
+    rules = [rule.format(copies=told["copies"], records=f"{told['records']:,}") for rule in RULES]
+    drawn = f"Drawn anew in each copy: {named(told['perturbed'])}. All other columns are as released."
+    columns = f"The first columns are {COPY} (0 to {told['copies']}) and {RECORD} (1 to {told['records']:,})."
+    return [
+        *heading("How to use the copies"),
+        *numbered(rules),
+        "",
+        wrapped(f"{drawn} {columns}"),
+        "",
+        *_tests(told),
+        "",
+        *heading("Recipes"),
+        *recipes(told),
+    ]
+
+
+def _tests(told: Mapping[str, Any]) -> list[str]:
+    """Return what the tests of the model found."""
+    lines = heading("What the tests of the model found")
+    if told["problems"]:
+        lines.append(wrapped("THE MODEL FAILED A TEST. Do not rely on results for what is named here:"))
+        lines += numbered(told["problems"])
+    else:
+        lines.append(wrapped("No test of the model failed."))
+    if told["warnings"]:
+        lines += ["", "Read these, too:", *numbered(told["warnings"])]
+    more = (
+        "What the release itself does not show rests on the model, such as tables of many variables. Compare important "
+        "results with estimates from the release alone: postrand estimate."
+    )
+    return [*lines, "", wrapped(more)]
+
+
+def recipes(told: Mapping[str, Any]) -> list[str]:
+    """Return a few lines for each program that read the stacked file and fit one model, pooled."""
+    name, drawn = told["file"], told["perturbed"]
+    suffix = Path(name).suffix
+    found = ["(Put your own model in place of y ~ x.)", ""]
+    found += ["R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):"]
+    found += _code(
+        f"long <- {_reading_r(name)}",
+        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
+        "summary(mice::pool(fits), conf.int = TRUE)",
+    )
+    found += ["Python (packages postrand and statsmodels):"]
+    found += _code(
+        "import postrand as pr, statsmodels.formula.api as smf",
+        'fit = lambda copy: smf.ols("y ~ x", copy).fit()',
+        f'print(pr.estimate.pool(fit, "{name}", kind="pandas"))',
+    )
+    found += ["Stata:"]
+    if suffix == ".dta":
+        found += _code(
+            f'use "{name}", clear',
+            f"mi import flong, m({COPY}) id({RECORD}) imputed({' '.join(drawn)}) clear",
+            "mi estimate: regress y x",
+        )
+    else:
+        found += _code(*_again(told, "dta"))
+    found += ["SPSS:"]
+    if suffix in (".sav", ".zsav"):
+        found += _code(
+            f"GET FILE='{name}'.",
+            f"SORT CASES BY {COPY}.",
+            f"SPLIT FILE LAYERED BY {COPY}.",
+            "REGRESSION /DEPENDENT y /METHOD=ENTER x.",
+        )
+    else:
+        found += _code(*_again(told, "sav"))
+    return found
+
+
+def _reading_r(name: str) -> str:
+    """Return how R reads the file; where a text is missing, a CSV file has an empty field, for R a text of its own."""
+    code = formats.format_of(name).readers.r.format(_quoted(name))
+    return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
+
+
+def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
+    """Return how to make the same copies in another format."""
+    settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    settings += " --totals TOTALS.csv" if told["totals"] else ""
+    command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
+    return "first make the same copies as a file of this program, then read its README.txt:", (
+        f"{command} --format {suffix} --out copies"
+    )
+
+
+def heading(text: str) -> list[str]:
+    """Return a heading with its line."""
+    return [text, "-" * len(text)]
+
+
+def file_list(entries: Mapping[str, str]) -> list[str]:
+    """Return which file is for what."""
+    width = max(map(len, entries)) + 2
+    lines = [
+        textwrap.fill(text, WIDTH, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
+        for name, text in entries.items()
+    ]
+    return [*heading("Which file to open for what"), *lines]
+
+
+def numbered(texts: Iterable[str]) -> list[str]:
+    """Return texts with their numbers, wrapped."""
+    return [
+        textwrap.fill(text, WIDTH, initial_indent=f"{number:3}. ", subsequent_indent=" " * 5)
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines of one width."""
+    return textwrap.fill(text, WIDTH)
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are.
+
+    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-12:]
+    ('a, b', '11 and 2 more')
+    """
+    rest = len(names) - _NAMES_SHOWN
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:_NAMES_SHOWN])} and {rest} more"
+
+
+def _code(*lines: str) -> list[str]:
+    return [*(f"    {line}" for line in lines), ""]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text + '"'

@@ -1,0 +1,168 @@
+"""What a release says of the true records, for the joint model: released codes, their laws, unperturbed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable, not_released
+from postrand.codebook.coding import encode
+from postrand.data import frames
+from postrand.errors import DataError, EstimationError, PostrandError, sentence
+from postrand.estimate import evidence_clear
+from postrand.estimate.evidence_clear import MISSING, Clear
+from postrand.estimate.evidence_records import Builder, Codes
+from postrand.estimate.evidence_variables import Kind, Modelled, ModelVariable
+from postrand.mechanism import Mechanism
+from postrand.mixture import Evidence
+
+
+def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
+    """Return what released records say of the true ones, and what the variables of the model are.
+
+    ``frame`` is a pandas, polars or pyarrow table with the released columns: all that the mechanism perturbs or reads,
+    and any unperturbed ones. ``P(released | true)`` of a record is the product of its laws: one for each block, and
+    that of the subset it shows; which subset it shows was drawn without looking, and says nothing.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a value is not in the codebook, a record shows what no law releases or contradicts
+        a rule, there are fewer than two records, or every value of a variable is blank.
+    EstimationError
+        If a variable was released by laws that tell nothing of it.
+
+    Examples
+    --------
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> sex, pay = Variable("sex", role="key", categories=("F", "M")), Variable("pay", role="other", type="int64")
+    >>> mechanism = Mechanism({"sex": randomised_response(2, 1.0)}, Codebook((sex, pay)))
+    >>> told, modelled = evidence_of(pa.table({"sex": ["F", "M"], "pay": [5, 7]}), mechanism)
+    >>> told.sizes, told.exact.tolist(), told.released.tolist(), modelled["pay"].labels
+    ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
+    """
+    needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
+    table = frames.to_arrow(frame, needed)
+    if table.num_rows < 2:
+        raise DataError(sentence("a model needs at least two records", got=table.num_rows, fix="release more records"))
+    book = mechanism.require_codebook() if mechanism.partly else frames.bind(table, mechanism).require_codebook()
+    codes = _codes(table, mechanism, book)
+    described, clear, left_out = _variables(frame, codes, mechanism, book)
+    builder = Builder(described, clear, codes, book, table.num_rows)
+    builder.blocks(mechanism)
+    builder.split(mechanism)
+    evidence = builder.evidence(_rules(book, described, clear))
+    _require_possible(evidence)
+    _require_learnable(described, builder.told)
+    return evidence, Modelled(tuple(described), tuple(left_out), book)
+
+
+def _codes(table: pa.Table, mechanism: Mechanism, book: Codebook) -> Codes:
+    """Return the released codes of the variables that blocks perturb or read: S where a record does not show one."""
+    return {
+        name: (not_released.encode if name in mechanism.partly else encode)(table.column(name), book[name])
+        for name in table.column_names
+    }
+
+
+def _variables(
+    frame: Any, codes: Codes, mechanism: Mechanism, book: Codebook
+) -> tuple[list[ModelVariable], dict[str, Clear], list[tuple[str, str]]]:
+    """Return the variables of the model in the frame's order, the codes of those unperturbed, and what is left out."""
+    perturbed = set(mechanism.variables)
+    described: list[ModelVariable] = []
+    clear: dict[str, Clear] = {}
+    left_out: list[tuple[str, str]] = []
+    for name in frames.names_of(frame):
+        if name in perturbed:
+            described.append(_perturbed(book[name]))
+            continue
+        found = _clear(frame, name, codes, mechanism, book)
+        if (
+            isinstance(found, Clear)
+            and len(found.labels) < 2
+            and not any(name in rule.variables for rule in book.rules)
+        ):
+            found = "all records have one value"
+        if isinstance(found, str):
+            left_out.append((name, found))
+            continue
+        clear[name] = found
+        described.append(
+            ModelVariable(name, _kind(name, found, mechanism, book), found.labels, _note(name, found, mechanism))
+        )
+    return described, clear, left_out
+
+
+def _perturbed(variable: Variable) -> ModelVariable:
+    kept = (MISSING,) if variable.missing == "keep" else ()
+    return ModelVariable(variable.name, "perturbed", (*variable.code_labels, *kept))
+
+
+def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Codebook) -> Clear | str:
+    """Return an unperturbed column as codes, or why it is left out."""
+    known = next((variable for variable in book.variables if variable.name == name), None)
+    if known is not None and known.role in ("household", "record_key"):
+        return "household numbers say which records belong together" if known.role == "household" else "a record's key"
+    if known is not None and known.is_categorical:
+        held = codes[name] if name in codes else encode(frames.to_arrow(frame, [name]).column(name), known)
+        return evidence_clear.of_categories(held, known, [rule for rule in book.rules if name in rule.variables])
+    try:
+        return evidence_clear.of_column(frames.to_arrow(frame, [name]).column(name))
+    except PostrandError:
+        return "its values are of several types"
+
+
+def _kind(name: str, found: Clear, mechanism: Mechanism, book: Codebook) -> Kind:
+    if name in {column.variable for column in mechanism.numerical}:
+        return "ranked"
+    if any(variable.name == name for variable in book.with_role("weight")):
+        return "weight"
+    return "bins" if found.ordered else "categories"
+
+
+def _note(name: str, found: Clear, mechanism: Mechanism) -> str:
+    ranked = name in {column.variable for column in mechanism.numerical}
+    return "released values are taken for true ones" if ranked else found.note
+
+
+def _rules(book: Codebook, described: Sequence[ModelVariable], clear: Mapping[str, Clear]) -> NDArray[np.bool_]:
+    """Return the rules of the codebook that a true record can still break, (F, J, most codes): what each marks."""
+    places = {variable.name: place for place, variable in enumerate(described)}
+    open_ = [
+        rule for rule in book.rules if not clear.keys() >= set(rule.variables) and places.keys() >= set(rule.variables)
+    ]
+    marked = np.ones((len(open_), len(described), max(variable.size for variable in described)), dtype=bool)
+    for row, rule in zip(marked, open_, strict=True):
+        for name, values in rule.parts:
+            listed = {book[name].categories.index(value) for value in values}
+            members = (
+                clear[name].members if name in clear else [(code,) for code in range(described[places[name]].size)]
+            )
+            row[places[name]] = False
+            row[places[name], : len(members)] = [listed.issuperset(held) for held in members]
+    return marked
+
+
+def _require_possible(evidence: Evidence) -> None:
+    """Refuse records that contradict a rule by values that are known exactly."""
+    for rule in evidence.rules:
+        about = np.flatnonzero(~rule.all(axis=1))
+        known = evidence.exact[:, about]
+        if ((known >= 0) & rule[about, known]).all(axis=1).any():
+            what = "a record contradicts a rule of the codebook by values that nothing changed"
+            where, fix = ", ".join(evidence.names[place] for place in about), "correct the records, or remove the rule"
+            raise DataError(sentence(what, where=where, fix=fix))
+
+
+def _require_learnable(described: Sequence[ModelVariable], told: Collection[int]) -> None:
+    """Refuse a variable of which no law tells anything: its completed values would be the model's alone."""
+    blind = [v.name for place, v in enumerate(described) if v.kind == "perturbed" and place not in told]
+    if blind:
+        what = "what was released of a variable does not depend on its true value, so nothing can be learned of it"
+        fix = "release it with a larger ε"
+        raise EstimationError(sentence(what, where=", ".join(blind), fix=fix))

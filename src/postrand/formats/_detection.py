@@ -1,0 +1,246 @@
+"""Find out how a text file is to be read: its encoding, its separator, the signs of its numbers.
+
+What the file shows is taken; where it shows more than one way, it is refused with these ways, so that a person decides.
+The whole file is read for its encoding, its first megabyte for the rest.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from postrand.errors import DataError, raise_all, sentence
+from postrand.formats import _streams
+from postrand.formats._numbers import pattern
+from postrand.formats._settings import SEPARATORS, ReadSettings, named
+
+SAMPLE = 1 << 20
+"""Bytes in which the separator and the numbers are looked for."""
+_WORDS = 20_000
+"""Different words with other signs than ASCII by which encodings are told apart."""
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as that of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SINGLE = (
+    "windows-1252",
+    "windows-1250",
+    "windows-1251",
+    "windows-1253",
+    "windows-1254",
+    "iso-8859-15",
+    "iso-8859-2",
+    "koi8-r",
+    "cp850",
+    "mac-roman",
+)
+"""Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
+_WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
+_CONVENTIONS = (
+    (".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", " "), (",", "\u00a0"), (".", "\u00a0"),
+    (",", "\u202f"), (".", "\u202f"), (".", "'"), (",", "'"), (".", "\u2019"), (",", "\u2019"),
+)  # fmt: skip
+_SIGNS = re.compile("[., '\u00a0\u202f\u2019]")
+_NOTHING = frozenset(("", ".", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "*"))
+"""Texts that stand among numbers for no number."""
+_ASKED = "give the one that it has"
+
+
+def detected(path: Path, given: ReadSettings) -> ReadSettings:
+    """Return all settings of a text file: those that are given, and those that it shows.
+
+    Raises
+    ------
+    DataError
+        If the file does not show one, with the ways that are possible.
+    """
+    encoding = given.encoding or encoding_of(path)
+    try:
+        lines = _sample(path, encoding)
+    except UnicodeError:
+        line = _streams.undecodable_line(path, encoding)
+        where = f"{path.name}, line {line or 1}"
+        fix = f"{_ASKED} (--encoding), or leave it out"
+        raise DataError(sentence(f"text is not valid {encoding}", where=where, fix=fix)) from None
+    separator = given.separator or _separator(path, lines)
+    decimal, thousands = given.decimal or ("." if given.thousands == "," else ""), given.thousands
+    if not decimal:
+        decimal, thousands = _numbers(path, _rows(lines, separator), separator, thousands)
+    return replace(given, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands)
+
+
+def encoding_of(path: Path) -> str:
+    """Return the name of a file's encoding.
+
+    A byte order mark tells, and so do bytes that are valid UTF-8. Else each sign is one byte: of the known encodings,
+    those remain in which letters stand beside letters. If they read the file alike, the first is taken.
+
+    Raises
+    ------
+    DataError
+        If some read it in other ways.
+    """
+    decoder, words, ascii_only = codecs.getincrementaldecoder("utf-8")(), set[bytes](), True
+    with _streams.raw(path) as file:
+        head = block = file.read(_streams.BLOCK)
+        if mark := next((name for mark, name in _MARKS if head.startswith(mark)), ""):
+            return mark
+        if zeros := _without_mark(head):
+            return zeros
+        is_utf8 = True
+        while block:
+            if is_utf8:
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError:
+                    is_utf8 = False
+            if not (plain := block.isascii()) and len(words) < _WORDS:
+                words.update(_WORD.findall(block))
+            ascii_only = ascii_only and plain
+            block = file.read(_streams.BLOCK)
+    return "utf-8" if ascii_only or is_utf8 else _single(path, words)
+
+
+def _without_mark(head: bytes) -> str:
+    """Return the form of UTF-16 in which every second byte of Latin text is zero, or an empty text."""
+    even, odd = head[0:4096:2].count(0), head[1:4096:2].count(0)
+    half = max(1, len(head[:4096]) // 2)
+    if odd > half / 2 > 4 * even:
+        return "utf-16-le"
+    return "utf-16-be" if even > half / 2 > 4 * odd else ""
+
+
+def _single(path: Path, words: set[bytes]) -> str:
+    """Return the encoding of one byte a sign that words of a file have."""
+    odd = {name: count for name in _SINGLE if (count := _oddities(words, name)) is not None}
+    least = min(odd.values(), default=0)
+    likely = [name for name in _SINGLE if odd.get(name, least + 1) <= least]
+    held = bytes(sorted({byte for word in words for byte in word if byte >= 0x80}))
+    ways: dict[str, str] = {}
+    for name in likely:
+        ways.setdefault(held.decode(name), name)
+    if len(ways) == 1:
+        return next(iter(ways.values()))
+    # Single letters of the alphabet, and only those by which the ways differ: no value of a record, and no count.
+    differ = [place for place, signs in enumerate(zip(*ways, strict=True)) if len(set(signs)) > 1][:8]
+    got = "; ".join(f"{name} reads {' '.join(signs[at] for at in differ)}" for signs, name in ways.items())
+    what = "the file is not UTF-8, and it does not show which encoding it has"
+    fix = "look which letters occur in its words, and give that encoding: --encoding NAME"
+    raise DataError(sentence(what, where=path.name, got=got or "bytes of no known encoding", fix=fix))
+
+
+def _oddities(words: Iterable[bytes], name: str) -> int | None:
+    """Return how many words have a sign where no letter of theirs stands; None where a byte is none of the encoding."""
+    odd = 0
+    for word in words:
+        try:
+            text = word.decode(name)
+        except UnicodeDecodeError:
+            return None
+        if any("\x80" <= sign < "\xa0" for sign in text):
+            return None
+        odd += _is_odd(text)
+    return odd
+
+
+def _is_odd(word: str) -> bool:
+    """Whether a word mixes letters and other signs, capitals and small letters, or alphabets, as words do not."""
+    if len(word) > 1 and not all(
+        map(str.isalpha, word.strip("\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u20ac\u00b0"))
+    ):
+        return True
+    latin = {sign < "\u0250" for sign in word if sign.isalpha()}
+    small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in pairwise(word))
+    accents = re.search("[\u00c0-\u024f]{3}", word) is not None
+    return len(latin) > 1 or small_first or accents
+
+
+def _sample(path: Path, encoding: str) -> list[str]:
+    """Return the first lines of a file, the last of which may be part of one; raises UnicodeError."""
+    with _streams.text(path, encoding) as lines:
+        text = lines.read(SAMPLE)
+    found = text.splitlines(keepends=True)
+    return found[:-1] if len(text) == SAMPLE and len(found) > 1 else found
+
+
+def _separator(path: Path, lines: Sequence[str]) -> str:
+    first = next((line for line in lines if line.strip()), "")
+    if re.fullmatch(r"\"?sep=.\"?\s*", first):
+        fix = "remove this line, which only Excel reads"
+        raise DataError(sentence("the first line names a separator, and no columns", where=path.name, fix=fix))
+    named_by = [mark for mark in SEPARATORS if len(next(_rows([first], mark), [])) > 1]
+    if len(named_by) < 2:
+        return named_by[0] if named_by else ","
+    fits = [mark for mark in named_by if len({len(row) for row in _rows(lines, mark) if row}) == 1]
+    if len(fits) == 1:
+        return fits[0]
+    got = " or ".join(named(mark) for mark in fits or named_by)
+    what = "the file does not show by which sign its columns are separated"
+    raise DataError(sentence(what, where=path.name, got=got, fix=f"{_ASKED}: --separator SIGN"))
+
+
+def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
+    """Yield the rows of a sample; the last where it is whole, and none after one that cannot be read."""
+    try:
+        yield from csv.reader(lines, delimiter=separator)
+    except csv.Error:
+        return
+
+
+def _numbers(path: Path, rows: Iterator[list[str]], separator: str, thousands: str) -> tuple[str, str]:
+    """Return the decimal sign and that between thousands, of the columns of numbers that have such signs."""
+    header, ways = next(rows, []), dict[str, list[tuple[str, str]]]()
+    seen: list[set[str]] = [set() for _ in header]
+    for row in rows:
+        for held, text in zip(seen, row, strict=False):
+            held.add(text)
+    for name, held in zip(header, seen, strict=True):
+        texts = [text for text in held if text not in _NOTHING]
+        if not any(map(_SIGNS.search, texts)):
+            continue
+        fits = [way for way in _CONVENTIONS if _fits(texts, *way)]
+        if fits and (not thousands or any(way[1] == thousands for way in fits)):
+            ways[name] = [way for way in fits if not thousands or way[1] == thousands]
+    if not ways:
+        return ".", thousands
+    shared = [way for way in _CONVENTIONS if all(way in fits for fits in ways.values())]
+    shared = [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
+    if len(shared) > 1 and separator == "," and (".", "") in shared:
+        return ".", ""  # a comma between columns goes with decimal points
+    if len(shared) == 1:
+        return shared[0]
+    _refuse(path, ways, shared)
+    return ".", ""
+
+
+def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
+    whole = re.compile(pattern(decimal, thousands))
+    return all(map(whole.match, texts))
+
+
+def _refuse(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> None:
+    """Refuse numbers that can be read in two ways, or columns that are read in different ones."""
+    names = ", ".join(map(repr, list(ways)[:5]))
+    if shared:
+        what = f"the numbers of {names} do not show if a sign is between thousands or before decimals"
+        got = " or ".join(_spoken(*way) for way in shared)
+        fix = "give both: --decimal SIGN, and --thousands SIGN if there is one"
+    else:
+        point, comma = (next((n for n, fits in ways.items() if {w[0] for w in fits} == {s}), "") for s in ".,")
+        what = f"the columns {point!r} and {comma!r} have different decimal signs" if point and comma else ""
+        what = what or f"the numbers of {names} are not all written in one way"
+        got, fix = None, "give the one that most have: --decimal SIGN; the columns of the other stay text"
+    raise_all(DataError, [sentence(what, where=path.name, got=got, fix=fix)])
+
+
+def _spoken(decimal: str, thousands: str) -> str:
+    between = f", {named(thousands)} between thousands" if thousands else ""
+    return f"decimal {named(decimal)}{between}"

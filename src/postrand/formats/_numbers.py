@@ -1,0 +1,37 @@
+"""Numbers as texts spell them: with a decimal comma, with signs between thousands."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand.formats._settings import ReadSettings
+
+
+def pattern(decimal: str, thousands: str) -> str:
+    """Return the regular expression of a whole number text with these signs, for Python's engine and for Arrow's.
+
+    >>> [bool(re.fullmatch(pattern(",", "."), text)) for text in ("1.234,5", "-3,25", "1234", "1.23,4", "1.5")]
+    [True, True, True, False, False]
+    """
+    point, sign = re.escape(decimal), re.escape(thousands)
+    groups = f"|[0-9]{{1,3}}(?:{sign}[0-9]{{3}})+" if thousands else ""
+    return rf"^[+-]?(?:(?:[0-9]+{groups})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
+
+def with_points(texts: pa.Array, settings: ReadSettings) -> pa.Array | None:
+    """Return texts of numbers with decimal points and nothing between thousands; None where one is no such number.
+
+    >>> with_points(pa.array(["1.234,5", "7"]), ReadSettings(decimal=",", thousands=".")).to_pylist()
+    ['1234.5', '7']
+    """
+    decimal, thousands = settings.decimal or ".", settings.thousands
+    if (decimal, thousands) == (".", ""):
+        return texts
+    if not pc.all(pc.match_substring_regex(texts, pattern(decimal, thousands)), min_count=0).as_py():
+        return None
+    if thousands:
+        texts = pc.replace_substring(texts, thousands, "")
+    return pc.replace_substring(texts, decimal, ".")

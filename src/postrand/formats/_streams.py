@@ -1,0 +1,133 @@
+"""The bytes of a text file as UTF-8, whatever its encoding and if it is compressed; read once, in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from postrand.errors import DataError, sentence
+
+BLOCK = 1 << 20
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+"""What Python's libraries raise where compressed bytes are damaged."""
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether the file's suffix says that its bytes are compressed."""
+    return path.suffix.lower() in (".gz", ".zip")
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether an encoding, or none, is UTF-8.
+
+    >>> is_utf8(""), is_utf8("UTF8"), is_utf8("windows-1252")
+    (True, True, False)
+    """
+    return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """Open the bytes of a file, or those of what is compressed in it.
+
+    Raises
+    ------
+    DataError
+        If the compressed file is damaged or protected, or does not hold exactly one file.
+    """
+    try:
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path)) as inside:
+                yield inside
+        elif path.suffix.lower() == ".gz":
+            with gzip.open(path, "rb") as inside:
+                yield inside
+        else:
+            with path.open("rb") as file:
+                yield file
+    except DAMAGED:
+        if not is_compressed(path):
+            raise
+        raise damaged(path) from None
+
+
+def damaged(path: Path) -> DataError:
+    """Return the error of a compressed file that cannot be read to its end."""
+    fix = "the file is truncated or damaged; copy it again"
+    return DataError(sentence("not a readable compressed file", where=path.name, fix=fix))
+
+
+def _member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
+    """Return the one file of an archive; what the Finder of macOS adds to it is none."""
+    held = [
+        entry
+        for entry in archive.infolist()
+        if not entry.is_dir() and not entry.filename.startswith("__MACOSX/") and entry.filename[-9:] != ".DS_Store"
+    ]
+    if len(held) != 1:
+        what, fix = "the archive does not hold exactly one file", "unpack it, and name the file that has the records"
+        raise DataError(sentence(what, where=path.name, got=f"{len(held)} files", wanted=1, fix=fix))
+    if Path(held[0].filename).suffix.lower() not in (".csv", ".tsv", ".tab", ".txt"):
+        what, fix = "the archive does not hold a text file", "unpack it, and name the file that it holds"
+        raise DataError(sentence(what, where=path.name, wanted=".csv, .tsv, .tab or .txt", fix=fix))
+    if held[0].flag_bits & 1:
+        raise DataError(sentence("the archive is protected by a password", where=path.name, fix="unpack it first"))
+    return held[0]
+
+
+@contextmanager
+def text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
+    """Open the file as text, with its line ends as they are, without a byte order mark."""
+    usual = "utf-8-sig" if is_utf8(encoding) else encoding
+    with raw(path) as inside, io.TextIOWrapper(inside, encoding=usual, newline="") as lines:
+        yield lines
+
+
+@contextmanager
+def utf8(path: Path, encoding: str) -> Iterator[Any]:
+    """Open the file as bytes of UTF-8, for a parser that reads nothing else."""
+    with raw(path) as inside:
+        yield inside if is_utf8(encoding) else io.BufferedReader(_Recoded(inside, encoding), BLOCK)
+
+
+class _Recoded(io.RawIOBase):
+    """Gives the text of a file as UTF-8; UnicodeDecodeError where it has another encoding."""
+
+    def __init__(self, inside: IO[bytes] | gzip.GzipFile, encoding: str) -> None:
+        self._inside, self._decoder = inside, codecs.getincrementaldecoder(encoding)()
+        self._left, self._ended = b"", False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left and not self._ended:
+            block = self._inside.read(BLOCK)
+            self._ended = not block
+            self._left = self._decoder.decode(block, final=self._ended).encode()
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
+def undecodable_line(path: Path, encoding: str) -> int | None:
+    """Return the number of the first line that is no text of this encoding, or None."""
+    decoder, lines = codecs.getincrementaldecoder(encoding or "utf-8")(), 1
+    with raw(path) as inside:
+        while True:
+            block = inside.read(BLOCK)
+            try:
+                found = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start].decode(encoding or "utf-8", "replace")
+                return lines + before.count("\n")
+            if not block:
+                return None
+            lines += found.count("\n")

@@ -1,0 +1,134 @@
+"""The README.txt of a release, in plain words: which file to open for what, and that the data alone are perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from postrand.codebook.not_released import NOT_RELEASED
+from postrand.completion.readme import file_list, heading, how_to, named, wrapped
+from postrand.mechanism import Mechanism
+from postrand.report.text import cut, one_line
+from postrand.report.values import BlockView, Values, VariableView
+
+MAX_LISTED = 40
+MAX_NAME = 60
+
+
+def readme(
+    mechanism: Mechanism, found: Values, data_name: str, title: str = "", completed: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text; a function of the other files of the release, so that ``verify`` makes it again and compares.
+
+    ``found`` are the numbers of the report; ``completed`` is what ``completed.json`` says, if there is one.
+    """
+    head = one_line(title) or "Released data"
+    parts = [head, "=" * min(len(head), 96), "", *map(wrapped, _warning(mechanism, found, data_name)), ""]
+    parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *_changed(mechanism, found)]
+    if completed is None:
+        more = (
+            "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
+            "postrand complete, which makes copies of the file for any software, from this folder alone."
+        )
+        parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
+    else:
+        parts += ["", *how_to(completed)]
+    return "\n".join(parts) + "\n"
+
+
+def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[str]:
+    """Yield the paragraphs that whoever opens the data alone must read."""
+    names = mechanism.variables
+    many = f"{len(names)} variables" if len(names) > 1 else f"the variable {names[0]}" if names else "no variable"
+    yield (
+        f"The values of {many} in {data_name} were changed at random, to protect persons. THE DATA ALONE ARE "
+        "PERTURBED: shares, tables and models of these variables, computed as if they were true, are wrong."
+    )
+    if example := _example(found):
+        yield example
+    if mechanism.partly:
+        yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
+
+
+def _example(found: Values) -> str:
+    """Return the category whose released share is farthest from the estimated true one."""
+    worst, text = (0.0, 0.0), ""
+    for block in found.blocks:
+        for shown, true, error, label in _shares(block):
+            wrong = (round(abs(shown - true), 9), -true)  # of two categories, the rarer one
+            if 0 <= true <= 1 and wrong > worst:
+                worst = wrong
+                text = (
+                    f"For example, {block.name} = {cut(one_line(label), MAX_NAME)}: {100 * shown:.1f}% of the "
+                    f"released values, but an estimated {100 * true:.1f}% of the true ones (standard error "
+                    f"{100 * error:.1f}%)."
+                )
+    return text
+
+
+def _shares(block: BlockView) -> Iterable[tuple[float, float, float, str]]:
+    if block.corrected is None:
+        return ()
+    true, error = (block.cells(np.asarray(table)) for table in (block.corrected.value, block.corrected.standard_error))
+    places = block.shown
+    return ((block.released[k], float(true[k]), float(error[k]), block.labels[k]) for k in places)
+
+
+def _entries(data_name: str, completed: Mapping[str, Any] | None) -> dict[str, str]:
+    data = "data/" if data_name == "data" else data_name
+    copies = {}
+    if completed is not None:
+        copies = {
+            completed["file"]: (
+                f"analyses with ordinary software (R, Stata, SPSS, Python): {completed['copies']} copies of the file "
+                "with plausible true values; read below how to use them"
+            ),
+            "completed.json": "how these copies were made: seed, settings, digests, and the tests of the model",
+        }
+    return {
+        **copies,
+        "report.html": "open it first, in a browser: what was changed, the guarantee, corrected tables",
+        data: "the released records: only for programs that correct for the perturbation",
+        "codebook.json": "the variables: names, labels, categories",
+        "mechanism.json": "the matrices with which values were changed",
+        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files",
+        "postrand.R": "functions for R that read the data and correct tables",
+        "ddi.xml, croissant.json": "descriptions for data catalogues",
+    }
+
+
+def _changed(mechanism: Mechanism, found: Values) -> list[str]:
+    """Return a line for each perturbed variable with the share of values that are expected to be changed."""
+    lines = [f"  {_name(view.name)}: {_share(view)}" for view in found.variables[:MAX_LISTED]]
+    if len(found.variables) > MAX_LISTED:
+        lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
+    if split := mechanism.split:
+        chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
+        shown = "of the records show it, with values changed at random"
+        lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
+        if len(chances) > MAX_LISTED:
+            lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")
+    lines += [f"  {_name(c.variable)}: {c.done[:1].lower()}{c.done[1:]}" for c in mechanism.numerical]
+    treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
+    clear = [_name(name) for name in mechanism.require_codebook().names if name not in treated]
+    return [*lines, *([wrapped(f"Not changed: {named(clear)}.")] if clear else [])]
+
+
+def _share(view: VariableView) -> str:
+    """Return in words how many values are expected to be changed: as estimated, else the bounds of the law."""
+    least, most = 1 - view.highest, 1 - view.lowest
+    if view.unchanged is not None:
+        return f"about {100 * min(max(1 - view.unchanged, least), most):.0f}% of the values are expected to be changed"
+    if round(100 * least) == round(100 * most):
+        return f"{100 * most:.0f}% of the values are expected to be changed"
+    return f"{100 * least:.0f}% to {100 * most:.0f}% of the values are expected to be changed"
+
+
+def _first(chances: Mapping[str, float]) -> Sequence[tuple[str, float]]:
+    return list(chances.items())[:MAX_LISTED]
+
+
+def _name(name: str) -> str:
+    return cut(one_line(name), MAX_NAME)
