@@ -65,7 +65,6 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     given = {name.replace("_", "-"): value for name, value in choices.items() if value is not None}
     name = _question(given, estimators())
     from postrand.release import read
-    from postrand.release.completed import complete
 
     question = estimators()[name]
     asked = given.pop(name)
@@ -73,12 +72,19 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     release = read(directory)
     frame = release.frame()
     stage(Stage.ESTIMATING)
-    result = question.answer(frame, release.mechanism, asked, given, lambda: complete(release, seed=0))
+    result = question.answer(frame, release.mechanism, asked, given, lambda: _completed(release))
     if excel is not None:
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
     return result.to_dict(), str(result)
+
+
+def _completed(release: Any) -> Any:
+    """Return the fit of the joint model, for questions that ask for it: the others do not load its compiler."""
+    from postrand.release.completed import complete
+
+    return complete(release, seed=0)
 
 
 def _question(given: Iterable[str], known: Iterable[str]) -> str:

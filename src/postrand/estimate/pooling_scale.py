@@ -35,12 +35,19 @@ class Scale:
         return found
 
 
+# Functions of their own, so that scipy.special is imported where one is called, and not by every estimate.
+def _logit(x: Array) -> Array:
+    return np.asarray(scipy.special.logit(x))
+
+
+def _expit(x: Array) -> Array:
+    return np.asarray(scipy.special.expit(x))
+
+
 SCALES: dict[str, Scale] = {
     "identity": Scale("identity", "any number", lambda x: x, np.ones_like, lambda x: x),
     "log": Scale("log", "estimates > 0", np.log, lambda x: 1 / x, np.exp),
-    "logit": Scale(
-        "logit", "estimates between 0 and 1", scipy.special.logit, lambda x: 1 / (x * (1 - x)), scipy.special.expit
-    ),
+    "logit": Scale("logit", "estimates between 0 and 1", _logit, lambda x: 1 / (x * (1 - x)), _expit),
     "fisher-z": Scale("fisher-z", "estimates between -1 and 1", np.arctanh, lambda x: 1 / (1 - x * x), np.tanh),
 }
 """Shares: logit. Ratios, odds ratios, variances: log. Correlations: fisher-z."""
