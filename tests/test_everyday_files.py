@@ -1,5 +1,6 @@
 """Files as people bring them: what is read keeps every law of reading, and what a file has is found out and said."""
 
+import csv
 import datetime
 import gzip
 import io
@@ -12,6 +13,8 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
@@ -158,6 +161,7 @@ FOUND = {
     "blanks": ("a;b\n1 234,5;x\n", {"separator": ";", "encoding": "utf-8", "decimal": ",", "thousands": " "}),
     "English": ('a,b\n"1,234.5",x\n', {"separator": ",", "encoding": "utf-8", "decimal": ".", "thousands": ","}),
     "points of a CSV file": ("a,b\n1.234,x\n", {"separator": ",", "encoding": "utf-8", "decimal": "."}),
+    "shares are no thousands": ("a;b\n0.125;x\n1.250;y\n", {"separator": ";", "encoding": "utf-8", "decimal": "."}),
     "dates are no numbers": ("a;b\n31.12.2020;1,5\n", {"separator": ";", "encoding": "utf-8", "decimal": ","}),
 }
 
@@ -353,3 +357,33 @@ def test_a_large_recoded_file_is_read_in_batches(tmp_path, monkeypatch):
     table = pa.Table.from_batches(batches)
     assert table["i"].to_pylist() == [str(i) for i in range(20_000)]
     assert np.unique(table["x"].to_pylist()).size == 7
+
+
+AWKWARD = st.text(st.sampled_from('ab,;|\t"\n 1.5é\r'), max_size=6)
+
+
+@given(st.lists(st.tuples(AWKWARD, AWKWARD, AWKWARD), min_size=1, max_size=8), st.sampled_from(",;|\t"))
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_is_found_is_right_or_refused(tmp_path, rows, separator):
+    """A separator and a decimal sign are never guessed wrong: what is found reads the rows as they were written."""
+    path = tmp_path / "x.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, delimiter=separator, quoting=csv.QUOTE_NONNUMERIC)
+        lines.writerows([("a", "b;", "c,d"), *rows])
+    refusal = ""
+    try:
+        found = formats.detected(path)
+    except DataError as error:
+        refusal = str(error)
+    if refusal:
+        assert "--" in refusal  # the option that decides
+        return
+    assert found.separator == separator
+    table = pa.Table.from_batches(formats.read(formats.placed(path, found)).batches())
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+def test_a_large_file_is_known_by_its_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr("postrand.formats._detection.SAMPLE", 5_000)
+    path = put(tmp_path, "x.csv", "a;b\n" + '1,5;"x\ny, ""z"" and more"\n' * 3_000)
+    assert formats.detected(path).to_dict() == {"separator": ";", "encoding": "utf-8", "decimal": ","}

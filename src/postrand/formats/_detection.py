@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -64,16 +65,16 @@ def detected(path: Path, given: ReadSettings) -> ReadSettings:
     """
     encoding = given.encoding or encoding_of(path)
     try:
-        lines = _sample(path, encoding)
+        sample = _sample(path, encoding)
     except UnicodeError:
         line = _streams.undecodable_line(path, encoding)
         where = f"{path.name}, line {line or 1}"
         fix = f"{_ASKED} (--encoding), or leave it out"
         raise DataError(sentence(f"text is not valid {encoding}", where=where, fix=fix)) from None
-    separator = given.separator or _separator(path, lines)
+    separator = given.separator or _separator(path, sample)
     decimal, thousands = given.decimal or ("." if given.thousands == "," else ""), given.thousands
     if not decimal:
-        decimal, thousands = _numbers(path, _rows(lines, separator), separator, thousands)
+        decimal, thousands = _numbers(path, sample.rows(separator), separator, thousands)
     return replace(given, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands)
 
 
@@ -163,23 +164,35 @@ def _is_odd(word: str) -> bool:
     return len(latin) > 1 or small_first or accents
 
 
-def _sample(path: Path, encoding: str) -> list[str]:
-    """Return the first lines of a file, the last of which may be part of one; raises UnicodeError."""
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The first lines of a file; where it goes on, the last record may be part of one."""
+
+    lines: list[str]
+    goes_on: bool
+
+    def rows(self, separator: str) -> list[list[str]]:
+        """Return the whole rows; none after one that cannot be read."""
+        rows = list(_rows(self.lines, separator))
+        return rows[:-1] if self.goes_on and len(rows) > 1 else rows
+
+
+def _sample(path: Path, encoding: str) -> _Sample:
+    """Return the beginning of a file; raises UnicodeError."""
     with _streams.text(path, encoding) as lines:
         text = lines.read(SAMPLE)
-    found = text.splitlines(keepends=True)
-    return found[:-1] if len(text) == SAMPLE and len(found) > 1 else found
+    return _Sample(io.StringIO(text, newline="").readlines(), len(text) == SAMPLE)
 
 
-def _separator(path: Path, lines: Sequence[str]) -> str:
-    first = next((line for line in lines if line.strip()), "")
+def _separator(path: Path, sample: _Sample) -> str:
+    first = next((line for line in sample.lines if line.strip()), "")
     if re.fullmatch(r"\"?sep=.\"?\s*", first):
         fix = "remove this line, which only Excel reads"
         raise DataError(sentence("the first line names a separator, and no columns", where=path.name, fix=fix))
     named_by = [mark for mark in SEPARATORS if len(next(_rows([first], mark), [])) > 1]
     if len(named_by) < 2:
         return named_by[0] if named_by else ","
-    fits = [mark for mark in named_by if len({len(row) for row in _rows(lines, mark) if row}) == 1]
+    fits = [mark for mark in named_by if len({len(row) for row in sample.rows(mark) if row}) == 1]
     if len(fits) == 1:
         return fits[0]
     got = " or ".join(named(mark) for mark in fits or named_by)
@@ -188,18 +201,18 @@ def _separator(path: Path, lines: Sequence[str]) -> str:
 
 
 def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Yield the rows of a sample; the last where it is whole, and none after one that cannot be read."""
+    """Yield the rows of lines, none after one that cannot be read."""
     try:
         yield from csv.reader(lines, delimiter=separator)
     except csv.Error:
         return
 
 
-def _numbers(path: Path, rows: Iterator[list[str]], separator: str, thousands: str) -> tuple[str, str]:
+def _numbers(path: Path, rows: Sequence[list[str]], separator: str, thousands: str) -> tuple[str, str]:
     """Return the decimal sign and that between thousands, of the columns of numbers that have such signs."""
-    header, ways = next(rows, []), dict[str, list[tuple[str, str]]]()
+    header, ways = next(iter(rows), []), dict[str, list[tuple[str, str]]]()
     seen: list[set[str]] = [set() for _ in header]
-    for row in rows:
+    for row in rows[1:]:
         for held, text in zip(seen, row, strict=False):
             held.add(text)
     for name, held in zip(header, seen, strict=True):
