@@ -25,9 +25,7 @@ from completed_tables import markdown
 
 from postrand import ReleaseKey, estimate, perturb
 from postrand.completion import complete
-from postrand.estimate.pooling_rules import combine
 from postrand.estimate.result import effective_records
-from postrand.mixture import Settings
 
 COPIES = 10
 
@@ -54,19 +52,19 @@ def worth(released, mechanism, names):
     return effective_records([estimate.table(released, pair, mechanism) for pair in pairs])
 
 
-def replication(population, kind, level, n, turn, copies=COPIES, settings=None):
+def replication(population, kind, level, n, turn, copies=COPIES, **settings):
     """Return what one release and its completed copies say, beside the unperturbed records."""
     drawn = population.drawn(turn, n)
     mechanism = RELEASES[kind](population, level, drawn)
     released = perturb(drawn, mechanism, ReleaseKey.from_seed(turn))
     start = time.process_time()
-    completed = complete(released, mechanism, copies=copies, seed=turn, settings=settings)
+    completed = complete(released, mechanism, copies=copies, seed=turn, **settings)
     fitted = time.process_time() - start
     analyses = every(population)
     true = analysed(drawn, analyses)
     each = [analysed(numbers(frame), analyses) for frame in completed.frames]
     held = [name for name in analyses if all(name in one for one in (true, *each))]
-    pooled = {name: combine([one[name][0] for one in each], [one[name][1] for one in each]) for name in held}
+    pooled = {name: estimate.pool(lambda found, name=name: found[name], each) for name in held}
     return {
         "effective": worth(released, mechanism, population.perturbed),
         "fit_s": fitted,
@@ -75,9 +73,8 @@ def replication(population, kind, level, n, turn, copies=COPIES, settings=None):
         "found": {
             name: {
                 "value": listed(pooled[name].value),
-                "variance": listed(pooled[name].total),
-                "within": listed(pooled[name].within),
-                "half": listed(pooled[name].bounds()[1] - pooled[name].value),
+                "variance": listed(pooled[name].standard_error ** 2),
+                "half": listed(pooled[name].interval()[1] - pooled[name].value),
                 "own": listed(true[name][0]),
                 "own_variance": listed(true[name][1]),
             }
@@ -93,9 +90,8 @@ def numbers(frame):
 
 def said(completed):
     """Return what the diagnostics say of a completed file."""
-    if not hasattr(completed, 'diagnostics'): return {"problems": [], "warnings": []}
     found = completed.diagnostics
-    return {"problems": list(found.problems), "warnings": list(found.warnings)}
+    return {"problems": list(found.problems), "warnings": list(found.warnings), "anchors": len(completed.anchors)}
 
 
 def listed(values):
@@ -129,7 +125,7 @@ def main():
     lines = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
     done = {(r["turn"], r["population"], r["release"], r["level"], r["n"]) for r in lines if "found" in r}
     known = {r["population"] for r in lines if "truth" in r}
-    made, settings = {}, Settings(classes=options.classes, sweeps=options.sweeps)
+    made, settings = {}, {"classes": options.classes, "sweeps": options.sweeps}
     for turn, name, kind, level in () if options.only_tables else wanted(options):
         if (turn, name, kind, level, options.n) in done:
             continue
@@ -141,7 +137,7 @@ def main():
                 print(json.dumps(lines[-1]), file=out)
                 known.add(name)
             row = {"turn": turn, "population": name, "release": kind, "level": level, "n": options.n}
-            lines.append(row | replication(population, kind, level, options.n, turn, options.copies, settings))
+            lines.append(row | replication(population, kind, level, options.n, turn, options.copies, **settings))
             print(json.dumps(lines[-1]), file=out)
         print(turn, name, kind, level, f"{lines[-1]['fit_s']:.1f} + {lines[-1]['analyses_s']:.1f} s", flush=True)
     print("\n".join(markdown(lines)))

@@ -12,10 +12,11 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.mechanism.sampling import CHUNK, perturb_codes, sampler
+from postrand.mechanism.sampling import perturb_codes, sampler
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
+CHUNK = 8192  # records: buffers that stay in the second cache
 RECORDS, BLOCKS, REPEATS = 1 << 18, 10, 7
 
 

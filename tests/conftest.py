@@ -76,18 +76,21 @@ def java() -> str | None:
     return shutil.which("java") or shutil.which(Path(os.environ.get("JAVA_HOME", "/none"), "bin", "java"))
 
 
+R_PACKAGES = ("haven", "jsonlite", "mice", "mitools", "survey")
+
+
 def r() -> str | None:
-    """R with the packages that read a release: haven, and jsonlite for large laws."""
+    """R with the packages that read a release, haven and jsonlite, and those that pool completed files."""
     if (found := shutil.which("Rscript")) is None:
         return None
-    asked = 'quit(status = !all(nzchar(system.file(package = "haven")), nzchar(system.file(package = "jsonlite"))))'
+    asked = f"quit(status = !all(nzchar(sapply(c{R_PACKAGES}, function(name) system.file(package = name)))))"
     return found if subprocess.run([found, "-e", asked], check=False).returncode == 0 else None
 
 
 SERVICES: dict[str, tuple[Callable[[], object], str]] = {
     "spark": (java, "Java 17"),
     "postgres": (postgres_binaries, "a PostgreSQL server"),
-    "r": (cache(r), "R with haven and jsonlite"),
+    "r": (cache(r), f"R with {', '.join(R_PACKAGES)}"),
 }
 
 

@@ -95,6 +95,7 @@ WHOLE = {
     "distances": ["{survey}", "{survey}", "--columns", "pay"],
     "anatomise": ["{survey}", "--keys", "sex", "--k", "3", "--out", "{new}", "--key-file", "{key}"],
     "verify": ["{release}", "--file", "{survey}"],
+    "complete": ["{release}", "--out", "{new}", "--copies", "2", "--sweeps", "20", "--classes", "3", "--chains", "1"],
     "report": ["{release}", "--out", "{new}"],
     "estimate": ["{release}", "--table", "sex", "--excel", "{new}.xlsx"],
 }

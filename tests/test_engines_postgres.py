@@ -1,16 +1,21 @@
 """PostgreSQL against a real server: in, out, one transaction, a dropped connection."""
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Timer
 
 import pyarrow as pa
 import pytest
 from adbc_driver_postgresql import dbapi
 
 from postrand.engines import LocalEngine
-from postrand.engines.postgres import PostgresSource, into_postgres
+from postrand.engines.postgres import PostgresSource, into_postgres, postgres_transaction
 from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.support.signals import Stopped, stoppable
 from postrand.testing import engines as testing
 from tests.postgres_server import server
 from tests.test_engines import BOOK, KEY, LAWS, ROWS, Collector, Memory, mechanism, perturbed, survey
@@ -240,3 +245,43 @@ def test_a_table_holds_what_is_not_released_as_its_category(uri):
         shown = PostgresSource(uri, f"SELECT 1 AS one FROM split_released WHERE {name} = '(not released)'")
         found = sum(batch.num_rows for batch in shown.batches())
         assert found == sum(row[name] == "(not released)" for row in rows) > 0
+
+
+SLOW = "SELECT id, pg_sleep(30)::text AS waited FROM persons"
+STEPS = {
+    "a query": lambda uri: PostgresSource(uri, "SELECT * FROM (SELECT pg_sleep(30)) AS a, persons").num_rows,
+    "a count": lambda uri: PostgresSource(uri, SLOW + " ORDER BY waited").ordered,
+    "a statement": lambda uri: transacted(uri, "DO $$ BEGIN PERFORM pg_sleep(30); END $$"),
+    "a statement that is not cancelled": lambda uri: transacted(uri, UNCANCELLED),
+}
+UNCANCELLED = "DO $$ BEGIN PERFORM pg_sleep(2); EXCEPTION WHEN query_canceled THEN PERFORM 1; END $$"
+
+
+def transacted(uri: str, statement: str) -> None:
+    with postgres_transaction(uri) as transaction:
+        transaction.execute("CREATE TABLE begun (a int)")
+        transaction.execute(statement)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_ctrl_c_during_a_statement_is_a_stop_and_not_an_error_of_the_database(uri, step):
+    """The driver hears Ctrl-C in place of Python, and says SQLSTATE 57014, or nothing where the statement goes on."""
+    begun = time.monotonic()
+    Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(Stopped) as caught, stoppable():
+        STEPS[step](uri)
+    assert (caught.value.code, caught.value.name) == (128 + signal.SIGINT, "SIGINT")
+    assert time.monotonic() - begun < 20
+    assert "begun" not in tables(uri)
+
+
+def test_a_statement_that_somebody_else_cancels_is_an_error(uri):
+    def cancel() -> None:
+        others = "pid <> pg_backend_pid() AND query LIKE '%begun elsewhere%'"
+        execute(uri, f"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {others}")
+
+    timer = Timer(0.3, cancel)
+    timer.start()
+    with pytest.raises(ReleaseError, match="SQLSTATE 57014"):
+        transacted(uri, "DO $$ BEGIN /* begun elsewhere */ PERFORM pg_sleep(30); END $$")
+    timer.join()

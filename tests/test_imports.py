@@ -65,10 +65,12 @@ def place(tmp_path_factory):
     table = {
         "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
         "area": np.array(["north", "south", "west"])[rng.integers(0, 3, n)],
+        "own": np.array(["no", "yes"])[rng.integers(0, 2, n)],
         "income": rng.integers(0, 40, n) + 0.5,
     }
     pq.write_table(pa.table({name: pa.array(column) for name, column in table.items()}), folder / "people.parquet")
-    roles = {"key": ["sex", "area"], "other": ["income"]}
+    # Of three variables, a design also says what a split would be worth.
+    roles = {"key": ["sex", "area", "own"], "other": ["income"]}
     _, plan = initialise(folder / "people.parquet", folder / "work", roles)
     run(load_plan(plan), folder / "release", release_key=ReleaseKey.from_seed(1))
     return folder

@@ -68,6 +68,12 @@ def some_weights(size, seed=1):
     return rows
 
 
+def draw(kind, words, codes, law, bits, released, loop=loops.ROWS, lane=1, start=0):
+    """Draw one block, which reads that lane of the only slot; what the lanes before it draw is nobody's."""
+    nobody = [(loop, codes, law, bits, np.empty_like(codes)) for _ in range(lane)]
+    kind.draw(words[None], start, (*nobody, (loop, codes, law, bits, released)))
+
+
 def made_tables(kind, weights):
     size = len(weights)
     bits = max(1, (size - 1).bit_length())
@@ -111,13 +117,14 @@ def test_draws_are_the_table_s(kind, size, lane):
     for dtype in {np.dtype(np.int32), np.dtype(np.int64), code_type(size)}:
         codes = (np.arange(n + 9) % (size + 1) - 1).astype(dtype)
         released = np.full(n + 9, 77, dtype=dtype)
-        kind.draw(words, lane, codes, 4, entries.reshape(-1), bits, released)
+        draw(kind, words, codes, entries.reshape(-1), bits, released, lane=lane, start=4)
         expected = []
         for code, word in zip(codes[4 : n + 4].tolist(), words[:, lane].tolist(), strict=True):
             entry, bucket = int(entries[code + 1, word >> (64 - bits)]), word >> (64 - bits)
             rest, threshold = word >> 11 & ((1 << 53 - bits) - 1), entry >> (11 + bits)
-            expected.append(bucket if rest < threshold else entry)
-        assert released[4:-5].tolist() == narrowed(expected, dtype)
+            alias = entry & (1 << (11 + bits)) - 1
+            expected.append(bucket if rest < threshold else -1 if code < 0 else alias)
+        assert released[4:-5].tolist() == expected
         assert set(released[:4].tolist() + released[-5:].tolist()) == {77}  # nothing else was written
 
 
@@ -133,7 +140,7 @@ def test_one_row_is_read_as_it_is_documented(kind, bits, dtype):
     entries = threshold << np.uint64(11 + bits) | last << np.uint64(bits) | first
     codes = (np.arange(n) % (min(1 << bits, 127) + 1) - 1).astype(dtype)
     released, expected = np.full(n, 77, dtype=dtype), []
-    kind.draw_constant(words, 1, codes, 0, entries, bits, released)
+    draw(kind, words, codes, entries, bits, released, loops.ONE_ROW)
     for code, word in zip(codes.tolist(), words[:, 1].tolist(), strict=True):
         bucket, rest = divmod(word >> 11, 1 << 53 - bits)
         place = 2 * bucket + (bucket >= code)
@@ -149,7 +156,7 @@ def test_draws_are_those_of_the_law(kind, size, given_words):
     bits, entries = made_tables(kind, weights)
     codes = (np.arange(len(words)) % (size + 1) - 1).astype(np.int8)
     released = np.empty_like(codes)
-    kind.draw(words, 0, codes, 0, entries.reshape(-1), bits, released)
+    draw(kind, words, codes, entries.reshape(-1), bits, released, lane=0)
     law = weights.tolist()
     assert released.tolist() == [
         reference.draw_one(law, c, w) for c, w in zip(codes.tolist(), given_words, strict=True)
@@ -170,7 +177,7 @@ def test_stay_or_move_divides_what_is_off_the_diagonal(kind, dtype, size):
     codes = (np.arange(n) % (size + 1) - 1).astype(dtype)
     codes[-1] = size - 1
     released = np.full(n, 77, dtype=dtype)
-    kind.stay_or_move(words, 1, codes, 0, law, released)
+    draw(kind, words, codes, law, 0, released, loops.STAY_OR_MOVE)
     expected = []
     for code, word in zip(codes.tolist(), words[:, 1].tolist(), strict=True):
         share = int(law[code + 1])
@@ -181,16 +188,52 @@ def test_stay_or_move_divides_what_is_off_the_diagonal(kind, dtype, size):
 
 
 @each
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
-def test_digits_are_appended_modulo_the_word(kind, dtype):
-    n, base, start = 50, 2**40 + 1, 3
-    number = some_words(n)[:, 0].copy()
-    codes = np.arange(-1, n + start, dtype=dtype)
-    before = number.tolist()
-    kind.append_digit(number, base, codes, start)
-    assert number.tolist() == [
-        (held * base + code + 1) % 2**64 for held, code in zip(before, range(start - 1, n + start - 1), strict=True)
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+def test_blocks_of_every_kind_are_drawn_in_one_call_each_from_its_own_word(kind, lanes):
+    """Also in place, where true codes are those that are written."""
+    n, size, start, slots = 5_000, 12, 3, 4
+    rng = np.random.default_rng(lanes)
+    words = rng.integers(0, 2**64, (slots, n, lanes), dtype=np.uint64)
+    bits, entries = made_tables(kind, some_weights(size))
+    _, one_row = made_tables(kind, some_weights(2))  # anything of the right length: 2 x 2^bits entries
+    off = np.concatenate([[0], rng.integers(0, UNIT // size, size, endpoint=True)])
+    laws = [
+        (loops.ROWS, entries.reshape(-1), bits),
+        (loops.STAY_OR_MOVE, off, 0),
+        (loops.ONE_ROW, one_row[:2].ravel(), 1),
     ]
+    types, blocks, alone, copies = ["int8", "int16", "int64"], [], [], []
+    for b in range(slots * lanes - lanes // 2):  # of the last slot, not every lane is used
+        loop, law, held = laws[b % 3]
+        codes = rng.integers(-1, 2 if loop == loops.ONE_ROW else size, n + start).astype(types[b // 3 % 3])
+        blocks.append((loop, codes, law, held, np.full_like(codes, 77)))
+        word = np.ascontiguousarray(words[b // lanes, :, b % lanes]).reshape(1, n, 1)
+        alone.append(np.full_like(codes, 77))
+        kind.draw(word, start, ((loop, codes, law, held, alone[-1]),))
+        copies.append((loop, own := codes.copy(), law, held, own))
+    kind.draw(words, start, tuple(blocks))
+    kind.draw(words, start, tuple(copies))
+    for (_, codes, *_, released), (*_, own), expected in zip(blocks, copies, alone, strict=True):
+        assert released.tolist() == expected.tolist()
+        assert own[start:].tolist() == expected[start:].tolist()
+        assert own[:start].tolist() == codes[:start].tolist()
+    kind.draw(words, start, ())
+
+
+@each
+@pytest.mark.parametrize("n", [50, 5_000])
+def test_digits_are_joined_modulo_the_word(kind, n):
+    start, rng, number = 3, np.random.default_rng(n), np.full(n, 77, dtype=np.uint64)
+    bases, types = (2**40 + 1, 7, 2**64 - 1, 40), ("int8", "int16", "int32", "int64")
+    columns = tuple(rng.integers(-1, 100, n + start + 2).astype(dtype) for dtype in types)
+    kind.join_digits(number, bases, columns, start)
+    for i in range(n):
+        wanted = 0
+        for base, column in zip(bases, columns, strict=True):
+            wanted = wanted * base + int(column[start + i]) + 1
+        assert number[i] == wanted % 2**64
+    kind.join_digits(number, (), (), 0)
+    assert not number.any()
 
 
 @each
@@ -229,9 +272,9 @@ def test_heads_weigh_their_own_cells(kind, starts, targets):
 def test_no_records_are_no_work(kind):
     nothing, words = np.empty(0, dtype=np.int8), np.empty((0, 2), dtype=np.uint64)
     bits, entries = made_tables(kind, some_weights(3))
-    kind.draw(words, 0, nothing, 0, entries.reshape(-1), bits, nothing)
-    kind.stay_or_move(words, 0, nothing, 0, np.zeros(4, dtype=np.int64), nothing)
-    kind.append_digit(np.empty(0, dtype=np.uint64), 3, nothing, 0)
+    draw(kind, words, nothing, entries.reshape(-1), bits, nothing)
+    draw(kind, words, nothing, np.zeros(4, dtype=np.int64), 0, nothing, loops.STAY_OR_MOVE)
+    kind.join_digits(np.empty(0, dtype=np.uint64), (3,), (nothing,), 0)
     kind.shuffle_runs(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint64))
     assert nothing.size == 0
 
@@ -244,7 +287,11 @@ def refusals():
     locked.setflags(write=False)
     number, places, starts = words[:, 0].copy(), np.arange(8), np.array([0])
     tail, five, rows = np.ones((3, 2)), np.ones(5), np.zeros((1, 2))
-    tails, wide = np.zeros(5, dtype=np.int64), np.zeros((1, 3))
+    tails, wide, three = np.zeros(5, dtype=np.int64), np.zeros((1, 3)), words[None]
+
+    def block(kind=loops.ROWS, codes=codes, law=entries, bits=2, released=out):
+        return ((kind, codes, law, bits, released),)
+
     return {
         "a tail that is not there": ("weigh_cells", (tail, tails + 3, five, five, starts, rows, rows.copy())),
         "a tail below zero": ("weigh_cells", (tail, tails - 1, five, five, starts, rows, rows.copy())),
@@ -254,31 +301,43 @@ def refusals():
         "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
         "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
         "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
-        "too few arguments": ("draw", (words, 0, codes)),
-        "codes that end early": ("draw", (words, 0, codes[:7].copy(), 0, entries, 2, out)),
-        "a start beyond the end": ("draw", (words, 0, codes, 1, entries, 2, out)),
-        "a start before the beginning": ("draw", (words, 0, codes, -1, entries, 2, out)),
-        "released codes that end early": ("draw", (words, 0, codes, 0, entries, 2, out[:7].copy())),
-        "no such lane": ("draw", (words, 2, codes, 0, entries, 2, out)),
-        "a lane before the first": ("draw", (words, -1, codes, 0, entries, 2, out)),
-        "words of one dimension": ("draw", (number, 0, codes, 0, entries, 2, out)),
-        "strided words": ("draw", (words[:, :1], 0, codes, 0, entries, 2, out)),
-        "strided codes": ("draw", (words[:4].copy(), 0, codes[::2], 0, entries, 2, out)),
-        "signed words": ("draw", (words.astype(np.int64), 0, codes, 0, entries, 2, out)),
-        "narrow words": ("draw", (words.astype(np.uint32), 0, codes, 0, entries, 2, out)),
-        "unsigned codes": ("draw", (words, 0, codes.astype(np.uint8), 0, entries, 2, out)),
-        "floats": ("draw", (words, 0, codes.astype(float), 0, entries, 2, out)),
-        "two types of codes": ("draw", (words, 0, codes, 0, entries, 2, out.astype(np.int16))),
-        "nothing to write to": ("draw", (words, 0, codes, 0, entries, 2, locked)),
-        "tables of other bits": ("draw", (words, 0, codes, 0, entries[:4].copy(), 2, out)),
-        "no bits": ("draw", (words, 0, codes, 0, entries, 0, out)),
-        "bits that are no number": ("draw", (words, 0, codes, 0, entries, None, out)),
-        "a law of floats": ("stay_or_move", (words, 0, codes, 0, off.astype(float), out)),
-        "a narrow law": ("stay_or_move", (words, 0, codes, 0, off.astype(np.int32), out)),
-        "codes that end early for a law": ("stay_or_move", (words, 0, codes[:7].copy(), 0, off, out)),
-        "codes that end early for digits": ("append_digit", (number, 3, codes, 1)),
-        "a base below zero": ("append_digit", (number, -1, codes, 0)),
-        "a base beyond a word": ("append_digit", (number, 2**64, codes, 0)),
+        "too few arguments": ("draw", (three, 0)),
+        "codes that end early": ("draw", (three, 0, block(codes=codes[:7].copy()))),
+        "a start beyond the end": ("draw", (three, 1, block())),
+        "a start before the beginning": ("draw", (three, -1, block())),
+        "released codes that end early": ("draw", (three, 0, block(released=out[:7].copy()))),
+        "more blocks than words": ("draw", (three, 0, 3 * block())),
+        "blocks that are no tuple": ("draw", (three, 0, [*block()])),
+        "a block that is no tuple": ("draw", (three, 0, ([*block()[0]],))),
+        "a block with too few parts": ("draw", (three, 0, (block()[0][:4],))),
+        "a second block that does not fit": ("draw", (three, 0, block() + block(codes=codes[:7].copy()))),
+        "no such law": ("draw", (three, 0, block(3))),
+        "a law below the first": ("draw", (three, 0, block(-1))),
+        "words of one dimension": ("draw", (number, 0, block())),
+        "words of two dimensions": ("draw", (words, 0, block())),
+        "strided words": ("draw", (three[:, :, :1], 0, block())),
+        "strided codes": ("draw", (three[:, :4].copy(), 0, block(codes=codes[::2]))),
+        "signed words": ("draw", (three.astype(np.int64), 0, block())),
+        "narrow words": ("draw", (three.astype(np.uint32), 0, block())),
+        "unsigned codes": ("draw", (three, 0, block(codes=codes.astype(np.uint8)))),
+        "floats": ("draw", (three, 0, block(codes=codes.astype(float)))),
+        "two types of codes": ("draw", (three, 0, block(released=out.astype(np.int16)))),
+        "nothing to write to": ("draw", (three, 0, block(released=locked))),
+        "tables of other bits": ("draw", (three, 0, block(law=entries[:4].copy()))),
+        "one row of other bits": ("draw", (three, 0, block(1, law=entries[:4].copy()))),
+        "no bits": ("draw", (three, 0, block(bits=0))),
+        "bits that are no number": ("draw", (three, 0, block(bits=None))),
+        "a law of floats": ("draw", (three, 0, block(2, law=off.astype(float)))),
+        "a narrow law": ("draw", (three, 0, block(2, law=off.astype(np.int32)))),
+        "a law of nothing": ("draw", (three, 0, block(2, law=off[:1].copy()))),
+        "codes that end early for a law": ("draw", (three, 0, block(2, law=off, codes=codes[:7].copy()))),
+        "codes that end early for digits": ("join_digits", (number, (3,), (codes,), 1)),
+        "a base below zero": ("join_digits", (number, (-1,), (codes,), 0)),
+        "a base beyond a word": ("join_digits", (number, (2**64,), (codes,), 0)),
+        "a column without a base": ("join_digits", (number, (3,), (codes, codes), 0)),
+        "a second column that ends early": ("join_digits", (number, (3, 3), (codes, codes[:7].copy()), 0)),
+        "more digits than a word has": ("join_digits", (number, (2,) * 65, (codes,) * 65, 0)),
+        "columns that are no tuple": ("join_digits", (number, (3,), [codes], 0)),
         "weights that are not square": ("fill_tables", (np.zeros((2, 3), dtype=np.int64), 2, np.zeros((3, 4), "u8"))),
         "tables of other weights": ("fill_tables", (np.zeros((3, 3), dtype=np.int64), 2, np.zeros((3, 4), "u8"))),
         "too few buckets": ("fill_tables", (np.zeros((3, 3), dtype=np.int64), 1, np.zeros((4, 2), "u8"))),

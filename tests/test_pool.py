@@ -21,7 +21,7 @@ def copies(m=6, n=120, seed=1):
     rng = np.random.default_rng(seed)
     x, group = rng.normal(size=n), rng.integers(0, 8, n)
     for _ in range(m):
-        kind = pd.Categorical.from_codes(rng.integers(0, 3, n), categories=["a", "b", "c"])
+        kind = pd.Categorical(rng.choice(["a", "b", "c"], n))
         y = 1 + 0.5 * x + kind.codes + group / 4 + rng.normal(size=n)
         yield pd.DataFrame({"x": x, "g": group, "y": y, "kind": kind, "yes": (y > 3).astype(int)})
 
@@ -57,6 +57,16 @@ def test_fits_of_statsmodels_are_pooled_by_their_names(analysis, names):
     assert found.names == names
     got = np.column_stack([found.value, found.standard_error, found.degrees_of_freedom])
     np.testing.assert_allclose(got, list(by_hand([analysis(f) for f in FRAMES])), rtol=1e-12)
+
+
+def test_clustered_errors_have_the_freedom_of_their_clusters():
+    def analysis(frame):
+        return smf.ols("y ~ x", frame).fit(cov_type="cluster", cov_kwds={"groups": frame.g}, use_t=True)
+
+    found = pool(analysis, FRAMES)
+    assert found.rules.complete.tolist() == [7, 7]
+    wanted = combine([f.params for f in map(analysis, FRAMES)], [f.bse**2 for f in map(analysis, FRAMES)], 7)
+    np.testing.assert_allclose(found.standard_error, wanted.standard_error)
 
 
 def test_several_equations_are_named_as_in_their_covariance():
@@ -130,11 +140,27 @@ def test_frames_of_every_kind_can_be_drawn_again(to):
     def mean(frame):
         return float(np.mean(np.asarray(frame["y"])))
 
-    found = pool(mean, frames, variance="bootstrap", replicates=200)
+    found = pool(mean, frames, variance="bootstrap", replicates=120)
     rules = combine([f.y.mean() for f in FRAMES], [f.y.var(ddof=0) / len(f) for f in FRAMES])
     assert found.value[0] == pytest.approx(float(rules.value))
     assert found.rules.within[0] == pytest.approx(float(rules.within), rel=0.2)
-    assert "bootstrap, 200 drawings" in found.includes
+    assert "bootstrap, 120 drawings" in found.includes
+
+
+def test_frames_come_in_the_kind_that_is_asked_for():
+    frames = [pa.Table.from_pandas(f, preserve_index=False) for f in FRAMES]
+    direct = pool(lambda f: smf.ols("y ~ kind", f).fit(), FRAMES)
+    found = pool(lambda f: smf.ols("y ~ kind", f).fit(), frames, kind="pandas")
+    assert found.value.tolist() == direct.value.tolist()
+    seen = pool(lambda f: (float(f["y"].mean()), float(isinstance(f, pl.DataFrame))), iter(FRAMES), kind="polars")
+    assert seen.rules.within.tolist() == [1.0]
+    full, reduced = (lambda f: smf.ols("y ~ x", f).fit()), (lambda f: smf.ols("y ~ 1", f).fit())
+    given, wanted = (estimate.likelihood_ratio_test(full, reduced, one, kind="pandas") for one in (frames, FRAMES))
+    assert given == wanted
+    with pytest.raises(UsageError, match="only once"):
+        estimate.likelihood_ratio_test(full, reduced, iter(frames), kind="pandas")
+    with pytest.raises(UsageError, match="unknown kind"):
+        pool(lambda f: 1.0, frames, kind="spark")
 
 
 def test_the_jackknife_of_single_records_is_the_variance_of_a_mean():
@@ -230,6 +256,8 @@ def test_scales_are_the_delta_method(scale, forward, slope, back):
 def test_a_joint_test_is_that_of_the_chosen_numbers():
     found = pool(lambda f: smf.ols("y ~ x + kind", f).fit(), FRAMES)
     test = found.joint_test(["kind[T.b]", "kind[T.c]"])
+    assert found.within is not None
+    assert found.between is not None
     within, between = found.within[1:3, 1:3], found.between[1:3, 1:3]
     m, k, gap = 6, 2, found.value[1:3]
     r = (1 + 1 / m) * np.trace(between @ np.linalg.inv(within)) / k
@@ -260,7 +288,7 @@ def test_a_combination_is_the_analysis_of_the_sum():
 
 
 def test_few_copies_are_said_to_be_few():
-    few, many = (pool(lambda f: (f.y.mean(), f.y.var() / len(f)), copies(m)) for m in (3, 200))
+    few, many = (pool(lambda f: (f.y.mean(), f.y.var() / len(f)), copies(m)) for m in (3, 120))
     assert f"With {few.copies_needed()} copies it varies by 5%" in few.warnings[0]
     assert many.warnings == ()
     assert many.copies_needed() < 200

@@ -19,6 +19,7 @@ from postrand.errors import DataError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import UNIT
+from postrand.mechanism.sampling import draw
 from postrand.mechanism.split_sampling import chosen, cumulated, split_words, subset_sampler
 from postrand.support.randomness import ReleaseKey, words
 from postrand.testing.engines import Collector, Memory
@@ -91,9 +92,8 @@ def test_large_matrices_that_are_constant_off_the_diagonal_are_drawn_exactly() -
         others = [c for c in range(70) if c != code]
         edges = [(k * off + shift, c) for k, c in enumerate(others) for shift in (0, off - 1)]
         edges += [(69 * off, code), (UNIT - 1, code)]
-        released = np.empty(len(edges), dtype=np.int8)
-        given = np.array([[v << 11] for v, _ in edges], dtype=np.uint64)
-        sampler.draw_into(given, 0, np.full(len(edges), code, dtype=np.int8), 0, released)
+        given = np.array([v << 11 for v, _ in edges], dtype=np.uint64)
+        released = draw(sampler, np.full(len(edges), code, dtype=np.int8), given)
         assert released.tolist() == [c for _, c in edges]
         assert UNIT - 69 * off == weights[code][code]
 

@@ -48,3 +48,15 @@ def test_the_digest_is_the_defined_one_however_columns_are_coded(most, monkeypat
                 for batch in part.to_batches(max_chunksize=size):
                     digest.add(batch)
                 assert digest.hexdigest() == defined(part)
+
+
+def test_batches_and_the_pieces_they_are_cut_into_change_nothing():
+    n, rng = 40_000, np.random.default_rng(3)
+    batch = pa.record_batch({"id": pa.array(rng.permutation(n)), "sex": pa.array(rng.choice(["f", "m"], n).tolist())})
+    found = []
+    for size in (n, 1_000):
+        with TableDigest(["id", "sex"]) as table:
+            for start in range(0, n, size):
+                table.add(batch.slice(start, size))
+            found.append((table.records, table.hexdigest()))
+    assert found[0] == found[1]

@@ -22,8 +22,8 @@ MODEL_FAILED = 10
 @click.argument("directory", type=FOLDER)
 @click.option("--out", type=FOLDER, required=True, help="Folder of the completed files; it must not exist.")
 @click.option("--copies", metavar="M", default="20", show_default=True, help="Number of copies.")
-@click.option("--seed", metavar="N", help="Seed of the draws: the same one gives the same copies. Default: a fresh one.")
-@click.option("--totals", type=FILE, help="File with totals that every copy is to meet exactly.")
+@click.option("--seed", metavar="N", help="Seed of the draws: the same gives the same copies. Default: a fresh one.")
+@click.option("--totals", type=FILE, help="CSV file with totals that every copy meets: variable, category, total.")
 @click.option("--format", "form", metavar="F", help="Format of the file, for example sav or dta. Default: the data's.")
 @click.option("--classes", metavar="K", default="0", help="Most classes of the model. Default: chosen by the fit.")
 @click.option("--chains", metavar="C", default="2", show_default=True, help="Chains of the fit.")
@@ -54,7 +54,7 @@ def complete(directory: Path, out: Path, totals: Path | None, form: str | None, 
         what = "the release does not verify, so no copies are made from it"
         raise ReleaseError([sentence(what, where=str(directory)), *found.problems])
     release = read(directory)
-    told = write_folder(out, release, completed_of(release, **chosen), form)
+    told = write_folder(out, release, completed_of(release, totals=totals, **chosen), form)
     open_checks = [f"not verified in full: {problem}" for problem in found.problems]
     lines = [f"completed: {out / told['file']} ({told['copies']} copies of {told['records']:,} records)"]
     lines += [f"seed: {told['seed']}", *open_checks, *_found(told), f"Next: read {out / 'README.txt'}"]

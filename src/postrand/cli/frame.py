@@ -137,7 +137,8 @@ def main() -> None:
 
     Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
     5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
-    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n; incomplete output was removed.
+    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n;
+    incomplete output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 

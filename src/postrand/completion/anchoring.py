@@ -67,17 +67,17 @@ def shrunken(values: Array, errors: Array) -> Array:
     return np.maximum((between * values + errors**2 * mean) / (between + errors**2), 0.0)
 
 
-def anchored(fit: Fit, found: Sequence[Anchor], number: int) -> NDArray[np.int32]:
-    """Return completed copy ``number`` with its tables moved as the anchors say, (n, J).
+def anchored(fit: Fit, found: Sequence[Anchor], number: int, totals: Sequence[Target] = ()) -> NDArray[np.int32]:
+    """Return completed copy ``number`` with its tables moved as the anchors say, and nearly to the totals, (n, J).
 
     Each record chooses among several true records that the release and the model allow; raking weights them. Without
-    anchors it is ``fit.copy(number)``.
+    anchors and totals it is ``fit.copy(number)``.
     """
-    if not found:
+    if not found and not totals:
         return fit.copy(number)
     rng = np.random.default_rng([fit.seed, 8, number])
     codes = candidates(fit, number)
-    weights, _ = rake(codes, fit.evidence.sizes, _targets(codes, fit, found, rng))
+    weights, _ = rake(codes, fit.evidence.sizes, [*_targets(codes, fit, found, rng), *totals])
     return pick(codes, weights, rng)
 
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.completion.anchoring import Anchor, anchored, anchors
+from postrand.completion.diagnostics import Diagnostics, diagnose
+from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.frames import Copies
+from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
+from postrand.completion.totals_cost import cost
+from postrand.completion.totals_moves import meet
 from postrand.errors import UsageError, raise_all, sentence, shown
-from postrand.estimate.evidence import Modelled, evidence_of
+from postrand.estimate.evidence import evidence_of
+from postrand.estimate.evidence_variables import Modelled
 from postrand.mechanism import Mechanism
 from postrand.mixture import Fit, Settings, fit
 from postrand.support.inputs import is_whole
 from postrand.support.progress import Stage, stage
 
 COPIES = 20
+MAX_KEPT_BYTES = 1 << 28
 SEED_BITS = 53
 """A seed is below 2^53, so that every program reads it exactly from JSON."""
 
@@ -26,14 +37,19 @@ SEED_BITS = 53
 class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
-    ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file. The
-    copies follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file,
+    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies
+    follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
     """
 
     released: Any
     mechanism: Mechanism
     modelled: Modelled
     fit: Fit
+    diagnostics: Diagnostics
+    anchors: tuple[Anchor, ...] = ()
+    totals: Totals = NO_TOTALS
+    _kept: dict[int, NDArray[np.integer]] = field(default_factory=dict, init=False)
 
     @property
     def frames(self) -> Copies:
@@ -56,8 +72,18 @@ class Completed:
         return self.fit.settings
 
     def codes(self, number: int) -> NDArray[np.int32]:
-        """Return copy ``number`` as true codes of the model's variables, (n, J)."""
-        return self.fit.copy(number)
+        """Return copy ``number`` as true codes of the model's variables, (n, J).
+
+        Copies are kept if all of them take at most 256 MB, so that many questions cost one drawing of each.
+        """
+        kept = self._kept.get(number)
+        if kept is not None:
+            return kept.astype(np.int32)
+        codes = codes_of(self.fit, self.anchors, self.totals, number)
+        small = codes.astype(np.min_scalar_type(-max(self.fit.evidence.sizes)))
+        if small.nbytes * self.copies <= MAX_KEPT_BYTES:
+            self._kept[number] = small
+        return codes
 
     def __repr__(self) -> str:
         drawn = len(self.modelled.perturbed)
@@ -74,6 +100,8 @@ def complete(
     classes: int = 0,
     chains: int = 2,
     sweeps: int = 0,
+    anchor: bool = True,
+    totals: Given | str | Path | None = None,
 ) -> Completed:
     """Return completed copies of a released frame: true values drawn given the release and a joint model.
 
@@ -93,6 +121,12 @@ def complete(
         the copies, and must not be derived from the release key.
     classes, chains, sweeps
         The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit.
+    anchor
+        Whether the copies' two-way tables are moved to the unbiased ones, within their error, where the diagnostics
+        find the model biased. Without it the copies are drawn from the model as it is.
+    totals
+        Published totals that every copy meets exactly: a mapping of variables to categories to counts (or shares), or
+        the name of a CSV file; see :func:`postrand.completion.totals.read_totals`.
 
     Raises
     ------
@@ -124,7 +158,29 @@ def complete(
     )
     stage(Stage.READING)
     evidence, modelled = evidence_of(frame, mechanism)
+    wanted = NO_TOTALS if totals is None else read_totals(totals, evidence, modelled)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(frame, mechanism, modelled, found)
+    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor, wanted), wanted)
+
+
+def _examined(found: Fit, modelled: Modelled, anchor: bool, totals: Totals) -> tuple[Diagnostics, tuple[Anchor, ...]]:
+    """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
+    seen = Seen(found.evidence)
+    labels = [variable.labels for variable in modelled.variables]
+    roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
+    told = diagnose(found, labels, dict(modelled.left_out), roughly, seen=seen)
+    moved = anchors(found, seen) if anchor and told.biased else ()
+    spent = None
+    if totals:
+        spent = cost(found, totals, partial(anchored, found, moved), partial(codes_of, found, moved, totals))
+    return dataclasses.replace(told, anchored=bool(moved), totals=spent), moved
+
+
+def codes_of(found: Fit, moved: tuple[Anchor, ...], totals: Totals, number: int) -> NDArray[np.int32]:
+    """Return copy ``number`` as true codes (n, J): drawn, anchored, and with the totals met exactly."""
+    codes = anchored(found, moved, number, totals.tables)
+    if not totals:
+        return codes
+    return meet(codes, found.evidence, found.draws[number], totals, np.random.default_rng([found.seed, 9, number]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
+from postrand.completion.diagnostics_plain import number
 from postrand.mixture import Fit
 
 Array = NDArray[np.float64]
@@ -18,6 +19,8 @@ MOST_R_HAT = 1.05
 """Chains whose largest R-hat is above this have not converged; 1.01 (Vehtari et al.) is said beside it."""
 LEAST_EFFECTIVE = 100
 """Fewer effective draws than this, over all chains, do not place an interval."""
+PARAMETERS = ("log-likelihood", "log alpha")
+"""Traces that are not of records."""
 FULL = 0.95
 """A chain that occupies this share of the classes has reached the truncation."""
 
@@ -38,14 +41,37 @@ class Convergence:
     classes: int
 
     @property
+    def judged(self) -> NDArray[np.intp]:
+        """The numbers of the traces that are of records: parameters that give the same tables need not agree."""
+        found = [k for k, name in enumerate(self.traced) if name not in PARAMETERS]
+        return np.array(found or range(len(self.traced)), np.intp)
+
+    @property
     def worst(self) -> int:
-        """The number of the trace with the largest R-hat."""
-        return int(np.argmax(self.r_hat))
+        """The number of the trace with the largest R-hat, of records."""
+        return int(self.judged[np.argmax(self.r_hat[self.judged])])
+
+    @property
+    def fewest(self) -> float:
+        """The fewest effective draws of any trace of records."""
+        return float(self.effective[self.judged].min())
 
     @property
     def converged(self) -> bool:
-        """Whether every R-hat and the effective draws are within the limits."""
-        return bool(self.r_hat.max() <= MOST_R_HAT and self.effective.min() >= LEAST_EFFECTIVE)
+        """Whether R-hat and effective draws of all traces of records are within the limits."""
+        return bool(self.r_hat[self.worst] <= MOST_R_HAT and self.fewest >= LEAST_EFFECTIVE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "chains": self.chains,
+            "sweeps": self.sweeps,
+            "largest_r_hat": number(self.r_hat[self.worst]),
+            "of": self.traced[self.worst],
+            "fewest_effective_draws": number(self.fewest),
+            "classes_used": self.occupied,
+            "classes": self.classes,
+        }
 
     @property
     def truncated(self) -> bool:
@@ -87,7 +113,7 @@ def split_r_hat(trace: Array) -> float:
     Examples
     --------
     >>> apart = np.array([[0.0, 1.0, 0.5, 0.2], [5.0, 6.0, 5.5, 5.2]])
-    >>> split_r_hat(apart) > 1.5
+    >>> bool(split_r_hat(apart) > 1.4)
     True
     """
     halves = _halves(trace)
@@ -124,8 +150,8 @@ def _halves(trace: Array) -> Array:
 
 
 def _scores(draws: Array) -> Array:
-    ranks = rankdata(draws).reshape(draws.shape)
-    return np.asarray(ndtri((ranks - 0.375) / (draws.size + 0.25)))
+    ranks = scipy.stats.rankdata(draws).reshape(draws.shape)
+    return np.asarray(scipy.special.ndtri((ranks - 0.375) / (draws.size + 0.25)))
 
 
 def _r_hat(draws: Array) -> float:

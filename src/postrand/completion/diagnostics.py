@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
-from postrand.completion.diagnostics_plain import plain
+from postrand.completion.diagnostics_plain import number, points, shares, thinned
 from postrand.completion.diagnostics_tables import Places, Seen, expected
-from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest
+from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest, overall
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
+from postrand.completion.totals_cost import Cost
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole
 
 MOST_TABLES = 250
 """Tables that are compared; of more, those of fewest variables, then those that most records show."""
-MOST_BIAS = 3.0
-"""The model's squared bias, over all tables, is said where it is this many times its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,16 @@ class Rests:
         """Whether the unbiased table is worth fewer than 500 unperturbed records, so that the model decides."""
         return self.effective < ENOUGH
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "variables": list(self.names),
+            "ratio": None if self.ratio is None else number(self.ratio),
+            "effective_records": number(self.effective),
+            "on_model": self.on_model,
+            "sentence": str(self),
+        }
+
     def __str__(self) -> str:
         what = " by ".join(self.names)
         if self.ratio is None:
@@ -58,7 +67,8 @@ class Diagnostics:
 
     ``predicted`` are the released tables beside what the model expects, ``compared`` the model's tables beside the
     unbiased ones. ``left_out`` and ``approximated`` name what is not in the model, or only roughly, with a reason.
-    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error.
+    ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error; ``totals``:
+    what it costs to meet totals, if there are any.
     """
 
     names: tuple[str, ...]
@@ -73,11 +83,17 @@ class Diagnostics:
     approximated: Mapping[str, str] = field(default_factory=dict)
     anchored: bool = False
     not_compared: int = 0
+    totals: Cost | None = None
 
     @property
     def ok(self) -> bool:
         """Whether nothing speaks against using the copies."""
         return not self.problems
+
+    @property
+    def biased(self) -> bool:
+        """Whether the released tables or the unbiased ones speak against the model."""
+        return bool(self._misfits())
 
     @cached_property
     def rests_on_model(self) -> tuple[Rests, ...]:
@@ -91,14 +107,12 @@ class Diagnostics:
 
     @cached_property
     def bias(self) -> tuple[float, float]:
-        """The model's squared bias over all two-way tables, relative to the variance ``V − V_model``, and its error."""
-        pairs = [c for c in self.compared if c.unbiased is not None and len(c.places) == min(2, len(self.names))]
-        if not pairs:
-            return 0.0, 0.0
-        found = np.array([c.squared_bias for c in pairs])
-        whole = sum(float(c.spread.sum()) for c in pairs)
-        # Tables that share a variable share the error of its margin: their errors are added, as if all were alike.
-        return float(found[:, 0].sum()) / whole, float(found[:, 1].sum()) / np.sqrt(2) / whole
+        """The model's squared bias over all two-way tables, relative to the variance ``V − V_model``, and its p-value.
+
+        It is the mean of ``|unbiased − model|²/tr(V − V_model)`` over tables, less 1: about 0 if the model is right.
+        """
+        mean, p = overall([c for c in self.compared if len(c.places) == min(2, len(self.names))])
+        return mean - 1, p
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
@@ -109,13 +123,15 @@ class Diagnostics:
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the copies are used."""
         said = [f"{text} The copies were moved to the unbiased tables." for text, mended in self._misfits() if mended]
-        effective = float(self.chains.effective.min())
+        effective = self.chains.fewest
         if effective < LEAST_EFFECTIVE:
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
                 "errors are rough. Next: ask for more sweeps."
             )
         said += self._on_model()
+        if self.totals is not None and self.totals.warning is not None:
+            said.append(self.totals.warning)
         if self.left_out:
             each = "; ".join(f"{name} ({why})" for name, why in self.left_out.items())
             said.append(f"Not in the model, so that analyses with it are biased towards no relation: {each}.")
@@ -163,11 +179,11 @@ class Diagnostics:
                     self.anchored and len(table.places) <= 2,
                 )
             )
-        bias, error = self.bias
-        if bias > MOST_BIAS * error > 0:
+        bias, p = self.bias
+        if p < LEVEL:
             text = (
                 f"Over all tables of two variables, the model's squared bias is {bias:.2f} times the error variance of "
-                f"the unbiased tables (± {error:.2f})."
+                f"the unbiased tables (p {_p(p)})."
             )
             said.append((text, self.anchored))
         return said
@@ -189,19 +205,43 @@ class Diagnostics:
         return tuple(self.names[p] for p in places)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: all that the report shows."""
-        return plain(self)
+        """Return plain data for JSON, all that the report shows; a number that is not finite is None."""
+        bias, p = self.bias
+        return {
+            "ok": self.ok,
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+            "variables": list(self.names),
+            "records": self.records,
+            "copies": self.copies,
+            "anchored": self.anchored,
+            "totals": None if self.totals is None else self.totals.to_dict(),
+            "left_out": dict(self.left_out),
+            "approximated": dict(self.approximated),
+            "convergence": {**self.chains.to_dict(), "trace": thinned(self.worst_trace)},
+            "released_tables": {
+                "p_value": number(self.predictive),
+                "tables": [
+                    {"variables": list(self._names(t.places)), "records": t.records, "p_value": number(t.p)}
+                    for t in self.predicted
+                ],
+                "points": points(self.predicted),
+            },
+            "bias": {"relative": number(bias), "p_value": number(p)},
+            "rests_on_model": [one.to_dict() for one in self.rests_on_model],
+            "shares": shares(self.compared, self.names, self.labels),
+        }
 
     def __repr__(self) -> str:
-        state = "no problem" if self.ok else f"{len(self.problems)} problems"
+        state = _many(len(self.problems), "problem") if self.problems else "no problem"
         return f"Diagnostics({self.copies} copies of {self.records:,} records; {state})"
 
     def __str__(self) -> str:
         chains = self.chains
         lines = [
-            f"{self.copies} copies of {self.records:,} records, {len(self.names)} variables in the model.",
-            f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat.max():.3f}; fewest "
-            f"effective draws {chains.effective.min():,.0f}; classes used {chains.occupied} of {chains.classes}.",
+            f"{self.copies} copies of {self.records:,} records, {_many(len(self.names), 'variable')} in the model.",
+            f"Chains: {chains.chains} of {chains.sweeps:,} sweeps; largest R-hat {chains.r_hat[chains.worst]:.3f}; "
+            f"fewest effective draws {chains.fewest:,.0f}; classes used {chains.occupied} of {chains.classes}.",
             f"Released tables: {len(self.predicted)} compared with the model, p {_p(self.predictive)} together.",
         ]
         most = largest(self.compared)
@@ -210,12 +250,14 @@ class Diagnostics:
                 f"Unbiased tables: {sum(c.unbiased is not None for c in self.compared)} compared; largest difference "
                 f"{most[1]:.1f} standard errors ({' by '.join(self._names(most[0].places))}), p {_p(most[2])}."
             )
+            lines[-1] += f" Squared bias over tables of two variables: {self.bias[0]:.2f}, p {_p(self.bias[1])}."
         ratios = [one.ratio for one in self.rests_on_model if one.ratio is not None and len(one.names) == 2]
         if ratios:
             lines.append(
                 "Standard errors by the model are "
                 f"{min(ratios):.2f} to {max(ratios):.2f} times the unbiased ones, tables of two variables."
             )
+        lines += self.totals.sentences if self.totals is not None else ()
         lines += [f"Problem: {text}" for text in self.problems]
         lines += [f"Warning: {text}" for text in self.warnings]
         return "\n".join(lines if self.problems else [*lines, "Nothing speaks against using the copies."])
@@ -278,6 +320,10 @@ def _tables(seen: Seen) -> tuple[list[Places], int]:
 def _listed(tables: Sequence[Rests], most: int = 6) -> str:
     named = "; ".join(" by ".join(one.names) for one in tables[:most])
     return named + (f"; and {len(tables) - most:,} more" if len(tables) > most else "")
+
+
+def _many(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _p(value: float) -> str:

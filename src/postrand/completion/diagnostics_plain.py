@@ -1,17 +1,15 @@
-"""The diagnostics as plain data: what a file keeps, and what the report draws."""
+"""Parts of the diagnostics as plain data: what a file keeps, and what the report draws."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.completion.diagnostics_unbiased import Compared
 from postrand.completion.predictive import Predicted
-
-if TYPE_CHECKING:
-    from postrand.completion.diagnostics import Diagnostics
 
 Array = NDArray[np.float64]
 MOST_POINTS = 600
@@ -22,67 +20,18 @@ MOST_SWEEPS = 150
 """Points of a drawn trace."""
 
 
-def plain(found: Diagnostics) -> dict[str, Any]:
-    """Return the diagnostics as lists, numbers and text; a number that is not finite is None."""
-    chains = found.chains
-    bias, error = found.bias
-    return {
-        "ok": found.ok,
-        "problems": list(found.problems),
-        "warnings": list(found.warnings),
-        "variables": list(found.names),
-        "records": found.records,
-        "copies": found.copies,
-        "anchored": found.anchored,
-        "left_out": dict(found.left_out),
-        "approximated": dict(found.approximated),
-        "convergence": {
-            "chains": chains.chains,
-            "sweeps": chains.sweeps,
-            "largest_r_hat": _number(chains.r_hat[chains.worst]),
-            "of": chains.traced[chains.worst],
-            "fewest_effective_draws": _number(chains.effective.min()),
-            "classes_used": chains.occupied,
-            "classes": chains.classes,
-            "trace": _thinned(found.worst_trace),
-        },
-        "released_tables": {
-            "p_value": _number(found.predictive),
-            "tables": [
-                {"variables": _names(found, t.places), "records": t.records, "p_value": _number(t.p)}
-                for t in found.predicted
-            ],
-            "points": _points(found.predicted),
-        },
-        "bias": {"relative": _number(bias), "error": _number(error)},
-        "rests_on_model": [
-            {
-                "variables": list(one.names),
-                "ratio": None if one.ratio is None else _number(one.ratio),
-                "effective_records": _number(one.effective),
-                "on_model": one.on_model,
-                "sentence": str(one),
-            }
-            for one in found.rests_on_model
-        ],
-        "shares": _shares(found),
-    }
-
-
-def _names(found: Diagnostics, places: tuple[int, ...]) -> list[str]:
-    return [found.names[p] for p in places]
-
-
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """Return a number with six digits; None if it is not finite."""
     return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
-def _thinned(trace: Array) -> list[list[float | None]]:
+def thinned(trace: Array) -> list[list[float | None]]:
+    """Return some sweeps of each chain at equal steps."""
     at = np.unique(np.linspace(0, trace.shape[1] - 1, min(trace.shape[1], MOST_SWEEPS)).astype(int))
-    return [[_number(v) for v in chain[at]] for chain in trace]
+    return [[number(v) for v in chain[at]] for chain in trace]
 
 
-def _points(tables: tuple[Predicted, ...]) -> list[list[float | None]]:
+def points(tables: Sequence[Predicted]) -> list[list[float | None]]:
     """Return ``[observed share, expected share, standard errors apart]`` of cells of released two-way tables."""
     pairs = [t for t in tables if len(t.places) <= 2]
     if not pairs:
@@ -94,26 +43,27 @@ def _points(tables: tuple[Predicted, ...]) -> list[list[float | None]]:
     order = np.argsort(-np.abs(apart), kind="stable")
     rest = order[MOST_POINTS // 2 :]
     kept = np.concatenate([order[: MOST_POINTS // 2], rest[:: max(1, -(-len(rest) // (MOST_POINTS // 2)))]])
-    return [[_number(observed[k]), _number(expected[k]), _number(apart[k])] for k in kept]
+    return [[number(observed[k]), number(expected[k]), number(apart[k])] for k in kept]
 
 
-def _shares(found: Diagnostics) -> list[dict[str, Any]]:
+def shares(tables: Sequence[Compared], names: Sequence[str], labels: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Return the one-way tables: the model's share and the unbiased one of each category, with standard errors."""
-    tables, rows = [], 0
-    for table in found.compared:
+    made, rows = [], 0
+    for table in tables:
         if len(table.places) == 1 and rows + table.model.size <= MOST_ROWS:
             rows += table.model.size
-            tables.append(_share(found, table))
-    return tables
+            made.append(
+                {
+                    "variable": names[table.places[0]],
+                    "labels": list(labels[table.places[0]]),
+                    "model": _numbers(table.model),
+                    "model_error": _numbers(np.sqrt(table.model_variance)),
+                    "unbiased": None if table.unbiased is None else _numbers(table.unbiased),
+                    "unbiased_error": None if table.variance is None else _numbers(np.sqrt(table.variance)),
+                }
+            )
+    return made
 
 
-def _share(found: Diagnostics, table: Compared) -> dict[str, Any]:
-    known = table.unbiased is not None and table.variance is not None
-    return {
-        "variable": found.names[table.places[0]],
-        "labels": list(found.labels[table.places[0]]),
-        "model": [_number(v) for v in table.model],
-        "model_error": [_number(v) for v in np.sqrt(table.model_variance)],
-        "unbiased": [_number(v) for v in table.unbiased] if known and table.unbiased is not None else None,
-        "unbiased_error": [_number(v) for v in np.sqrt(table.variance)] if table.variance is not None else None,
-    }
+def _numbers(values: Array) -> list[float | None]:
+    return [number(value) for value in values]

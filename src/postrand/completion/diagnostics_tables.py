@@ -19,6 +19,8 @@ Places = tuple[int, ...]
 Codes = tuple[tuple[int, int], ...]
 EXACT, HIDDEN = -1, -2
 """Where a value comes from, if from no law: it is known, or nothing is released of it."""
+PARTS = 24
+"""Parts that the records are divided into, at random."""
 MOST_CELLS = 2_000
 """Tables and laws of more cells are not compared: their inverse would take gigabytes."""
 MOST_NUMBERS = 4_000_000
@@ -53,12 +55,15 @@ class Axis:
 class Group:
     """Hold the records that show a table in one way: counts of released cells, one axis for each of ``axes``.
 
-    ``given`` are known places and codes which all these records share, and which their laws depend on. ``subset`` is
-    the number of the set of variables that they show: which they show does not depend on their true values.
+    ``parts`` (B, ...) are the counts of B parts of the file, each record in one drawn at random: they tell how counts
+    of several tables vary together. ``given`` are known places and codes which all these records share, and which
+    their laws depend on. ``subset`` is the number of the set of variables that they show: which they show does not
+    depend on their true values.
     """
 
     axes: tuple[Axis, ...]
     counts: Array
+    parts: Array
     given: Codes
     subset: int
 
@@ -83,12 +88,14 @@ class Seen:
         record = np.repeat(np.arange(evidence.records), np.diff(evidence.start))
         for number, law in enumerate(evidence.laws):
             at = np.flatnonzero(evidence.law == number)
-            source[np.ix_(record[at], list(law.variables))] = number
-            self._cell[np.ix_(record[at], list(law.variables))] = evidence.released[at][:, None]
+            places = np.array(law.variables, np.intp)
+            source[np.ix_(record[at], places)] = number
+            self._cell[np.ix_(record[at], places)] = evidence.released[at][:, None]
         self._patterns, which = np.unique(source, axis=0, return_inverse=True)
         self._order = np.argsort(which.ravel(), kind="stable")
         self._ends = np.concatenate([[0], np.cumsum(np.bincount(which.ravel(), minlength=len(self._patterns)))])
         _, self._subset = np.unique(self._patterns != HIDDEN, axis=0, return_inverse=True)
+        self._part = np.random.default_rng(0).integers(PARTS, size=evidence.records)
         self._axes: dict[tuple[int, Places], Axis] = {}
 
     @cached_property
@@ -137,7 +144,8 @@ class Seen:
     def groups(self, places: Places) -> Iterator[Group]:
         """Yield the records that show all of some variables, by the laws that they were seen through."""
         showing = np.flatnonzero(self._showing(places))
-        ways = np.column_stack([self._patterns[np.ix_(showing, list(places))], self._subset.ravel()[showing]])
+        sources = self._patterns[showing][:, list(places)]
+        ways = np.concatenate([sources, self._subset.ravel()[showing][:, None]], axis=1)
         for way in np.unique(ways, axis=0):
             chosen = np.zeros(len(self._patterns), bool)
             chosen[showing[(ways == way).all(axis=1)]] = True
@@ -153,8 +161,15 @@ class Seen:
         given: dict[int, int] = {}
         for source, place in zip(sources, places, strict=True):
             given |= dict(self._given.get((source, place), ()))
-        counts = np.bincount(index, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-        return Group(tuple(axes), counts, tuple(sorted(given.items())), subset)
+        size = math.prod(shape)
+        parts = np.bincount(self._part[at] * size + index, minlength=PARTS * size).reshape([PARTS, *shape])
+        return Group(
+            tuple(axes),
+            parts.sum(axis=0).astype(np.float64),
+            parts.astype(np.float64),
+            tuple(sorted(given.items())),
+            subset,
+        )
 
     def _axes_of(self, places: Places, sources: Sequence[int]) -> Iterator[tuple[Axis, int]]:
         """Yield each axis, and the place where its released cells stand."""

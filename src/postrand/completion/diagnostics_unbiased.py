@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
 
-from postrand.completion.diagnostics_tables import Group, Places, Seen, arranged
+from postrand.completion.diagnostics_tables import PARTS, Group, Places, Seen, arranged
 from postrand.estimate.axes import apply, apply_squares
 from postrand.mixture import Draw
 
@@ -26,7 +26,9 @@ class Compared:
     """Hold one table of true shares by the model and without it; all arrays in the shape of the table.
 
     ``variance`` is that of the unbiased estimate, drawing of records and perturbation together, ``model_variance`` that
-    of the draws. ``unbiased`` and ``variance`` are None where no record shows the table: it rests on the model alone.
+    of the draws. ``parts`` (B, ...) are the contributions of parts of the file to ``unbiased``, whose sum it is: they
+    say how the errors of several tables go together. ``unbiased`` and ``variance`` are None where no record shows the
+    table: it rests on the model alone.
     """
 
     places: Places
@@ -35,6 +37,7 @@ class Compared:
     unbiased: Array | None
     variance: Array | None
     records: int
+    parts: Array | None = None
 
     @property
     def spread(self) -> Array:
@@ -105,7 +108,8 @@ def compare(
         counts = [np.mean([one[k] for one in expected], axis=0) for k in known]
         right = [dataclasses.replace(groups[k], counts=one) for k, one in zip(known, counts, strict=True)]
         variance = np.maximum(variance, unbiased(right, places, sizes)[1])
-    return Compared(places, model, spread, value, variance, int(sum(groups[k].records for k in known)))
+    parts = contributions([groups[k] for k in known], places, sizes) if len(places) <= 2 else None
+    return Compared(places, model, spread, value, variance, int(sum(groups[k].records for k in known)), parts)
 
 
 def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> tuple[Array, Array]:
@@ -125,6 +129,43 @@ def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> t
         unit += weight**2 * group.records
         n += group.records
     return value, np.maximum((square - 2 * value * cross + unit * value**2) * n / max(n - 1, 1), 0.0)
+
+
+def contributions(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> Array:
+    """Return what each part of the file contributes to the unbiased table, (B, ...)."""
+    found = np.zeros((PARTS, *(sizes[p] for p in places)))
+    for group, weight in zip(groups, _weights(groups), strict=True):
+        inverse = [axis.inverse for axis in group.axes]
+        for part, counts in zip(found, group.parts, strict=True):
+            part += weight * arranged(apply(inverse, counts), group.axes, places, sizes)
+    return found
+
+
+def overall(tables: Sequence[Compared]) -> tuple[float, float]:
+    """Return the mean of ``|unbiased − model|²/tr(V − V_model)`` over tables, and its p-value: a right model has 1.
+
+    With R the correlation of all their errors, each table scaled to trace 1, the sum over T tables has mean T and
+    variance ``2 tr(R²)``, and nearly the distribution of ``(tr(R²)/T) χ²`` with ``T²/tr(R²)`` degrees of freedom. The
+    parts of the file tell ``tr(R²)``: errors x_a, x_b of two parts are independent, and ``E (B x_a · x_b)² = tr(R²)``.
+    """
+    known = [table for table in tables if table.unbiased is not None and table.parts is not None]
+    if not known:
+        return 1.0, 1.0
+    off = [float(((t.unbiased - t.model) ** 2).sum() / t.spread.sum()) for t in known if t.unbiased is not None]
+    scaled = []
+    for table in known:
+        assert table.parts is not None
+        error = table.parts - table.parts.mean(axis=0)
+        scaled.append(error.reshape(PARTS, -1) / np.sqrt((error**2).sum()))
+    flat = np.concatenate(scaled, axis=1)
+    products = flat @ flat.T
+    apart = products[~np.eye(PARTS, dtype=bool)]
+    # Subtracting the mean over parts makes products of two different parts −1/(B − 1) of the squares on average.
+    among = PARTS**2 * float(((apart - apart.mean()) ** 2).mean())
+    trace = max(among, len(known) ** 2 / sum(t.model.size - 1 for t in known))
+    total = float(np.sum(off))
+    p = float(scipy.stats.chi2.sf(total * len(known) / trace, len(known) ** 2 / trace))
+    return total / len(known), p
 
 
 def _weights(groups: Sequence[Group]) -> list[float]:
@@ -150,4 +191,4 @@ def largest(tables: Iterable[Compared]) -> tuple[Compared, float, float] | None:
     most = max(known, key=lambda table: float(np.abs(table.standardised).max()))
     size = float(np.abs(most.standardised).max())
     cells = sum(table.model.size for table in known)
-    return most, size, min(1.0, 2 * float(norm.sf(size)) * cells)
+    return most, size, min(1.0, 2 * float(scipy.stats.norm.sf(size)) * cells)

@@ -24,7 +24,7 @@ from postrand.codebook.clear_columns import carried
 from postrand.codebook.not_released import released_variable
 from postrand.codebook.rules import forbidden
 from postrand.codebook.variable import Scalar
-from postrand.engines.base import released_schema
+from postrand.engines.base import public_field
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS
 from postrand.mechanism import Mechanism
@@ -213,9 +213,8 @@ class _Check:
             raise DataError(sentence("the file has more copies than it says", wanted=self.copies, fix=_FIX))
         held = self.released.take(coding.from_numpy(place.astype(np.int64)))
         codes: dict[str, NDArray[Any]] = {}
-        arrays = [
-            self._rebuilt(v, batch.column(v.name), held.column(v.name), copy, codes) for v in self.form.true.variables
-        ]
+        each = ((v, batch.column(v.name), held.column(v.name)) for v in self.form.true.variables)
+        arrays = [self._rebuilt(variable, column, shown, copy, codes) for variable, column, shown in each]
         drawn = {name: code[copy > 0] for name, code in codes.items()}
         if self.form.true.rules and (copy > 0).any() and forbidden(self.given, drawn, self.form.true.rules).any():
             raise DataError(sentence("a copy has a combination that a rule of the codebook forbids", fix=_FIX))
@@ -284,17 +283,9 @@ def _numbered(variable: Variable, form: Stacked) -> Variable:
 def _field(variable: Variable, numbers: Any, released: pa.Schema, is_partly: bool) -> pa.Field:
     """Return the column of a variable: as it is released, but with true values and without what stands for others."""
     if numbers is None and not is_partly:
-        public = released_schema(_Schema(released), [variable.name], Codebook((variable,)))
-        return public.field(0).with_nullable(True)
+        return public_field(released.field(variable.name), variable).with_nullable(True)
     labels = dict(zip(map(str, numbers or variable.categories), variable.code_labels, strict=False))
     told = bool(variable.labels) or tuple(labels) != tuple(map(str, variable.categories))
     said = {b"label": variable.label, b"value_labels": json.dumps(labels, ensure_ascii=False) if told else ""}
     of = coding.arrow_type(variable.type) if numbers is None else pa.int64()
     return pa.field(variable.name, of, metadata={key: text for key, text in said.items() if text})
-
-
-@dataclass(frozen=True, slots=True)
-class _Schema:
-    """Stands for a source of which only the columns are asked."""
-
-    schema: pa.Schema

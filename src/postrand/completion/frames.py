@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.data import frames
-from postrand.estimate.evidence import Modelled
 from postrand.estimate.evidence_columns import true_columns
+from postrand.estimate.evidence_variables import Modelled
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from postrand.completion.diagnostics_tables import Group, Places, arranged
 from postrand.estimate.axes import apply
@@ -74,7 +74,7 @@ def _tail(observed: Array, expected: Array) -> float:
     o, e = (o, e) if e[-1] >= LEAST or len(e) == 1 else (_last(o), _last(e))
     if len(e) < 2:
         return 1.0
-    return float(chi2.sf(((o - e) ** 2 / e).sum(), len(e) - 1))
+    return float(scipy.stats.chi2.sf(((o - e) ** 2 / e).sum(), len(e) - 1))
 
 
 def _last(values: Array) -> Array:

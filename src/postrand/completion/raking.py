@@ -36,11 +36,12 @@ def candidates(fit: Fit, number: int, many: int = CANDIDATES) -> Candidates:
 
     The first is the copy as it is without raking. The same fit and number give the same.
     """
-    drawn = [fit.copy(number)]
+    drawn = np.empty((fit.evidence.records, many, len(fit.evidence.sizes)), np.int16)
+    drawn[:, 0] = fit.copy(number)
     for extra in range(1, many):
         other = int(np.random.SeedSequence([fit.seed, 7, extra]).generate_state(1)[0])
-        drawn.append(dataclasses.replace(fit, seed=other).copy(number))
-    return np.stack(drawn, axis=1).astype(np.int16)
+        drawn[:, extra] = dataclasses.replace(fit, seed=other).copy(number)
+    return drawn
 
 
 def rake(
@@ -84,11 +85,19 @@ def weighted_table(codes: Candidates, weights: NDArray[np.float32], places: Plac
 
 
 def pick(codes: Candidates, weights: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return one candidate of each record, drawn by its weights, (n, J)."""
-    cumulative = weights.cumsum(axis=1)
-    chosen = (cumulative <= rng.random(len(codes))[:, None] * cumulative[:, -1:]).sum(axis=1)
-    chosen = chosen.clip(max=codes.shape[1] - 1)
-    return np.asarray(codes[np.arange(len(codes)), chosen], np.int32)
+    """Return one candidate of each record, drawn by its weights, (n, J); the first one as often as possible.
+
+    Candidates are drawn alike, so the first stands for any: it stays with probability ``min(1, C w)``, and else another
+    is drawn by what its ``C w`` exceeds 1 by. So no more records change than the weights ask for.
+    """
+    n, many = weights.shape
+    scaled = many * weights.astype(np.float64)
+    stays = rng.random(n) < scaled[:, 0]
+    more = np.maximum(scaled - 1, 0.0)
+    more[:, 0] = 0.0
+    cumulative: Array = np.cumsum(more, axis=1)
+    other = (cumulative <= rng.random(n)[:, None] * cumulative[:, -1:]).sum(axis=1).clip(max=many - 1)
+    return np.asarray(codes[np.arange(n), np.where(stays, 0, other)], np.int32)
 
 
 def _where(target: Target, sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

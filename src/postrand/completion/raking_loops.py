@@ -24,7 +24,8 @@ def tilt(
     """Multiply candidates' weights by the factor of their cell, make each record's sum to one, add the next table.
 
     ``codes`` (n, C, J) are candidates, ``places`` and ``strides`` say which cell of ``factor`` one belongs to;
-    ``after`` and its strides the same of ``table``, which starts at 0. A record whose factors are all 0 keeps its weights.
+    ``after`` and its strides the same of ``table``, which starts at 0. A record whose factors are all 0 keeps its
+    weights.
     """
     n, candidates, _ = codes.shape
     new = np.empty(candidates, np.float64)

@@ -14,7 +14,8 @@ WIDTH = 96
 _NAMES_SHOWN = 12
 RULES = (
     "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
-    "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too small.",
+    "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too "
+    "small.",
     "Never take a value of a copy as a fact about a person. Drawn values are plausible, not true; where copies differ, "
     "nobody knows the value, and where they agree, it can still be wrong.",
     "Copy 0 is the released file without the perturbed variables. Programs need it; leave it out of every analysis.",
@@ -29,11 +30,11 @@ def completed_readme(told: Mapping[str, Any]) -> str:
         "README.txt": "this text",
     }
     about = (
-        "The values of some variables of the released file were changed at random to protect persons (perturbed). Whoever "
-        f"counts them as they are gets wrong shares. This folder has {told['copies']} copies of the file in which a "
-        "true value was drawn for each perturbed one, given the released values, the published law of the "
-        "perturbation and a model of how the variables go together. Ordinary software gives right answers from them. They were "
-        "made from the release alone: they say no more about a person than the release does."
+        "The values of some variables of the released file were changed at random to protect persons (perturbed). "
+        f"Whoever counts them as they are gets wrong shares. This folder has {told['copies']} copies of the file in "
+        "which a plausible true value was drawn for each perturbed one, given the released values, the published law "
+        "of the perturbation and a model of how the variables go together. Ordinary software can analyse them. They "
+        "were made from the release alone: they say no more about a person than the release does."
     )
     title = f"COMPLETED FILES: {told['copies']} copies of {told['records']:,} records"
     parts = [title, "=" * len(title), "", wrapped(about), "", *file_list(entries), "", *how_to(told)]
@@ -76,21 +77,21 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
 
 
 def recipes(told: Mapping[str, Any]) -> list[str]:
-    """Return three lines for each program that read the stacked file and fit one model, pooled."""
+    """Return a few lines for each program that read the stacked file and fit one model, pooled."""
     name, drawn = told["file"], told["perturbed"]
     suffix = Path(name).suffix
     found = ["(Put your own model in place of y ~ x.)", ""]
-    found += ["R (packages mice, and haven or arrow where they are named):"]
+    found += ["R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):"]
     found += _code(
-        f"long <- {formats.format_of(name).readers.r.format(_quoted(name))}",
-        f'imp <- mice::as.mids(long, .imp = "{COPY}", .id = "{RECORD}")',
-        "summary(mice::pool(with(imp, lm(y ~ x))))",
+        f"long <- {_reading_r(name)}",
+        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
+        "summary(mice::pool(fits), conf.int = TRUE)",
     )
-    found += ["Python (packages pandas and postrand):"]
+    found += ["Python (packages postrand and statsmodels):"]
     found += _code(
-        f"long = {formats.format_of(name).readers.python.format(_quoted(name))}",
-        f'copies = [copy for number, copy in long.groupby("{COPY}") if number > 0]',
-        "postrand.estimate.pool(copies, lambda copy: ...)  # value and squared standard error of one copy",
+        "import postrand as pr, statsmodels.formula.api as smf",
+        'fit = lambda copy: smf.ols("y ~ x", copy).fit()',
+        f'print(pr.estimate.pool(fit, "{name}", kind="pandas"))',
     )
     found += ["Stata:"]
     if suffix == ".dta":
@@ -105,7 +106,8 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     if suffix in (".sav", ".zsav"):
         found += _code(
             f"GET FILE='{name}'.",
-            f"SORT CASES BY {COPY}. SPLIT FILE LAYERED BY {COPY}.",
+            f"SORT CASES BY {COPY}.",
+            f"SPLIT FILE LAYERED BY {COPY}.",
             "REGRESSION /DEPENDENT y /METHOD=ENTER x.",
         )
     else:
@@ -113,9 +115,16 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _reading_r(name: str) -> str:
+    """Return how R reads the file; where a text is missing, a CSV file has an empty field, for R a text of its own."""
+    code = formats.format_of(name).readers.r.format(_quoted(name))
+    return code.replace("check.names", 'na.strings = "", check.names') if name.endswith(".csv") else code
+
+
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
     """Return how to make the same copies in another format."""
     settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    settings += " --totals TOTALS.csv" if told["totals"] else ""
     command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
     return "first make the same copies as a file of this program, then read its README.txt:", (
         f"{command} --format {suffix} --out copies"

@@ -44,6 +44,8 @@ def arrow_of(series: nw.Series[Any]) -> pa.Table:
         found = _of_categorical(series)
     elif series.implementation.is_polars() and series.dtype == nw.Categorical:
         found = _of_physical(series)
+    elif series.implementation.is_polars() and series.dtype == nw.Enum:
+        found = _of_enum(series)
     return series.to_frame().to_arrow().select([series.name]) if found is None else found
 
 
@@ -56,6 +58,16 @@ def _of_categorical(series: nw.Series[Any]) -> pa.Table | None:
     ordered = empty.type.ordered
     array = pa.DictionaryArray.from_arrays(indices, empty.dictionary, ordered=ordered, safe=False)
     return pa.table({series.name: array})
+
+
+def _of_enum(series: nw.Series[Any]) -> pa.Table | None:
+    """Return a polars Enum by its numbers, over the same memory: polars itself makes a copy of them."""
+    empty, indices = series[:0].to_frame().to_arrow(), series.to_native().to_physical().to_arrow()
+    of = empty.schema.field(0).type
+    if not pa.types.is_dictionary(of) or of.index_type != indices.type:
+        return None
+    array = pa.DictionaryArray.from_arrays(indices, dictionary_of(empty.column(0)), ordered=of.ordered, safe=False)
+    return pa.Table.from_arrays([array], schema=empty.schema)
 
 
 def _of_physical(series: nw.Series[Any]) -> pa.Table | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import is_partly, released_field, released_variable
+from postrand.codebook.perturbed_labels import is_marked, marked_label
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -34,15 +35,23 @@ class FolderSink:
     """A sink that writes a new folder of files; a cluster's executors write them themselves.
 
     The folder must be at the same path on every machine. ``sizes``: records of each file where one process writes.
+    ``labels`` replace those of columns, by name.
     """
 
     folder: Path
     suffix: str = ".parquet"
     sizes: tuple[int, ...] = (0,)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, schema: pa.Schema) -> AbstractContextManager[Writer]:
         """Open the folder for one writer; see :func:`postrand.formats.open_parts`."""
-        return formats.open_parts(self.folder, self.suffix, self.sizes, schema)
+        return formats.open_parts(self.folder, self.suffix, self.sizes, labelled(schema, self.labels))
+
+
+def labelled(schema: pa.Schema, labels: Mapping[str, str]) -> pa.Schema:
+    """Return the schema with these labels of columns, by name."""
+    said = {name: {**(schema.field(name).metadata or {}), _LABEL: text} for name, text in labels.items()}
+    return pa.schema([f.with_metadata(said.get(f.name, f.metadata)) for f in schema], schema.metadata)
 
 
 _LABEL, _VALUES = b"label", b"value_labels"
@@ -186,26 +195,29 @@ def released_schema(
     codebook: Codebook | None = None,
     fresh: Renumbering | None = None,
     partly: Collection[str] = (),
+    perturbed: Collection[str] = (),
 ) -> pa.Schema:
     """Return the source's fields of these columns; what the file says of itself beyond their labels is left behind.
 
     With a codebook, the labels are those that it publishes: of a label that a person took out of it, or of a value that
     is no category, nothing stays. Variables of a split (``partly``) become categorical text: see
-    :mod:`postrand.codebook.not_released`.
+    :mod:`postrand.codebook.not_released`. A label that says that one of ``perturbed`` is perturbed stays.
     """
     fields = []
     for name in columns:
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
+        if variable is not None and name in perturbed and is_marked((field.metadata or {}).get(_LABEL), variable):
+            variable = replace(variable, label=marked_label(variable))
         if variable is not None and name in partly:
             fields.append(released_field(variable if is_partly(variable) else released_variable(variable)))
             continue
         label = "" if variable is None else variable.label
-        fields.append(fresh.field(field, label) if fresh is not None and is_fresh else _public_field(field, variable))
+        fields.append(fresh.field(field, label) if fresh is not None and is_fresh else public_field(field, variable))
     return pa.schema(fields)
 
 
-def _public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
+def public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
     """Keep of a field's metadata what a release may say: the confidential file may have written anything there."""
     kept = {key: text for key, text in (field.metadata or {}).items() if key in PUBLIC_METADATA}
     if variable is not None:

@@ -32,10 +32,12 @@ from postrand.engines.cells import Cells
 from postrand.engines.split_records import SplitCells
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
-from postrand.mechanism.sampling import CHUNK
 from postrand.ranks.apply import number_bits
 from postrand.support import loops
 from postrand.support.randomness import ContentKeys, ReleaseKey, content_keys, encryptor, words
+
+_CHUNK = 1 << 14
+"""Records that are digested at a time: 640 KiB of numbers, plain and cipher text stay within the L2 cache."""
 
 _RANKED_SLOT = 1 << 32
 """Slots of the words of ranked values; those of groups are their places."""
@@ -150,21 +152,20 @@ class ContentReader:
         """
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in (*positions, *digits)]
-        groups, size = _groups(self.bases), min(CHUNK, record_keys.size)
+        groups = [(tuple(self.bases[b] for b in g), tuple(held[b] for b in g)) for g in _groups(self.bases)]
+        size = min(_CHUNK, record_keys.size)
         # Made once for all chunks: memory that is new each time costs more than the cipher.
         mixed, numbers_of, sums = (
             np.empty((size, 2), dtype="<u8"),
             np.empty(size, dtype=np.uint64),
             _Sums(self.keys, size),
         )
-        for start in range(0, record_keys.size, CHUNK):
-            keys = record_keys[start : start + CHUNK]
+        for start in range(0, record_keys.size, size):
+            keys = record_keys[start : start + size]
             part, number = mixed[: keys.size], numbers_of[: keys.size]
-            part[:] = 0
-            for slot, group in enumerate(groups):
-                number[:] = 0
-                for b in group:
-                    loops.append_digit(number, self.bases[b], held[b], start)
+            part[:, 0] = part[:, 1] = 0
+            for slot, (bases, columns) in enumerate(groups):
+                loops.join_digits(number, bases, columns, start)
                 if slot:
                     part += words(self.keys.table, number, slot)
                 else:

@@ -26,8 +26,8 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys
 
-_PIECE = 1 << 16
-"""Records that a thread works on at a time: their codes stay in the cache from block to block."""
+_PIECE, _FEWEST = 1 << 17, 1 << 13
+"""Records that a thread works on at a time, at most, and at least: each time it needs 1 MiB for words anew."""
 
 
 def perturb(
@@ -182,7 +182,7 @@ class _Records:
             part = {name: column[piece] for name, column in codes.items()}
             return [cells.positions(part) for cells in reader.cells]
 
-        pieces = _pieces(table.num_rows)
+        pieces = _pieces(table.num_rows, LocalEngine().workers)
         keys = None if record_key is None else record_keys(table.column(record_key))
         return cls(reader, codes, list(zip(pieces, each(positions, pieces), strict=True)), keys, each)
 
@@ -206,9 +206,11 @@ class _Records:
             piece, positions = task
             keys, true = self._keys_of(piece), {name: column[piece] for name, column in self.codes.items()}
             shown = {} if split is None else split.released(draw_key, keys, true)
-            drawn = perturb_codes(laws, draw_key, keys, positions)
+            # A block of one variable has the codes themselves as its positions.
+            drawn = perturb_codes(laws, draw_key, keys, positions, in_place=True)
             for cells, block in zip(self.reader.cells, drawn, strict=True):
-                shown |= cells.codes(block)
+                if cells.table is not None:
+                    shown |= cells.codes(block)
             for name, codes in shown.items():
                 self.codes[name][piece] = codes
 
@@ -218,8 +220,15 @@ class _Records:
         return np.arange(piece.start, piece.stop, dtype=np.uint64) if self.keys is None else self.keys[piece]
 
 
-def _pieces(records: int) -> list[slice]:
-    return [slice(start, min(start + _PIECE, records)) for start in range(0, records, _PIECE)]
+def _pieces(records: int, workers: int) -> list[slice]:
+    """Return pieces of the same size, as many for each thread.
+
+    >>> _pieces(_PIECE + 2, 2)
+    [slice(0, 65537, None), slice(65537, 131074, None)]
+    """
+    rounds = -(-records // (workers * _PIECE))
+    size = max(_FEWEST, -(-records // max(1, rounds * workers)))
+    return [slice(start, min(start + size, records)) for start in range(0, records, size)]
 
 
 def _refuse_repeated(keys: NDArray[np.uint64]) -> None:

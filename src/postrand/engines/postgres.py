@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,8 @@ class PostgresSource:
                 yield from bounded(batch, batch_size)
 
     @contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        where = database_at(self.uri)
-        with _explained(where, DataError), closing(_connect(self.uri)) as connection, connection.cursor() as cursor:
+    def _cursor(self) -> Iterator[_Cursor]:
+        with _opened(self.uri, DataError) as (_, cursor):
             yield cursor
 
 
@@ -99,11 +99,7 @@ def into_postgres(uri: str, table: str) -> Sink:
     @contextmanager
     def opened(schema: pa.Schema) -> Iterator[_Copier]:
         plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
-        with (
-            _explained(database_at(uri), ReleaseError),
-            closing(_connect(uri)) as connection,
-            connection.cursor() as cursor,
-        ):
+        with _opened(uri, ReleaseError) as (connection, cursor):
             cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
             yield _Copier(cursor, name, plain, target)
             connection.commit()
@@ -120,11 +116,7 @@ def postgres_transaction(uri: str) -> Iterator[PostgresTransaction]:
     ReleaseError
         If the database refuses a step, or is lost.
     """
-    with (
-        _explained(database_at(uri), ReleaseError),
-        closing(_connect(uri)) as connection,
-        connection.cursor() as cursor,
-    ):
+    with _opened(uri, ReleaseError) as (connection, cursor):
         yield PostgresTransaction(cursor)
         connection.commit()
 
@@ -133,7 +125,7 @@ def postgres_transaction(uri: str) -> Iterator[PostgresTransaction]:
 class PostgresTransaction:
     """See :class:`postrand.engines.placing.Transaction`."""
 
-    cursor: Any
+    cursor: _Cursor
 
     def execute(self, statement: str) -> None:
         """Carry out a statement."""
@@ -163,13 +155,62 @@ def _unheld(field: pa.Field) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Copier:
-    cursor: Any
+    cursor: _Cursor
     table: str
     schema: pa.Schema
     target: dict[str, str]
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.cursor.adbc_ingest(self.table, conform(batch, self.schema), mode="append", **self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """A cursor of ADBC whose statements are carried out in another thread, one after the other.
+
+    In the main thread ADBC takes Ctrl-C for itself: the statement fails as cancelled, or, where it was just complete,
+    the run goes on. Here the main thread waits, hears the signal itself, and cancels the statement.
+    """
+
+    cursor: Any
+    thread: ThreadPoolExecutor
+
+    def execute(self, statement: str) -> None:
+        self._done(self.cursor.execute, statement)
+
+    def adbc_ingest(self, table: str, data: pa.Table | pa.RecordBatch, **options: str) -> None:
+        self._done(self.cursor.adbc_ingest, table, data, **options)
+
+    def fetchone(self) -> Any:
+        return self._done(self.cursor.fetchone)
+
+    def fetch_arrow_table(self) -> pa.Table:
+        return self._done(self.cursor.fetch_arrow_table)
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        return self._done(self.cursor.fetch_record_batch)
+
+    def _done(self, step: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        running = self.thread.submit(step, *arguments, **options)
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done():
+                with suppress(Exception):  # the stop is what counts
+                    self.cursor.adbc_cancel()
+            raise
+
+
+@contextmanager
+def _opened(uri: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[tuple[Any, _Cursor]]:
+    """Yield a connection, closed on leaving, and its cursor; the driver's complaints become errors of this kind."""
+    with (
+        _explained(database_at(uri), kind),
+        closing(_connect(uri)) as connection,
+        connection.cursor() as cursor,
+        ThreadPoolExecutor(1, thread_name_prefix="postrand-postgres") as thread,
+    ):
+        yield connection, _Cursor(cursor, thread)
 
 
 def _connect(uri: str) -> Any:

@@ -94,7 +94,7 @@ class Perturber:
         positions = [cells.positions(codes) for cells in self.cells]
         content = self.reader.of_positions(positions, record_keys, self.reader.split.digits(codes))
         shown = {} if self.split is None else self.split.released(self.keys.draw, record_keys, codes)
-        released = perturb_codes(self.laws, self.keys.draw, record_keys, positions)
+        released = perturb_codes(self.laws, self.keys.draw, record_keys, positions, in_place=True)
         for cells, drawn in zip(self.cells, released, strict=True):
             codes.update(cells.codes(drawn))
         codes.update(shown)

@@ -23,7 +23,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.data.households import Renumbering
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, released_schema
+from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, labelled, released_schema
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.engines.records import Perturber
@@ -159,6 +159,7 @@ class SparkEngine(Engine):
         _check_fixed(source, record_key)
         inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
         schema = released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)
+        schema = labelled(schema, sink.labels) if isinstance(sink, FolderSink) else schema
         needed = pa.schema([source.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         if content is None:

@@ -16,6 +16,7 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
+from postrand.support import loops
 
 _PIECE = 1 << 13
 """Records whose combinations are looked up at a time: 64 KiB of positions."""
@@ -116,10 +117,10 @@ class SplitDraws:
         made = {v.name: np.full_like(codes[v.name], code_of(v)) for v in shown}
         choosing, drawing = split_words(draw_key, record_keys, self.blocks)
         for k, at in grouped(chosen(self.ends, choosing), len(self.laws)):
-            cells, words = self.cells.subsets[k], drawing[at].reshape(-1, 1)
+            cells, words = self.cells.subsets[k], drawing[at].reshape(1, -1, 1)
             true = np.ascontiguousarray(cells.positions({name: codes[name][at] for name in cells.names}))
             drawn = np.empty_like(true)
-            self.laws[k].draw_into(words, 0, true, 0, drawn)
+            loops.draw(words, 0, (self.laws[k].block(true, drawn),))
             for name, column in cells.codes(drawn).items():
                 made[name][at] = column
         return made

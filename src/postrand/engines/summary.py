@@ -16,6 +16,7 @@ from postrand import formats
 from postrand.codebook import Codebook, coding, not_released
 from postrand.codebook.clear_columns import carried, released_values
 from postrand.codebook.not_released import shown_codebook
+from postrand.codebook.perturbed_labels import marked_labels
 from postrand.codebook.rules import forbidden
 from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
@@ -138,7 +139,7 @@ def _compared(
     for part in _files(source):
         complete = False
         try:
-            schema = released_schema(part, codebook.names, codebook, partly=mechanism.partly)
+            schema = public_schema(part, mechanism)
             with formats.open_comparison(part.path, schema) as writer:
                 for batch in part.batches(codebook.names):
                     yield batch  # before it is written, so that the reader judges its values first
@@ -267,11 +268,23 @@ def _schema_problems(file: Any, mechanism: Mechanism) -> Iterable[str]:
         yield sentence(
             "the data file contains metadata of its own", where=where, got=", ".join(_names(schema.metadata))
         )
-    for public in released_schema(file, codebook.names, codebook, partly=mechanism.partly):
+    for public in public_schema(file, mechanism):
         found, may = (field.metadata or {} for field in (schema.field(public.name), public))
         if foreign := {key for key, text in found.items() if may.get(key) != text}:
             what = f"column {public.name!r} contains metadata that the codebook does not give"
             yield sentence(what, where=where, got=", ".join(_names(foreign)))
+
+
+def public_schema(file: Any, mechanism: Mechanism) -> pa.Schema:
+    """Return the columns of a released file as a release writes them, their labels with or without marks."""
+    codebook = mechanism.require_codebook()
+    suffix = file.path.suffix.lower()  # .json is that of the table of a database
+    room = next((entry.label_room for entry in formats.formats() if suffix in entry.suffixes), 0)
+    marks = marked_labels(codebook, [n for n in mechanism.variables if n in file.schema.names], room)
+    said = {name: (file.schema.field(name).metadata or {}).get(b"label") for name in marks}
+    # All that can be marked, or none, as in releases without marks: else which are marked could tell something.
+    perturbed = tuple(marks) if all(said[name] == text.encode() for name, text in marks.items()) else ()
+    return released_schema(file, codebook.names, codebook, partly=mechanism.partly, perturbed=perturbed)
 
 
 def _names(metadata: Iterable[bytes]) -> list[str]:

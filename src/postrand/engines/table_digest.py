@@ -30,6 +30,8 @@ from postrand.errors import UsageError, sentence
 
 MEMORY = 1 << 27
 """Bytes of digests that are kept in memory; beyond, they are sorted through temporary files."""
+_PIECE = 1 << 14
+"""Records that are written and digested at a time: meanwhile Python holds ten times the bytes of their digests."""
 MOST_COMBINATIONS = 1 << 12
 """Of categories of neighbouring columns that are written together: each once for a batch of records."""
 _REST = ("\0third", "\0fourth")
@@ -67,7 +69,8 @@ class TableDigest:
         """Take the records of a batch, which has all columns; raises UsageError for a type that no table holds."""
         if not batch.num_rows:
             return
-        words = _hashes(_rows([batch.column(name) for name in self._names]))
+        parts = [batch.slice(start, _PIECE) for start in range(0, batch.num_rows, _PIECE)]
+        words = np.concatenate([_hashes(_rows([part.column(name) for name in self._names])) for part in parts])
         rest = [coding.from_numpy(np.ascontiguousarray(words[:, n])) for n in (2, 3)]
         self._order.add(pa.RecordBatch.from_arrays(rest, names=list(_REST)), words[:, :2])
         self.records += batch.num_rows

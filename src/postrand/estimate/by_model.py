@@ -20,13 +20,21 @@ from postrand.errors import EstimationError, UsageError, nearest, sentence, show
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.by_model_law import law_of
-from postrand.estimate.evidence import Modelled
 from postrand.estimate.evidence_columns import true_columns
+from postrand.estimate.evidence_variables import Modelled
 from postrand.estimate.result import Estimate
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.inputs import listed
 from postrand.support.progress import Stage, stage
+
+
+class Examined(Protocol):
+    """What was found of how good a fitted model is."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each reason not to use it."""
 
 
 class Fitted(Protocol):
@@ -48,6 +56,10 @@ class Fitted(Protocol):
     def copies(self) -> int:
         """The number m of completed copies."""
 
+    @property
+    def diagnostics(self) -> Examined:
+        """How good the model is."""
+
     def codes(self, number: int, /) -> NDArray[np.int32]:
         """Return one copy as true codes of the model's variables, (n, J)."""
 
@@ -56,10 +68,12 @@ class Fitted(Protocol):
 class ModelEstimate(Estimate):
     """Hold an estimate from completed copies; ``unbiased`` is the one without a model, None where there is none.
 
-    ``sampling`` is the mean covariance within a copy, ``perturbation`` what the differences between the copies add.
+    ``problems`` are those of the model, if it failed a test. ``sampling`` is the mean covariance within a copy,
+    ``perturbation`` what the differences between the copies add.
     """
 
     unbiased: Estimate | None = None
+    problems: tuple[str, ...] = ()
 
     @property
     def unbiased_error(self) -> Array:
@@ -80,7 +94,7 @@ class ModelEstimate(Estimate):
     @property
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the numbers are used."""
-        said: tuple[str, ...] = Estimate.warnings.__get__(self)
+        said: tuple[str, ...] = (*self.problems, *Estimate.warnings.__get__(self))
         if self.unbiased is not None or not self.perturbed:
             return said
         what = "The release alone does not answer this: the numbers rest on the joint model of"
@@ -146,7 +160,8 @@ def by_model(
         unbiased = ask(frame, mechanism=mechanism, **asked)
     except EstimationError:  # what the model is for
         unbiased = None
-    return ModelEstimate(**held, unbiased=unbiased)
+    problems = fitted.diagnostics.problems if held["perturbed"] else ()
+    return ModelEstimate(**held, unbiased=unbiased, problems=problems)
 
 
 def _answers(ask: Callable[..., Estimate], frame: Any, model: Fitted, asked: dict[str, Any]) -> Iterator[Estimate]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Variable, coding
-from postrand.estimate.evidence import Modelled
+from postrand.estimate.evidence_variables import Modelled
 
 
 def true_columns(codes: NDArray[np.int32], modelled: Modelled, names: Collection[str]) -> dict[str, pa.Array]:
@@ -18,7 +18,7 @@ def true_columns(codes: NDArray[np.int32], modelled: Modelled, names: Collection
     Examples
     --------
     >>> from postrand.codebook import Codebook
-    >>> from postrand.estimate.evidence import ModelVariable
+    >>> from postrand.estimate.evidence_variables import ModelVariable
     >>> sex = Variable("sex", role="key", categories=("F", "M"), missing="keep")
     >>> modelled = Modelled((ModelVariable("sex", "perturbed", ("F", "M", "(missing)")),), (), Codebook((sex,)))
     >>> true_columns(np.array([[1], [2]], np.int32), modelled, ["sex"])["sex"].to_pylist()

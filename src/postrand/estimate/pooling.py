@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from postrand.data.frames import Kind, check_kind, of_arrow, to_arrow
 from postrand.errors import EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.pooling_answers import Answer, answer_of
@@ -22,6 +24,7 @@ def pool(
     analysis: Callable[[Any], Any],
     completed: Any,
     *,
+    kind: Kind | None = None,
     scale: ScaleName | Mapping[str, ScaleName] = "identity",
     complete_freedom: float | None = None,
     variance: Method | None = None,
@@ -40,6 +43,9 @@ def pool(
     completed
         What ``pr.complete`` returned, its ``frames``, any iterable of frames, or the path of a completed file or of
         its folder. Each frame is visited once and not kept.
+    kind
+        The kind of frames that the analysis wants, ``"pandas"``, ``"polars"`` or ``"arrow"``; None: as they are, which
+        is Arrow for the copies of a release and for files.
     scale
         Where estimates are pooled, for all or by name: ``"logit"`` for shares, ``"log"`` for ratios and odds ratios,
         ``"fisher-z"`` for correlations. Variances are those of the estimates themselves; intervals are taken back.
@@ -71,20 +77,35 @@ def pool(
     how = None if variance is None else Resampling(variance, replicates, seed, unit)
     if how is None and unit is not None:
         raise UsageError(sentence("units are drawn only with a variance by drawing", fix="add variance='bootstrap'"))
-    answers = _answers(analysis, frames_of(completed), how)
+    answers = _answers(analysis, frames_of(completed, kind), how)
     words = how.words if how else "as the analysis gave it"
     return _pooled(answers, scale, complete_freedom, words)
 
 
-def frames_of(completed: Any) -> Iterable[Any]:
+def frames_of(completed: Any, kind: Kind | None = None) -> Iterable[Any]:
     """Return the frames of what pooling accepts: a path, a thing with ``frames``, or any iterable of frames."""
     if isinstance(completed, (str, Path)):
-        return completed_frames(completed)
+        return completed_frames(completed, kind or "arrow")
     held = getattr(completed, "frames", completed)
     if not isinstance(held, Iterable) or isinstance(held, Mapping) or hasattr(held, "columns"):
         wanted = "what pr.complete returned, an iterable of frames, or a path"
         raise UsageError(sentence("not completed copies", got=type(completed).__name__, wanted=wanted))
-    return held
+    if kind is None:
+        return held
+    check_kind(kind)
+    found = _OfKind(held, kind)
+    return iter(found) if isinstance(held, Iterator) else found
+
+
+@dataclass(frozen=True, slots=True)
+class _OfKind:
+    """Frames that are converted when they are visited."""
+
+    frames: Iterable[Any]
+    kind: Kind
+
+    def __iter__(self) -> Iterator[Any]:
+        return (of_arrow(to_arrow(frame), self.kind) for frame in self.frames)
 
 
 def _answers(analysis: Callable[[Any], Any], frames: Iterable[Any], how: Resampling | None) -> list[Answer]:

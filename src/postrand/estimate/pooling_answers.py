@@ -66,7 +66,8 @@ def answer_of(returned: Any) -> Answer:
 def _of_fit(fit: Any) -> Answer:
     """Read a fitted result as statsmodels has them; several equations named as their covariance."""
     params, covariance = fit.params, fit.cov_params()
-    freedom = getattr(fit, "df_resid", None)
+    # Where errors are clustered, statsmodels counts clusters: df_resid is that of independent records.
+    freedom = getattr(fit, "df_resid_inference", None) or getattr(fit, "df_resid", None)
     complete = float(freedom) if freedom is not None and freedom > 0 else math.inf
     if np.ndim(params) == 2:  # multinomial: a column for each equation
         names = _labels(covariance.index) if hasattr(covariance, "index") else _numbered(np.shape(params)[::-1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from postrand.data.frames import Kind
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.pooling import frames_of
@@ -48,10 +49,11 @@ class Ensemble:
         return np.asarray(np.mean([member.predict(features) for member in self.members], axis=0))
 
 
-def ensemble(fit: Callable[[Any], Any], completed: Any) -> Ensemble:
+def ensemble(fit: Callable[[Any], Any], completed: Any, *, kind: Kind | None = None) -> Ensemble:
     """Fit a predictor on each completed copy: ``fit(frame)`` returns one that is fitted.
 
-    ``completed`` is what :func:`postrand.estimate.pool` accepts. One frame is in memory at a time, and all predictors.
+    ``completed`` and ``kind`` are those of :func:`postrand.estimate.pool`. One frame is in memory
+    at a time, and all predictors.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def ensemble(fit: Callable[[Any], Any], completed: Any) -> Ensemble:
     UsageError
         If there are fewer than two copies, or classifiers do not know the same classes.
     """
-    return Ensemble(tuple(fit(frame) for frame in frames_of(completed)))
+    return Ensemble(tuple(fit(frame) for frame in frames_of(completed, kind)))
 
 
 def cross_validated(scores: Sequence[float] | ArrayLike) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from postrand.data.frames import Kind
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.pooling import frames_of
@@ -14,14 +15,17 @@ from postrand.estimate.pooling_result import JointTest
 from postrand.estimate.pooling_rules import check_copies, reference_of
 
 
-def likelihood_ratio_test(full: Callable[[Any], Any], reduced: Callable[[Any], Any], completed: Any) -> JointTest:
+def likelihood_ratio_test(
+    full: Callable[[Any], Any], reduced: Callable[[Any], Any], completed: Any, *, kind: Kind | None = None
+) -> JointTest:
     """Test that a reduced model is enough: D3 of Meng and Rubin, for fits of statsmodels.
 
     ``full(frame)`` and ``reduced(frame)`` return fits with ``params``, ``llf`` and ``model.loglike(params)``, the
     reduced model a special case of the full one. With ``d`` the average of ``2 (l_full − l_reduced)`` at the estimates
     of each copy, and ``d~`` that at the estimates averaged over the copies: ``d~ / (k (1 + r))`` with
     ``r = (m + 1)(d − d~)/(k (m − 1))``. Both models are fitted twice in each copy, and ``completed`` is visited twice.
-    A variance that ``loglike`` maximises over (of a linear model) is maximised over in each copy.
+    A variance that ``loglike`` maximises over (of a linear model) is maximised over in each copy. ``completed`` and
+    ``kind`` are those of :func:`postrand.estimate.pool`.
 
     Raises
     ------
@@ -33,7 +37,7 @@ def likelihood_ratio_test(full: Callable[[Any], Any], reduced: Callable[[Any], A
     ----------
     Meng & Rubin (1992), Performing likelihood ratio tests with multiply-imputed data sets.
     """
-    frames = frames_of(completed)
+    frames = frames_of(completed, kind)
     if isinstance(frames, Iterator):
         what = "the copies can be visited only once"
         raise UsageError(sentence(what, fix="give a list, the path of a file, or what pr.complete returned"))

@@ -242,6 +242,6 @@ def _not_covered(split: Split, variables: Sequence[str]) -> EstimationError:
     names = sorted(", ".join(name for name in variables if name in held) for held in largest)
     together = "; ".join(names[:_NAMED]) + (f"; {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
     fix = f"ask for what records show together ({together}), put the table into the workload of the next release, "
-    fix += "or use a joint model"
+    fix += "or use a joint model: --method model, or method='model' with model=pr.complete(release)"
     what = "no record shows all variables of the table"
     return EstimationError(sentence(what, where=", ".join(variables), fix=fix))

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
+from postrand.codebook.perturbed_labels import is_marked, marked_label
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
@@ -109,7 +110,7 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
         declared = {name: arrow_type(v.type) for name, v in known.items()}
         partly = {v.name: held for v in known.values() if (held := _held(v, scans, meta, program))}
         fields = [
-            released_field(known[name]) if name in partly else _field(name, scan, declared.get(name), meta)
+            _split_field(known[name], meta) if name in partly else _field(name, scan, declared.get(name), meta)
             for name, scan in scans.items()
         ]
         return LabelledSource(path, pa.schema(fields), rows, program, partly)
@@ -222,6 +223,12 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
         found = _number_type(kinds, scan.whole)
     usable = declared is not None and not tagged and _same_kind(found, declared)
     return pa.field(name, declared if usable else found, metadata=_metadata(name, found, tagged, meta))
+
+
+def _split_field(variable: Variable, meta: Any) -> pa.Field:
+    """Return the column of a variable that some records do not show, with the mark that its label has."""
+    found = (meta.column_names_to_labels.get(variable.name) or "").encode()
+    return released_field(replace(variable, label=marked_label(variable)) if is_marked(found, variable) else variable)
 
 
 def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:

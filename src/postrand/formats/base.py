@@ -114,6 +114,8 @@ class Format:
         Whether every type, the order of categories and the metadata of columns survive.
     keeps_labels
         Whether the labels of columns survive.
+    label_room
+        The bytes of a column's label in which a release says that the column is perturbed; 0: nobody reads labels.
     limits
         What it cannot hold and therefore refuses, beyond types; empty where it holds any text, whole number and name.
     partly
@@ -145,6 +147,7 @@ class Format:
     read_only: tuple[str, ...] = ()
     keeps_types: bool = False
     keeps_labels: bool = False
+    label_room: int = 0
     limits: str = ""
     partly: Callable[[Sequence[str], Sequence[str]], tuple[Scalar, ...]] | None = None
     settings: tuple[str, ...] = ()

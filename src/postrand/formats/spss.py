@@ -54,6 +54,7 @@ FORMAT = Format(
     library="pyreadstat",
     read_only=(".por",),
     keeps_labels=True,
+    label_room=SPSS.label_length,
     limits=LIMITS,
     partly=SPSS.partly.values,
     misfits=fitting(SPSS, _LIMITS),

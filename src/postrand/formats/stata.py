@@ -47,6 +47,7 @@ FORMAT = Format(
     media_type="application/x-stata-dta",
     library="pyreadstat",
     keeps_labels=True,
+    label_room=STATA.label_length,
     limits=LIMITS,
     partly=STATA.partly.values,
     misfits=fitting(STATA, _LIMITS),

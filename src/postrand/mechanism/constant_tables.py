@@ -20,13 +20,16 @@ categories, 8 MiB, wait for memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.support import loops
+
+if TYPE_CHECKING:
+    from postrand.support.loops import Block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +81,6 @@ class ConstantTables:
         entries.setflags(write=False)
         return cls(size, bits, entries)
 
-    def draw_into(
-        self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
-    ) -> None:
-        """Draw for as many codes from ``start`` as there are words."""
-        loops.draw_constant(words, lane, codes, start, self.entries, self.bits, released)
+    def block(self, codes: NDArray[Any], released: NDArray[Any]) -> Block:
+        """Return what ``loops.draw`` asks for."""
+        return loops.ONE_ROW, codes, self.entries, self.bits, released

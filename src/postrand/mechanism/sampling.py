@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.support import loops
 from postrand.support.randomness import WordStream
 
+if TYPE_CHECKING:
+    from postrand.support.loops import Block
+
 BITS = 53
 TABLE_SIZE = 1024
 """Up to here tables stay in the cache: 1 to 2 ns a draw; beyond, each waits 27 ns for memory. A division takes 2.5."""
@@ -36,7 +39,11 @@ ONE_ROW_FROM = 257
 """From here a table of all rows is as large as the second cache, and one row for all draws the same values faster."""
 
 CHUNK = 8192
-"""Records whose words are made and used at a time: 256 KiB of plain and cipher text stay within the L2 cache."""
+"""Records whose words are made and used at a time."""
+
+SLOTS = 8
+"""Slots whose words are made at a time: 2 MiB of plain and cipher text stay within the L3 cache. Cipher and loops
+leave the interpreter's lock, and threads wait less the rarer they do."""
 
 
 class Sampler(Protocol):
@@ -47,10 +54,8 @@ class Sampler(Protocol):
         """The number S of categories."""
         ...
 
-    def draw_into(
-        self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
-    ) -> None:
-        """Write the released codes of as many codes from ``start`` as there are words, (n, lanes); -1 stays -1."""
+    def block(self, codes: NDArray[Any], released: NDArray[Any]) -> Block:
+        """Return what ``loops.draw`` asks for: the law in numbers, true codes, and where released ones go; -1 stays."""
         ...
 
 
@@ -89,11 +94,9 @@ class StayOrMove:
         """The number S of categories."""
         return len(self.off) - 1
 
-    def draw_into(
-        self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
-    ) -> None:
-        """Draw for as many codes from ``start`` as there are words."""
-        loops.stay_or_move(words, lane, codes, start, self.off, released)
+    def block(self, codes: NDArray[Any], released: NDArray[Any]) -> Block:
+        """Return what ``loops.draw`` asks for."""
+        return loops.STAY_OR_MOVE, codes, self.off, 0, released
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,15 +128,9 @@ class AliasTables:
         entries.setflags(write=False)
         return cls(size, bits, entries.reshape(-1))
 
-    def draw_into(
-        self, words: NDArray[np.uint64], lane: int, codes: NDArray[Any], start: int, released: NDArray[Any]
-    ) -> None:
-        """Draw for as many codes from ``start`` as there are words."""
-        loops.draw(words, lane, codes, start, self.entries, self.bits, released)
-        if 8 * codes.dtype.itemsize > 64 - BITS + self.bits:  # wider than it need be, and than the alias
-            drawn = released[start : start + len(words)]
-            drawn &= _low(self.bits)
-            drawn[codes[start : start + len(words)] < 0] = -1
+    def block(self, codes: NDArray[Any], released: NDArray[Any]) -> Block:
+        """Return what ``loops.draw`` asks for."""
+        return loops.ROWS, codes, self.entries, self.bits, released
 
     def weights(self) -> NDArray[np.int64]:
         """Return the weights that the tables draw, shape (S, S), rows true, each row summing to 2^53."""
@@ -165,16 +162,22 @@ def draw(law: Sampler, codes: NDArray[Any], words: NDArray[np.uint64]) -> NDArra
     codes = np.ascontiguousarray(codes)
     released = np.empty_like(codes)
     _check_codes(law, codes)
-    law.draw_into(np.ascontiguousarray(words).reshape(-1, 1), 0, codes, 0, released)
+    loops.draw(np.ascontiguousarray(words).reshape(1, -1, 1), 0, (law.block(codes, released),))
     return released
 
 
 def perturb_codes(
-    laws: Sequence[Sampler], draw_key: bytes, record_keys: NDArray[np.uint64], codes: Sequence[NDArray[Any]]
-) -> list[NDArray[Any]]:
+    laws: Sequence[Sampler],
+    draw_key: bytes,
+    record_keys: NDArray[np.uint64],
+    codes: Sequence[NDArray[Any]],
+    *,
+    in_place: bool = False,
+) -> Sequence[NDArray[Any]]:
     """Perturb every block of a batch of records in one pass; returns one array of released codes for each block.
 
     ``laws[b]`` and ``codes[b]``, shape (n,), belong to block b of the mechanism; ``record_keys`` has shape (n,).
+    With ``in_place``, ``codes``, which are contiguous, are overwritten with the released ones.
     Threads can call this at the same time: the cipher and the kernel work without the interpreter's lock.
 
     Raises
@@ -182,17 +185,19 @@ def perturb_codes(
     DataError
         If a code is outside -1..S-1.
     """
-    codes = [np.ascontiguousarray(column) for column in codes]
+    codes = codes if in_place else [np.ascontiguousarray(column) for column in codes]
     for law, column in zip(laws, codes, strict=True):
         _check_codes(law, column)
-    released = _room_for(codes)
-    stream = WordStream(draw_key, max(1, min(CHUNK, record_keys.size)))
-    for start in range(0, record_keys.size, CHUNK):
-        stream.load(record_keys[start : start + CHUNK])
-        for slot in range((len(laws) + 1) // 2):
-            words = stream.words(slot)
-            for b in range(2 * slot, min(2 * slot + 2, len(laws))):
-                laws[b].draw_into(words, b & 1, codes[b], start, released[b])
+    released = codes if in_place else _room_for(codes)
+    blocks = [law.block(*columns) for law, *columns in zip(laws, codes, released, strict=True)]
+    pairs = [(slot, tuple(blocks[2 * slot : 2 * (slot + SLOTS)])) for slot in range(0, -(-len(laws) // 2), SLOTS)]
+    slots = -(-len(pairs[0][1]) // 2) if pairs else 1
+    size = max(1, min(CHUNK, record_keys.size))
+    stream = WordStream(draw_key, size, slots)
+    for start in range(0, record_keys.size, size):
+        stream.load(record_keys[start : start + size])
+        for slot, some in pairs:
+            loops.draw(stream.words(slot, -(-len(some) // 2)), start, some)
     return released
 
 

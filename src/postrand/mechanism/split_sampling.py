@@ -66,5 +66,5 @@ def split_words(
     stream.load(record_keys)
     found = []
     for word in (blocks, blocks + 1):
-        found.append(stream.words(word // 2)[:, word % 2].copy())  # the stream uses its buffer again
+        found.append(stream.words(word // 2)[0, :, word % 2].copy())  # the stream uses its buffer again
     return found[0], found[1]

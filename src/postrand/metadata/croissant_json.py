@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,18 @@ CONTEXT: dict[str, Any] = {
 CONFORMS = ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"]
 
 
-def croissant(description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate) -> str:
-    """Return the JSON-LD of a release: its file with digest, its columns, what was done to them and what that means."""
+def croissant(
+    description: Description,
+    data_path: Path,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    completed: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the JSON-LD of a release: its file with digest, its columns, what was done to them and what that means.
+
+    ``completed`` is what ``completed.json`` says; the stacked file that it describes is beside the data.
+    """
+    copies = [] if completed is None else [data_path.with_name(str(completed["file"]))]
     book = mechanism.require_codebook()
     told = {
         "description": description.description or PROCESSING,
@@ -57,8 +68,8 @@ def croissant(description: Description, data_path: Path, mechanism: Mechanism, c
         "conformsTo": CONFORMS,
         "name": description.title or data_path.stem,
         **{name: text for name, text in told.items() if text},
-        **_responsible(mechanism, certificate),
-        "distribution": _distribution(data_path),
+        **_responsible(mechanism, certificate, completed),
+        "distribution": [*_distribution(data_path), *(_file(path, path.name) for path in copies)],
         "recordSet": [
             {
                 "@type": "cr:RecordSet",
@@ -99,13 +110,13 @@ def _media_type(path: Path) -> str:
     return "application/json" if path.suffix == ".json" else formats.format_of(path).media_type
 
 
-def _responsible(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:
+def _responsible(mechanism: Mechanism, certificate: Certificate, completed: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the RAI part: protection, limits and use."""
     book = mechanism.require_codebook()
     told = [f"{v.name}: {MEANING[v.role]}" for v in book.variables if v.role in MEANING]
     return {
         "rai:personalSensitiveInformation": told,
-        "rai:dataManipulationProtocol": [*processing(mechanism), *certificate.sentences],
+        "rai:dataManipulationProtocol": [*processing(mechanism, completed), *certificate.sentences],
         "rai:dataLimitations": list(certificate.not_covered),
         "rai:dataUseCases": [
             "Estimation of tables, shares and models, corrected for the perturbation with the published matrices.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -24,12 +24,21 @@ NAMESPACE = "ddi:codebook:2_5"
 
 
 def ddi(
-    description: Description, data: str | Path, mechanism: Mechanism, certificate: Certificate, records: int
+    description: Description,
+    data: str | Path,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    records: int,
+    completed: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the DDI-Codebook 2.5 document of a release; it holds no count but the number of released records."""
+    """Return the DDI-Codebook 2.5 document of a release; it holds no count but the number of released records.
+
+    ``completed`` is what ``completed.json`` says, where the release has completed files.
+    """
     data_name = Path(data).name
     root = ET.Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5"})
-    _study(ET.SubElement(root, "stdyDscr"), description, data_name, mechanism, certificate)
+    done = processing(mechanism, completed)
+    _study(ET.SubElement(root, "stdyDscr"), description, data_name, done, certificate)
     text = ET.SubElement(ET.SubElement(root, "fileDscr", {"ID": "F1"}), "fileTxt")
     _put(text, "fileName", data_name)
     size = ET.SubElement(text, "dimensns")
@@ -68,7 +77,7 @@ def read_ddi(path: str | Path) -> Described:
 
 
 def _study(
-    study: ET.Element, description: Description, data_name: str, mechanism: Mechanism, certificate: Certificate
+    study: ET.Element, description: Description, data_name: str, done: Iterable[str], certificate: Certificate
 ) -> None:
     citation = ET.SubElement(study, "citation")
     _put(ET.SubElement(citation, "titlStmt"), "titl", description.title or data_name)
@@ -85,7 +94,7 @@ def _study(
     if description.description:
         _put(ET.SubElement(study, "stdyInfo"), "abstract", description.description)
     method = ET.SubElement(study, "method")
-    for text in (*processing(mechanism), *certificate.sentences):
+    for text in (*done, *certificate.sentences):
         _put(method, "notes", text, {"type": "disclosure control"})
     use = ET.SubElement(ET.SubElement(study, "dataAccs"), "useStmt")
     if description.license:
@@ -103,9 +112,16 @@ NOT_SHOWN = (
 )
 
 
-def processing(mechanism: Mechanism) -> tuple[str, ...]:
-    """Return in sentences what was done to the records."""
-    return (PROCESSING, *([NOT_SHOWN] if mechanism.partly else []))
+COPIES = (
+    "{file} has {copies} copies of the records with plausible true values, drawn from this release alone, for analyses "
+    "with ordinary software: analyse each copy by itself and combine the results by Rubin's rules; README.txt says how."
+)
+
+
+def processing(mechanism: Mechanism, completed: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return in sentences what was done to the records, and which file has completed copies of them."""
+    copies = [] if completed is None else [COPIES.format(file=completed["file"], copies=completed["copies"])]
+    return (PROCESSING, *([NOT_SHOWN] if mechanism.partly else []), *copies)
 
 
 def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from postrand.certification.certificate import Certificate
 from postrand.engines.summary import Summary
@@ -13,10 +15,18 @@ from postrand.metadata.description import CROISSANT, DDI, Description
 
 
 def files(
-    description: Description, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
+    description: Description,
+    data_path: Path,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    completed: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
-    """Return the metadata files of a release by name: a function of what is public, and of the description."""
+    """Return the metadata files of a release by name: a function of what is public, and of the description.
+
+    ``completed`` is what ``completed.json`` says, where the release has completed files.
+    """
     return {
-        DDI: ddi(description, data_path, mechanism, certificate, summary.records),
-        CROISSANT: croissant(description, data_path, mechanism, certificate),
+        DDI: ddi(description, data_path, mechanism, certificate, summary.records, completed),
+        CROISSANT: croissant(description, data_path, mechanism, certificate, completed),
     }

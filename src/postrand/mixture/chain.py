@@ -36,7 +36,7 @@ def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.ran
     chain = Chain(
         np.full(classes, 1 / classes, np.float32),
         np.empty((packed.offsets[-1], classes), np.float32),
-        1.0,
+        16.0,
         np.full((many, classes), len(GRID) // 2),
         np.full((many, len(GRID)), 1 / len(GRID)),
         centre.copy(),
@@ -56,7 +56,12 @@ def sweep(packed: Packed, chain: Chain) -> None:
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
         loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
-    parameters.order(counts, members)
+    order = np.argsort(-members, kind="stable")  # largest first, so that draws among the classes end early
+    counts, members, chain.level = (
+        np.ascontiguousarray(counts[:, order]),
+        members[order],
+        np.ascontiguousarray(chain.level[:, order]),
+    )
     chain.alpha = parameters.alpha_given(chain.alpha, members, chain.rng)
     chain.number += 1
     if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records
@@ -67,6 +72,14 @@ def sweep(packed: Packed, chain: Chain) -> None:
         parameters.centre_given(GRID, chain.level, counts, packed.offsets, chain.centre, chain.rng)
     parameters.profiles_given(counts, packed.offsets, chain.centre, GRID, chain.level, chain.theta, chain.rng)
     parameters.weights_given(members, chain.alpha, chain.weights, chain.rng)
+
+
+def widen(packed: Packed, chain: Chain, classes: int) -> None:
+    """Add empty classes, so that there are ``classes``."""
+    more = begin(packed, chain.centre, classes - len(chain.weights), chain.rng)
+    chain.weights = np.concatenate([chain.weights, np.full(len(more.weights), 1e-9, np.float32)])
+    chain.theta = np.ascontiguousarray(np.concatenate([chain.theta, more.theta], axis=1))
+    chain.level = np.concatenate([chain.level, more.level], axis=1)
 
 
 def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArray[np.float64]:

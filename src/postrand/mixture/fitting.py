@@ -44,10 +44,13 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
 
 
 def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
-    """Return the settings with what was left to the fit."""
-    classes = settings.classes or 64
-    sweeps = settings.sweeps or max(4000, 40 * copies)
-    return replace(settings, classes=classes, sweeps=max(sweeps, 4 * copies))
+    """Return the settings with the sweeps that were left to the fit; classes that were left to it grow as needed.
+
+    Fewer records need fewer sweeps: their posterior is wide. Each copy has at least four sweeps of its chain.
+    """
+    n = evidence.records
+    usual = 1000 if n < 1000 else 4000
+    return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
 
 
 @dataclass(slots=True, eq=False)
@@ -99,19 +102,31 @@ def _sweeps(
     run: _Run,
 ) -> Iterator[None]:
     """Yield after each sweep; fill ``run`` from a third of the sweeps on."""
-    from postrand.mixture.chain import begin, sweep  # loads compiled loops
+    from postrand.mixture.chain import begin, sweep, widen  # loads compiled loops
     from postrand.mixture.parameters import shares
 
-    chain = begin(packed, centre, settings.classes, rng)
+    chain = begin(packed, centre, settings.classes or (32 if packed.counts.sum() < 3000 else 64), rng)
     first = settings.sweeps // 3
-    kept = settings.sweeps - first
+    kept, used = settings.sweeps - first, 0
     run.traces, run.occupied = np.empty((kept, len(traced.names) + 2)), np.empty(kept, np.int64)
     due = first + (np.arange(1, copies + 1) * kept) // copies - 1
     for number in range(settings.sweeps):
         sweep(packed, chain)
+        used = max(chain.occupied, used) if number % 50 else chain.occupied
+        if number in (first // 2, first - 1) and not settings.classes and used > 0.9 * len(chain.weights):
+            widen(packed, chain, len(chain.weights) * 3 // 2)
         if number >= first:
             row = run.traces[number - first]
-            shares(chain.weights, chain.theta, traced.first, traced.second, packed.boxes, packed.offsets, row[:-2])
+            shares(
+                chain.weights,
+                chain.theta,
+                traced.first,
+                traced.second,
+                packed.boxes,
+                packed.offsets,
+                packed.owner,
+                row[:-2],
+            )
             row[-2:] = chain.likelihood, np.log(chain.alpha)
             run.occupied[number - first] = chain.occupied
         if number in due:

@@ -53,8 +53,10 @@ def times(p, before, theta, rows, first, last):  # type: ignore[no-untyped-def] 
     """Set ``p`` (K,) to ``before`` times the rows of ``theta`` from ``first`` to ``last``; return its sum."""
     at, total = first, np.float32(0.0)
     if at == last:
-        p[:] = before
-        return total_of(p)
+        for k in range(p.size):
+            p[k] = before[k]
+            total += p[k]
+        return total
     if at + 4 <= last:
         total = _four(p, before, theta, rows[at], rows[at + 1], rows[at + 2], rows[at + 3])
         at += 4
@@ -84,7 +86,12 @@ def total_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
 @compiled
 def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a class with chances proportional to ``p``, whose sum is ``total``."""
-    at = np.float32(rng.random()) * total
+    return find(p, rng.random() * total)
+
+
+@compiled
+def find(p, at):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the class in which ``at``, between 0 and the sum of ``p``, falls."""
     last = 0
     for k in range(p.size):
         if p[k] > 0:
@@ -93,6 +100,18 @@ def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds th
             if at < 0:
                 return k
     return last
+
+
+@_quick
+def _set(out, value):  # type: ignore[no-untyped-def]  # numba finds the types
+    for k in range(out.size):  # a loop compiles much faster than an assignment of arrays
+        out[k] = value
+
+
+@_quick
+def _add(out, more):  # type: ignore[no-untyped-def]  # numba finds the types
+    for k in range(out.size):
+        out[k] += more[k]
 
 
 @_quick
@@ -106,20 +125,20 @@ def tables(packed, theta, sums, reached):  # type: ignore[no-untyped-def]  # num
     for law in range(packed.partial.size):
         if packed.partial[law] >= 0:
             out = sums[packed.partial[law]]
-            out[:] = 0
+            _set(out, 0.0)
             for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
-                q[:] = 1
+                _set(q, 1.0)
                 times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
-                out += q
+                _add(out, q)
     for number in range(packed.tabled.size):
         y = packed.tabled[number]
         out = reached[number]
-        out[:] = 0
+        _set(out, 0.0)
         for e in range(packed.source_start[y], packed.source_start[y + 1]):
             cell = packed.source[e]
-            q[:] = packed.extra[e]
+            _set(q, packed.extra[e])
             times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
-            out += q
+            _add(out, q)
 
 
 @_quick
@@ -131,11 +150,12 @@ def chances(packed, g, weights, theta, sums, reached, p, q):  # type: ignore[no-
         y = packed.seen[s]
         partial, noise = packed.partial[packed.law_of[y]], np.float32(packed.noise[y])
         if packed.table[y] >= 0:
-            q[:] = reached[packed.table[y]]
+            _set(q, 0.0)
+            _add(q, reached[packed.table[y]])
         else:
             e = packed.source_start[y]
             cell = packed.source[e]
-            q[:] = packed.extra[e]
+            _set(q, packed.extra[e])
             times(q, q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
         if partial >= 0:
             for k in range(p.size):
@@ -149,7 +169,7 @@ def chances(packed, g, weights, theta, sums, reached, p, q):  # type: ignore[no-
 @compiled
 def slow_chances(packed, g, weights, theta, sums, reached, p):  # type: ignore[no-untyped-def]  # numba finds the types
     """Do what :func:`chances` does with logarithms, for products that are too small for single precision."""
-    logs = np.empty(p.size)
+    logs, largest = np.empty(p.size), -np.inf
     for k in range(p.size):
         total = math.log(max(float(weights[k]), 1e-300))
         for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
@@ -165,7 +185,7 @@ def slow_chances(packed, g, weights, theta, sums, reached, p):  # type: ignore[n
             q += packed.noise[y] * (1.0 if partial < 0 else float(sums[partial, k]))
             total += math.log(max(q, 1e-300))
         logs[k] = total
-    largest = logs.max()
+        largest = max(largest, total)
     for k in range(p.size):
         p[k] = math.exp(logs[k] - largest)
     return total_of(p), largest
@@ -243,7 +263,7 @@ def draw_record(packed, g, p, total, theta, sums, reached, x, ruled, rng):  # ty
     """
     for _ in range(TRIES):
         k = draw_class(p, total, rng)
-        x[:] = -1
+        _set(x, -1)
         says = False
         for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
             says = True
@@ -307,6 +327,7 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
     tables(packed, theta, sums, reached)
+    drawn = np.empty(size, np.int64)
     logs = 0.0
     for g in range(packed.counts.size):
         if packed.simple[g]:
@@ -317,9 +338,17 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
             total = times(p, weights, theta, packed.rows, first, last)
             share, noise = packed.extra[e] * float(total), packed.noise[y]
             logs += packed.counts[g] * math.log(share + noise)
+            if packed.counts[g] > 4 * size:
+                _set(drawn, 0)
+                spread(p, total, rng.binomial(packed.counts[g], share / (share + noise)), drawn, rng)
+                _add(members, drawn)
+                for r in range(first, last):
+                    _add(counts[packed.rows[r]], drawn)
+                continue
             for _ in range(packed.counts[g]):
-                if rng.random() * (share + noise) < share:
-                    k = draw_class(p, total, rng)
+                at = rng.random() * (share + noise)
+                if at < share:  # then it is uniform below the share
+                    k = find(p, np.float32(at / packed.extra[e]))
                     members[k] += 1
                     for r in range(first, last):
                         counts[packed.rows[r], k] += 1
@@ -364,29 +393,82 @@ def augment(packed, weights, theta, counts, members, rng):  # type: ignore[no-un
     With n records that say something and possible share c, their number is negative binomial,
     ``Poisson(Gamma(n) (1 - c) / c)``.
     """
-    n = members.sum()
+    n = 0
+    for k in range(members.size):
+        n += members[k]
     shares, rest = possible(packed, weights, theta)
     if n == 0:
         return
-    rate = min(rng.standard_gamma(float(n)) / rest, 20.0 * n)
+    rate = rng.standard_gamma(float(n)) / rest
+    chance = np.empty(theta.shape[0])
     for b in range(shares.shape[0]):
         for k in range(weights.size):
-            number = rng.poisson(rate * shares[b, k])
+            number = min(rng.poisson(min(rate * shares[b, k], 1e12)), 1000 * n)
             members[k] += number
             for j in packed.ruled:
+                first, last = packed.offsets[j], packed.offsets[j + 1]
                 inside = 0.0
-                for row in range(packed.offsets[j], packed.offsets[j + 1]):
-                    if packed.boxes[b, row]:
-                        inside += theta[row, k]
-                for _ in range(number):
-                    at, chosen = rng.random() * inside, -1
-                    for row in range(packed.offsets[j], packed.offsets[j + 1]):
-                        if packed.boxes[b, row] and theta[row, k] > 0:
-                            chosen = row
-                            at -= theta[row, k]
-                            if at < 0:
-                                break
-                    counts[chosen, k] += 1
+                for row in range(first, last):
+                    chance[row] = theta[row, k] if packed.boxes[b, row] else 0.0
+                    inside += chance[row]
+                spread(chance[first:last], inside, number, counts[first:last, k], rng)
+
+
+@compiled
+def spread(p, total, number, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add to ``out`` a multinomial draw of ``number`` with chances proportional to ``p``, whose sum is ``total``."""
+    if number <= 4 * p.size:
+        for _ in range(number):
+            out[draw_class(p, total, rng)] += 1
+        return
+    rest = float(total)
+    for k in range(p.size):
+        if number == 0:
+            return
+        share = p[k] / rest if p[k] < rest else 1.0
+        drawn = rng.binomial(number, share) if k < p.size - 1 and share < 1 else number
+        out[k] += drawn
+        number -= drawn
+        rest -= p[k]
+
+
+@compiled
+def rescue(packed, g, x, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Change what is not known of ``x`` (J,) until the record keeps the rules, for one that the model hardly allows.
+
+    Codes are drawn evenly. Where no attempt succeeds, what is known breaks a rule.
+    """
+    free = np.ones(x.size, np.bool_)
+    for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+        free[packed.owner[packed.exact[e]]] = False
+    for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+        y = packed.seen[s]
+        if packed.noise[y] == 0:
+            law = packed.law_of[y]
+            for v in range(packed.places_start[law], packed.places_start[law + 1]):
+                free[packed.places[v]] = False
+    for _ in range(TRIES):
+        for j in packed.ruled:
+            if free[j]:
+                first, last = packed.offsets[j], packed.offsets[j + 1]
+                x[j] = min(first + int(rng.random() * (last - first)), last - 1)
+        if not impossible(packed, x) and _listed(packed, g, x):
+            return
+
+
+@compiled
+def _listed(packed, g, x):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return whether each law of group g that does not have all combinations has the cell of ``x``."""
+    for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+        law = packed.law_of[packed.seen[s]]
+        if packed.partial[law] >= 0:
+            index = 0
+            for v in range(packed.places_start[law], packed.places_start[law + 1]):
+                j = packed.places[v]
+                index = index * (packed.offsets[j + 1] - packed.offsets[j]) + x[j] - packed.offsets[j]
+            if packed.member[packed.member_start[packed.partial[law]] + index] < 0:
+                return False
+    return True
 
 
 @compiled
@@ -398,7 +480,7 @@ def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-unt
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
     tables(packed, theta, sums, reached)
-    before, failed, total = -1, 0, np.float32(0.0)
+    before, total = -1, np.float32(0.0)
     for i in order:
         g = group[i]
         if g != before:
@@ -407,8 +489,8 @@ def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-unt
                 total, _ = slow_chances(packed, g, weights, theta, sums, reached, p)
             before = g
         k, _ = draw_record(packed, g, p, total, theta, sums, reached, x, packed.ruled, rng)
-        failed += k < 0
+        if k < 0:
+            rescue(packed, g, x, rng)
         for j in range(x.size):
             row = x[j] if x[j] >= 0 else draw_code(packed, theta, max(k, 0), j, rng)
             out[i, j] = row - packed.offsets[j]
-    return failed

@@ -1,9 +1,10 @@
 """Compiled loops over classes: weights, profiles and what governs them, given counts. Imported where they are called.
 
 Weights ~ Dirichlet(α/K, ..., α/K), which tends to the Dirichlet process as K grows, and whose classes can be put in any
-order; ``α ~ Gamma(1/4, 1/4)``. Profiles ``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is
-one of a grid, with shares ``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is learned
-too. A fixed centre that was estimated from the same release would count its records twice.
+order; ``α ~ Gamma(8, 1/2)``: classes more than needed cost little, and chains with few of them stick. Profiles
+``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is one of a grid, with shares
+``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is learned too. A fixed centre that
+was estimated from the same release would count its records twice.
 """
 
 from __future__ import annotations
@@ -16,38 +17,33 @@ from postrand.support.jit import compiled
 
 
 @compiled
-def order(counts, members):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Put the classes in order of size, largest first, so that draws among them end early."""
-    new = np.argsort(-members)
-    members[:] = members[new]
-    for row in range(counts.shape[0]):
-        counts[row] = counts[row][new]
-
-
-@compiled
 def weights_given(members, alpha, weights, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the weights from ``Dirichlet(α/K + members)``."""
-    drawn = np.empty(weights.size)
-    dirichlet(alpha / weights.size + members, drawn, rng)
-    weights[:] = drawn
+    shape = np.empty(weights.size)
+    for k in range(weights.size):
+        shape[k] = alpha / weights.size + members[k]
+    dirichlet(shape, weights, rng)
 
 
 @compiled
 def profiles_given(counts, offsets, centre, grid, level, theta, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw each ``θ_kj`` from ``Dirichlet(a m_j + counts)``."""
-    drawn = np.empty(counts.shape[0])
+    shape = np.empty(counts.shape[0])
     for j in range(offsets.size - 1):
         first, last = offsets[j], offsets[j + 1]
         for k in range(counts.shape[1]):
-            dirichlet(grid[level[j, k]] * centre[first:last] + counts[first:last, k], drawn[first:last], rng)
-            theta[first:last, k] = drawn[first:last]
+            for row in range(first, last):
+                shape[row] = grid[level[j, k]] * centre[row] + counts[row, k]
+            dirichlet(shape[first:last], theta[first:last, k], rng)
 
 
 @compiled
 def log_alpha(alpha, members):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``log P(members | α) + log prior(log α)``, but for a constant."""
-    each, total = alpha / members.size, members.sum()
-    value = math.lgamma(alpha) - math.lgamma(alpha + total) + 0.25 * math.log(alpha) - 0.25 * alpha
+    each, total = alpha / members.size, 0
+    for count in members:
+        total += count
+    value = math.lgamma(alpha) - math.lgamma(alpha + total) + 8 * math.log(alpha) - alpha / 2
     for count in members:
         if count > 0:
             value += math.lgamma(each + count) - math.lgamma(each)
@@ -68,13 +64,17 @@ def alpha_given(alpha, members, rng):  # type: ignore[no-untyped-def]  # numba f
 
 @compiled
 def dirichlet(shape, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Fill ``out`` with a draw from ``Dirichlet(shape)``; by ``Gamma(s) = Gamma(s + 1) U^(1/s)``: many are small."""
+    """Fill ``out`` with a draw from ``Dirichlet(shape)``, which is overwritten; many shapes are small.
+
+    ``Gamma(s) = Gamma(s + 1) U^(1/s)``.
+    """
     total = 0.0
     for i in range(out.size):
-        out[i] = rng.standard_gamma(shape[i] + 1) * rng.random() ** (1 / shape[i]) + 1e-300
-        total += out[i]
+        s = shape[i]
+        shape[i] = rng.standard_gamma(s + 1) * rng.random() ** (1 / s) + 1e-300
+        total += shape[i]
     for i in range(out.size):
-        out[i] /= total
+        out[i] = shape[i] / total
 
 
 @compiled
@@ -90,7 +90,8 @@ def levels_given(grid, level, share, counts, members, offsets, centre, rng):  # 
         for at in range(grid.size):
             base[row, at] = math.lgamma(grid[at] * centre[row])
     for j in range(offsets.size - 1):
-        number[:] = 0.5
+        for at in range(grid.size):
+            number[at] = 0.5
         for k in range(members.size):
             if members[k] > 0:
                 _level_chances(grid, share[j], counts[:, k], offsets[j], offsets[j + 1], centre, base, chance)
@@ -105,14 +106,17 @@ def levels_given(grid, level, share, counts, members, offsets, centre, rng):  # 
 @compiled
 def _level_chances(grid, share, counts, first, last, centre, base, chance):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill ``chance`` (L,) with ``share P(counts | concentration)``, but for a factor; ``base`` is ``log Γ(a m)``."""
-    total = counts[first:last].sum()
+    total = 0
+    for row in range(first, last):
+        total += counts[row]
+    largest = -np.inf
     for at in range(grid.size):
         value = math.log(max(share[at], 1e-300)) + math.lgamma(grid[at]) - math.lgamma(grid[at] + total)
         for row in range(first, last):
             if counts[row] > 0:
                 value += math.lgamma(grid[at] * centre[row] + counts[row]) - base[row, at]
         chance[at] = value
-    largest = chance.max()
+        largest = max(largest, value)
     for at in range(grid.size):
         chance[at] = math.exp(chance[at] - largest)
 
@@ -120,7 +124,10 @@ def _level_chances(grid, share, counts, first, last, centre, base, chance):  # t
 @compiled
 def _pick(chance, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a place drawn with the chances, which need not add up to 1."""
-    left = rng.random() * chance.sum()
+    left = 0.0
+    for at in range(chance.size):
+        left += chance[at]
+    left *= rng.random()
     for at in range(chance.size - 1):
         left -= chance[at]
         if left < 0:
@@ -129,7 +136,7 @@ def _pick(chance, rng):  # type: ignore[no-untyped-def]  # numba finds the types
 
 
 @compiled
-def tables(count, mass, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+def tables_of(count, mass, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a sum of independent Bernoulli(mass / (mass + i)), i = 0 .. count - 1 (Antoniak 1974).
 
     Candidates are thinned in blocks whose ends double, which takes about ``mass log count`` steps.
@@ -161,7 +168,7 @@ def centre_given(grid, level, counts, offsets, centre, rng):  # type: ignore[no-
         for row in range(offsets[j], offsets[j + 1]):
             number = 0.5
             for k in range(counts.shape[1]):
-                number += tables(counts[row, k], grid[level[j, k]] * centre[row], rng)
+                number += tables_of(counts[row, k], grid[level[j, k]] * centre[row], rng)
             centre[row] = max(rng.standard_gamma(number), 1e-8)
             whole += centre[row]
         for row in range(offsets[j], offsets[j + 1]):
@@ -169,12 +176,13 @@ def centre_given(grid, level, counts, offsets, centre, rng):  # type: ignore[no-
 
 
 @compiled
-def shares(weights, theta, first, second, boxes, offsets, out):  # type: ignore[no-untyped-def]  # numba finds the types
+def shares(weights, theta, first, second, boxes, offsets, owner, out):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill ``out`` with the model's shares of cells: row ``first``, and row ``second`` where it is not -1.
 
     Under rules they are shares of the possible records: those of the disjoint impossible ``boxes`` are taken out.
     """
-    out[:] = 0
+    for c in range(out.size):
+        out[c] = 0.0
     rest = 1.0
     mass = np.empty(offsets.size - 1)
     for k in range(weights.size):
@@ -191,17 +199,17 @@ def shares(weights, theta, first, second, boxes, offsets, out):  # type: ignore[
             rest -= whole
             if whole > 0:
                 for c in range(out.size):
-                    out[c] -= _inside(whole, theta, k, first[c], second[c], boxes[b], offsets, mass)
+                    out[c] -= _inside(whole, theta, k, first[c], second[c], boxes[b], owner, mass)
     for c in range(out.size):
         out[c] = max(out[c], 0.0) / max(rest, 1e-9)
 
 
 @compiled
-def _inside(whole, theta, k, first, second, box, offsets, mass):  # type: ignore[no-untyped-def]  # numba finds the types
+def _inside(whole, theta, k, first, second, box, owner, mass):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the part of a box of class k that is in a cell."""
     for row in (first, second):
         if row >= 0:
             if not box[row]:
                 return 0.0
-            whole *= theta[row, k] / mass[np.searchsorted(offsets, row, side="right") - 1]
+            whole *= theta[row, k] / mass[owner[row]]
     return whole

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.mixture.evidence import Evidence
+from postrand.mixture.packing import Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Fit:
     """Hold a fitted model: ``draws``, one for each copy, far apart in the chains and spread over them.
 
     ``traces`` (chains, sweeps, F) are functionals after the burn-in (the shares of one-way cells, and others named in
-    ``traced``), for tests of convergence; ``occupied`` (chains, sweeps) the number of classes with a record.
+    ``traced``), for tests of convergence; ``occupied`` (chains, sweeps) the number of classes with a record. ``packed``
+    is the evidence as the loops read it, kept for the copies.
     """
 
     evidence: Evidence
@@ -72,6 +74,7 @@ class Fit:
     traces: NDArray[np.float64]
     traced: tuple[str, ...]
     occupied: NDArray[np.int64]
+    packed: tuple[Packed, NDArray[np.int64]] | None = field(default=None, repr=False)
 
     def copy(self, number: int) -> NDArray[np.int32]:
         """Return completed copy ``number`` = 0, 1, ...: true codes (n, J), drawn given release and ``draws[number]``.
@@ -80,4 +83,4 @@ class Fit:
         """
         from postrand.mixture.drawing import complete  # loads compiled loops
 
-        return complete(self.evidence, self.draws[number], (self.seed, number))
+        return complete(self.evidence, self.draws[number], (self.seed, number), self.packed)

@@ -50,9 +50,10 @@ DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
 _R_FILES = ("postrand.R", "r_categories.csv", "r_split.csv")
-Complete = Callable[[Path, Path, Mechanism], Callable[[str], dict[str, Any]]]
-"""``complete(folder, data, mechanism)`` writes the copies of released data to a folder, and returns a function: called
-with the name that the data have in the end, it writes ``completed.json`` and returns what that says."""
+Complete = Callable[[Path, Path, Mechanism, bool], Callable[[str], dict[str, Any]]]
+"""``complete(folder, data, mechanism, as_table)`` writes the copies of released data, which may become a table, to a
+folder. It returns a function: called with the name that the data have in the end, it writes ``completed.json`` and
+returns what that says."""
 _METADATA = (metadata.DDI, metadata.CROISSANT)
 _OWN = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, README, COMPLETED)
 TOOL_NAMES = (*_OWN, *_METADATA, *_R_FILES, *RESERVED_NAMES)
@@ -234,7 +235,7 @@ def write(
         require_same(differing)
         for folder in internal:
             write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
-        finish = None if complete is None else complete(staging, staging / data_name, mechanism)
+        finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
         stage(Stage.REPORTS)
         if target is not None:
             data_name = table.enter_context(
@@ -279,7 +280,7 @@ def derive(
     ``completed`` is what ``completed.json`` says, where the release has completed files.
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
-    told = metadata.files(description, data, mechanism, certificate, summary)
+    told = metadata.files(description, data, mechanism, certificate, summary, completed)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     found = report.page_values(mechanism, summary)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
@@ -287,7 +288,7 @@ def derive(
         CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
-        REPORT: report.public_report(mechanism, certificate, summary, data.name, found).encode(),
+        REPORT: report.public_report(mechanism, certificate, summary, data.name, found, completed).encode(),
         README: report.readme(mechanism, found, data.name, description.title, completed).encode(),
     }
 

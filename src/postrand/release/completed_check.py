@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, formats
-from postrand.completion import complete as complete_frame
-from postrand.completion.files import check_stacked, copies_problems, stacked_batches
+from postrand import __version__, completion, formats
+from postrand.completion.files import Stacked, check_stacked, copies_problems, stacked_batches
 from postrand.errors import DataError, ReleaseError, UncheckedError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.release import canonical_json
@@ -18,10 +17,10 @@ from postrand.release.checks import Audit, Phrase, check_schema, load, settled
 from postrand.release.completed_files import (
     SCHEMA,
     STEM,
+    columns_of,
     data_digests,
-    diagnostics_of,
-    form_of,
-    plain,
+    given_totals,
+    notes,
     this_platform,
 )
 from postrand.support.inputs import is_whole
@@ -102,7 +101,7 @@ def _fit(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechanism
     elif told["records"] != released.num_rows:
         what = "the number of records is another one"
         problems.append(sentence(what, where=COMPLETED, got=told["records"], wanted=released.num_rows))
-    form = form_of(root / data, mechanism, path.name)
+    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
     said = {"perturbed": [n for n in form.true.names if n in form.perturbed], "columns": list(form.schema.names)}
     what = "are not those of the release"
     problems += [sentence(f"{field!r} {what}", where=COMPLETED) for field in said if told[field] != said[field]]
@@ -143,8 +142,11 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
         got, wanted = (", ".join(f"{n} {of.get(n, '')}" for n in other) for of in (here, there))
         raise UncheckedError(sentence(what, where=COMPLETED, got=got, wanted=wanted))
     frame = records_of(root / data, mechanism.require_codebook(), mechanism.partly)
-    made = complete_frame(frame, mechanism, copies=told["copies"], seed=told["seed"], **told["settings"])
-    form = form_of(root / data, mechanism, path.name)
+    totals = given_totals(told["totals"])
+    made = completion.complete(
+        frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"]
+    )
+    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
     try:
         with formats.open_comparison(path, form.schema) as writer:
             for batch in stacked_batches(form, frame, made.frames):
@@ -152,8 +154,8 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
     except DataError:
         what = "the seed gives other copies: these were not made from the release as stated"
         raise ReleaseError(sentence(what, where=path.name, fix=FIX)) from None
-    found = diagnostics_of(made)
-    again = canonical_json.plain({**plain(found.to_dict()), "": [list(found.problems), list(found.warnings)]})
+    found = made.diagnostics
+    again = canonical_json.plain({**found.to_dict(), "": [list(found.problems), notes(found)]})
     if again != {**told["diagnostics"], "": [told["problems"], told["warnings"]]}:
         what = "the tests of the model give other results than stated"
         raise ReleaseError(sentence(what, where=COMPLETED, fix=FIX))

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from postrand import __version__, formats
+import numpy as np
+import pyarrow as pa
+
+from postrand import __version__, completion, formats
 from postrand.codebook.not_released import shown_codebook
-from postrand.completion import Completed
-from postrand.completion import complete as complete_frame
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, Complete, Release, file_digest, records_of
-from postrand.release.table import TABLE, open_data
+from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
 
 SCHEMA = "postrand/completed/1"
 STEM = "completed"
 _LIBRARIES = ("numpy", "numba")
+
+
+class CompletedWarning(UserWarning):
+    """The model of completed files failed a test: they are written, and marked."""
 
 
 def completed_name(data: Path) -> str:
@@ -53,7 +58,9 @@ def request_problems(out: Path, release: Path, copies: int | None, form: str | N
     return problems
 
 
-def write_folder(out: str | Path, release: Release, completed: Completed, form: str | None = None) -> dict[str, Any]:
+def write_folder(
+    out: str | Path, release: Release, completed: completion.Completed, form: str | None = None
+) -> dict[str, Any]:
     """Write completed copies of a release to a new folder: complete or absent; return what ``completed.json`` says.
 
     ``form`` is a format such as ``"dta"``; without it, that of the released data.
@@ -67,16 +74,16 @@ def write_folder(out: str | Path, release: Release, completed: Completed, form: 
     """
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
-        told = put(staging / name, release.data_path, release.mechanism, completed)
+        told = put(staging / name, columns_of(release.data_path, release.mechanism), release.mechanism, completed)
         (staging / README).write_bytes(completed_readme(told).encode())
         finish(staging, told, release.path, str(release.manifest["data"]), [name, README])
     return told
 
 
-def put(path: Path, data: Path, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
-    """Write the stacked file of the copies of released data, and return what is said of it."""
+def put(path: Path, columns: pa.Schema, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
+    """Write the stacked file of the copies of released data with these columns, and return what is said of it."""
     stage(Stage.WRITING)
-    form, released = form_of(data, mechanism, path.name), completed.released
+    form, released = Stacked.of(columns, mechanism, path.suffix), completed.released
     write_stacked(path, form, released, completed.frames)
     return facts(path, form, mechanism, completed)
 
@@ -84,10 +91,13 @@ def put(path: Path, data: Path, mechanism: Mechanism, completed: Completed) -> d
 def putting(copies: int) -> Complete:
     """Return what makes the completed files of a release that is being written: fresh seed, usual settings."""
 
-    def complete(folder: Path, data: Path, mechanism: Mechanism) -> Callable[[str], dict[str, Any]]:
+    def complete(folder: Path, data: Path, mechanism: Mechanism, as_table: bool) -> Callable[[str], dict[str, Any]]:
         frame = records_of(data, mechanism.require_codebook(), mechanism.partly)
         path = folder / completed_name(data)
-        told = put(path, data, mechanism, complete_frame(frame, mechanism, copies=copies))
+        columns = columns_of(data, mechanism, as_table)
+        told = put(path, columns, mechanism, completion.complete(frame, mechanism, copies=copies))
+        for text in told["problems"]:
+            warnings.warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
 
         def end(name: str) -> dict[str, Any]:
             finish(folder, told, folder, name, [path.name])
@@ -98,16 +108,16 @@ def putting(copies: int) -> Complete:
     return complete
 
 
-def form_of(data: Path, mechanism: Mechanism, name: str) -> Stacked:
-    """Return the form of the stacked file ``name`` of released data."""
+def columns_of(data: Path, mechanism: Mechanism, as_table: bool = False) -> pa.Schema:
+    """Return the columns of released data, or those that they have ``as_table`` of a database."""
     shown = shown_codebook(mechanism.require_codebook(), mechanism.partly)
-    return Stacked.of(open_data(data, shown).schema, mechanism, Path(name).suffix)
+    return table_schema(shown) if as_table else open_data(data, shown).schema
 
 
-def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed) -> dict[str, Any]:
+def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
     settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
-    found = diagnostics_of(completed)
+    found = completed.diagnostics
     return {
         "schema": SCHEMA,
         "package": {"name": "postrand", "version": __version__},
@@ -124,9 +134,10 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: Completed)
         "perturbed": [n for n in form.true.names if n in form.perturbed],
         "columns": list(form.schema.names),
         "problems": list(found.problems),
-        "warnings": list(found.warnings),
-        "model": plain(model_summary(completed)),
-        "diagnostics": plain(found.to_dict()),
+        "warnings": notes(found),
+        "totals": totals_of(completed),
+        "model": model_summary(completed),
+        "diagnostics": found.to_dict(),
     }
 
 
@@ -144,10 +155,39 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
     return {name: file_digest(root / name) for name in names}
 
 
-def diagnostics_of(completed: Completed) -> Any:
-    """TEMPORARY until Completed.diagnostics."""
-    from types import SimpleNamespace
-    return getattr(completed, "diagnostics", SimpleNamespace(problems=(), warnings=(), to_dict=dict))
+def notes(found: completion.Diagnostics) -> list[str]:
+    """Return what a reader must know of the copies: warnings, and what it costs to meet totals."""
+    return [*dict.fromkeys([*found.warnings, *(() if found.totals is None else found.totals.sentences)])]
+
+
+def totals_of(completed: completion.Completed) -> list[dict[str, Any]]:
+    """Return the published totals that every copy meets: for each table its variables, cells and totals."""
+    found = []
+    for table in completed.totals.tables:
+        names = [completed.modelled.variables[place].name for place in table.places]
+        texts = [_categories(completed, name) for name in names]
+        cells = [
+            [known[code] for known, code in zip(texts, cell, strict=True)] for cell in np.ndindex(*map(len, texts))
+        ]
+        counts = [round(float(count)) for count in table.counts.ravel()]
+        found.append({"variables": names, "categories": cells, "totals": counts})
+    return found
+
+
+def _categories(completed: completion.Completed, name: str) -> tuple[str, ...]:
+    """Return the texts by which totals name the categories of a variable: values, or labels where it has none."""
+    variable, book = completed.modelled[name], completed.modelled.codebook
+    values = tuple(map(str, book[name].categories)) if variable.kind == "perturbed" else ()
+    return (*values, *variable.labels[len(values) :])
+
+
+def given_totals(stated: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, float]] | None:
+    """Return totals as :func:`postrand.completion.complete` takes them, from what ``completed.json`` says."""
+    tables: dict[Any, dict[Any, float]] = {
+        tuple(one["variables"]): {tuple(c): n for c, n in zip(one["categories"], one["totals"], strict=True)}
+        for one in stated
+    }
+    return tables or None
 
 
 def this_platform() -> dict[str, str]:
@@ -160,7 +200,7 @@ def this_platform() -> dict[str, str]:
     }
 
 
-def model_summary(completed: Completed) -> dict[str, Any]:
+def model_summary(completed: completion.Completed) -> dict[str, Any]:
     """Return what was fitted: the variables of the model, what it leaves out, and the classes that have records."""
     modelled, fit = completed.modelled, completed.fit
     variables = [
@@ -174,18 +214,3 @@ def model_summary(completed: Completed) -> dict[str, Any]:
         "classes": len(fit.draws[0].weights),
         "occupied": {"most": int(fit.occupied.max()), "mean": round(float(fit.occupied.mean()), 2)},
     }
-
-
-def plain(value: Any) -> Any:
-    """Return plain data for JSON: None for numbers that are not finite, lists for arrays.
-
-    >>> plain({"a": (1.0, float("nan"))})
-    {'a': [1.0, None]}
-    """
-    if isinstance(value, Mapping):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

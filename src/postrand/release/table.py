@@ -69,7 +69,7 @@ class ReleasedTable:
     @property
     def schema(self) -> pa.Schema:
         """The released columns, in the codebook's types."""
-        return pa.schema([(v.name, value_type(arrow_type(v.type))) for v in self.codebook.variables])
+        return table_schema(self.codebook)
 
     @property
     def num_rows(self) -> int:
@@ -91,6 +91,11 @@ class ReleasedTable:
             _check(self.stated, digest.records, digest.hexdigest())
 
 
+def table_schema(codebook: Codebook) -> pa.Schema:
+    """Return the columns of a released table, in the codebook's types."""
+    return pa.schema([(v.name, value_type(arrow_type(v.type))) for v in codebook.variables])
+
+
 @contextmanager
 def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
     """Copy a data file into its table, put ``table.json`` in its place, and yield that name; commit on leaving.
@@ -102,12 +107,12 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
     """
     names, source = codebook.names, formats.read(data, codebook)
     schema = pa.schema([source.schema.field(name) for name in names])
-    typed = pa.schema([(v.name, value_type(arrow_type(v.type))) for v in codebook.variables])
+    typed = table_schema(codebook)
     with placed(target, schema, source.batches(names)) as table:
         differing: list[int] = []
         read = (_typed(batch, typed) for batch in table.read())
         memory = min(target.share(4) or MEMORY, MEMORY)
-        records, digest = _digest(names, _compared(read, source.batches(names), differing), memory)
+        records, digest = _digest(names, _compared(read, source.batches(names, 1 << 14), differing), memory)
         if differing and (records, digest) != _digest(names, source.batches(names), memory):
             what = "the database changed the values that were written"
             fix = "convert columns of unusual types in the source"

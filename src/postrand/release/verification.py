@@ -20,9 +20,9 @@ from postrand.mechanism import Mechanism
 from postrand.metadata import Description
 from postrand.privacy import needs_file, require_records
 from postrand.release import canonical_json, earlier
+from postrand.release import completed_check as copies
 from postrand.release import whole_columns as columns
 from postrand.release.auditor import redrawn, same_values, with_file
-from postrand.release import completed_check as copies
 from postrand.release.bundle import (
     BLANK,
     CERTIFICATE,

@@ -24,6 +24,7 @@ from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
 from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
+from postrand.report.completed_values import completed_view
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
@@ -49,14 +50,20 @@ Sections = Mapping[str, Sequence[Mapping[str, object]]]
 
 
 def public_report(
-    mechanism: Mechanism, certificate: Certificate, summary: Summary, data_name: str, found: Values | None = None
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    data_name: str,
+    found: Values | None = None,
+    completed: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the page that goes with a release: no script, no request to any host, the same bytes every time.
 
     It is a function of the other files of the release, so that ``verify`` makes it again and compares. ``found`` are
-    the :func:`postrand.report.values.page_values` of the release, where they are known already.
+    the :func:`postrand.report.values.page_values` of the release, where they are known already; ``completed`` is what
+    ``completed.json`` says, if there is one.
     """
-    return _page(mechanism, certificate, summary, data_name, {}, {}, internal=False, found=found)
+    return _page(mechanism, certificate, summary, data_name, {}, {}, internal=False, found=found, completed=completed)
 
 
 def internal_report(
@@ -89,6 +96,7 @@ def _page(
     internal: bool,
     captions: Mapping[str, Sequence[str]] = MappingProxyType({}),
     found: Values | None = None,
+    completed: Mapping[str, Any] | None = None,
 ) -> str:
     found, split = found or page_values(mechanism, summary), split_view(mechanism, summary)
     return (
@@ -125,6 +133,7 @@ def _page(
             table=found.table,
             uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.every_block),
             has_weight=bool(mechanism.require_codebook().with_role("weight")),
+            c=completed_view(completed, data_name) if completed else None,
             digest=certificate.mechanism_digest,
             python=_python(mechanism, found.variables),
             r=_r(mechanism, data_name),

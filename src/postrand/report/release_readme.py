@@ -32,7 +32,7 @@ def readme(
             "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
             "postrand complete, which makes copies of the file for any software, from this folder alone."
         )
-        parts += ["", *heading("How to analyse the data"), wrapped(f"Programs that correct for the perturbation: {more}")]
+        parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
     else:
         parts += ["", *how_to(completed)]
     return "\n".join(parts) + "\n"
@@ -43,8 +43,8 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
     names = mechanism.variables
     many = f"{len(names)} variables" if len(names) > 1 else f"the variable {names[0]}" if names else "no variable"
     yield (
-        f"The values of {many} in {data_name} were changed at random, to protect persons. THE DATA ALONE ARE PERTURBED: "
-        "shares, tables and models of these variables, computed as if they were true, are wrong."
+        f"The values of {many} in {data_name} were changed at random, to protect persons. THE DATA ALONE ARE "
+        "PERTURBED: shares, tables and models of these variables, computed as if they were true, are wrong."
     )
     if example := _example(found):
         yield example
@@ -54,14 +54,16 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
 
 def _example(found: Values) -> str:
     """Return the category whose released share is farthest from the estimated true one."""
-    worst, text = 0.0, ""
+    worst, text = (0.0, 0.0), ""
     for block in found.blocks:
         for shown, true, error, label in _shares(block):
-            if abs(shown - true) > worst and 0 <= true <= 1:
-                worst = abs(shown - true)
+            wrong = (round(abs(shown - true), 9), -true)  # of two categories, the rarer one
+            if 0 <= true <= 1 and wrong > worst:
+                worst = wrong
                 text = (
-                    f"For example, {block.name} = {cut(one_line(label), MAX_NAME)}: {100 * shown:.1f}% of the released "
-                    f"values, where an estimated {100 * true:.1f}% of the true ones are (standard error {100 * error:.1f}%)."
+                    f"For example, {block.name} = {cut(one_line(label), MAX_NAME)}: {100 * shown:.1f}% of the "
+                    f"released values, but an estimated {100 * true:.1f}% of the true ones (standard error "
+                    f"{100 * error:.1f}%)."
                 )
     return text
 
@@ -104,7 +106,8 @@ def _changed(mechanism: Mechanism, found: Values) -> list[str]:
         lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
     if split := mechanism.split:
         chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
-        lines += [f"  {_name(n)}: shown by {100 * p:.0f}% of the records, with values changed at random" for n, p in _first(chances)]
+        shown = "of the records show it, with values changed at random"
+        lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
         if len(chances) > MAX_LISTED:
             lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")
     lines += [f"  {_name(c.variable)}: {c.done[:1].lower()}{c.done[1:]}" for c in mechanism.numerical]

@@ -32,6 +32,13 @@
 #define PREFETCH(address) ((void)(address))
 #endif
 
+/* Codes may be drawn in place: a record's is read before it is written, and no other record's is read. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EACH_ON_ITS_OWN _Pragma("GCC ivdep")
+#else
+#define EACH_ON_ITS_OWN
+#endif
+
 enum {
     AHEAD = 128,        /* draws between asking for a table entry and using it: hides what memory takes */
     LARGE_TABLE = 10,   /* bits of a row from which most entries come from beyond the second cache */
@@ -52,8 +59,8 @@ enum {
 
 #define LOOPS(T)                                                                                                       \
     FOR_SEVERAL_PROCESSORS                                                                                             \
-    static void draw_##T(const uint64_t *restrict words, Py_ssize_t lanes, const T *codes,                             \
-                         const uint64_t *restrict entries, int bits, T *released, Py_ssize_t n) {                      \
+    static void draw_rows_##T(const uint64_t *restrict words, Py_ssize_t lanes, const T *codes,                        \
+                              const uint64_t *restrict entries, int bits, T *released, Py_ssize_t n) {                 \
         const uint64_t low = ((uint64_t)1 << (11 + bits)) - 1;                                                         \
         Py_ssize_t i = 0;                                                                                              \
         if (bits >= LARGE_TABLE)                                                                                       \
@@ -61,14 +68,20 @@ enum {
                 PREFETCH(ENTRY(i + AHEAD));                                                                            \
                 DRAW_ONE(T, i);                                                                                        \
             }                                                                                                          \
+        EACH_ON_ITS_OWN                                                                                                \
         for (; i < n; i++)                                                                                             \
             DRAW_ONE(T, i);                                                                                            \
+        if (8 * (int)sizeof(T) <= 11 + bits) /* the alias has 11 + bits, all set in the row of code -1 */              \
+            return;                                                                                                    \
+        for (i = 0; i < n; i++)                                                                                        \
+            released[i] = (T)((int64_t)((uint64_t)released[i] << (53 - bits)) >> (53 - bits));                         \
     }                                                                                                                  \
                                                                                                                        \
     FOR_SEVERAL_PROCESSORS                                                                                             \
-    static void draw_constant_##T(const uint64_t *restrict words, Py_ssize_t lanes, const T *codes,                    \
-                                  const uint64_t *restrict entries, int bits, T *released, Py_ssize_t n) {             \
+    static void draw_one_row_##T(const uint64_t *restrict words, Py_ssize_t lanes, const T *codes,                     \
+                                 const uint64_t *restrict entries, int bits, T *released, Py_ssize_t n) {              \
         const uint64_t low = ((uint64_t)1 << (11 + bits)) - 1, mask = ((uint64_t)1 << bits) - 1;                       \
+        EACH_ON_ITS_OWN                                                                                                \
         for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
             const uint64_t word = words[i * lanes];                                                                    \
             const int64_t code = codes[i], bucket = (int64_t)(word >> (64 - bits));                                    \
@@ -252,95 +265,138 @@ static char *codes_from(const Py_buffer *codes, Py_ssize_t start, Py_ssize_t n) 
     return NULL;
 }
 
-/* What `draw` and `stay_or_move` have in common: words, lane, codes, start, [law ...], released. */
+/* One block of a mechanism whose records are drawn: which law, its numbers, true and released codes. */
 typedef struct {
-    Py_buffer views[4]; /* words, codes, law, released */
-    const uint64_t *words;
-    Py_ssize_t lanes, n;
+    Py_buffer views[3]; /* codes, law, released */
+    Py_ssize_t kind, bits;
     const char *codes;
     char *released;
-} Draws;
+} Block;
 
-static int begin(PyObject *const *arguments, const Array *wanted, Draws *draws) {
-    Py_ssize_t lane, start;
-    if (numbers(arguments, 1, &lane, 3, &start) < 0 || enter(arguments, wanted, 4, draws->views) < 0)
+enum { ROWS, ONE_ROW, STAY_OR_MOVE };
+
+/* Open a block (kind, codes, law, bits, released) for `n` records from `start`; on failure it is not open. */
+static int open_block(PyObject *given, Py_ssize_t start, Py_ssize_t n, Block *block) {
+    if (!PyTuple_Check(given) || PyTuple_Size(given) != 5)
+        return refuse("a block is (kind, codes, law, bits, released)");
+    PyObject *parts[5];
+    for (int i = 0; i < 5; i++)
+        parts[i] = PyTuple_GetItem(given, i);
+    if (numbers(parts, 0, &block->kind, 3, &block->bits) < 0)
         return -1;
-    const Py_buffer *words = &draws->views[0], *codes = &draws->views[1], *released = &draws->views[3];
-    draws->n = words->shape[0];
-    draws->lanes = words->shape[1];
-    draws->words = (const uint64_t *)words->buf + lane;
-    draws->codes = codes_from(codes, start, draws->n);
-    draws->released = draws->codes ? codes_from(released, start, draws->n) : NULL;
-    if (draws->released && (lane < 0 || lane >= draws->lanes))
-        refuse("the words have no such lane");
-    else if (draws->released && codes->itemsize != released->itemsize)
+    const Array wanted[] = {{1, "codes", CODES, 1, 0},
+                            {2, "law", block->kind == STAY_OR_MOVE ? INT64 : UINT64, 1, 0},
+                            {4, "released", CODES, 1, 1}};
+    if (enter(parts, wanted, 3, block->views) < 0)
+        return -1;
+    const Py_buffer *codes = &block->views[0], *law = &block->views[1], *released = &block->views[2];
+    const int with_tables = block->kind == ROWS || block->kind == ONE_ROW;
+    block->codes = codes_from(codes, start, n);
+    block->released = block->codes ? codes_from(released, start, n) : NULL;
+    if (block->released && codes->itemsize != released->itemsize)
         refuse("true and released codes have different types");
+    else if (!with_tables && block->kind != STAY_OR_MOVE)
+        refuse("there is no such kind of law");
+    else if (with_tables && (block->bits < 1 || block->bits > 40 || law->shape[0] < (Py_ssize_t)2 << block->bits))
+        refuse("the entries are not those of tables with so many bits");
+    else if (!with_tables && law->shape[0] < 2)
+        refuse("a law off the diagonal has at least one category");
     if (!PyErr_Occurred())
         return 0;
-    leave(draws->views, 4);
+    leave(block->views, 3);
     return -1;
 }
 
-/* The two kinds of tables have the same arguments, and at least two rows of 2^bits entries. */
-#define DRAW_FROM_TABLES(name)                                                                                         \
-    static PyObject *name(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {                            \
-        static const Array wanted[] = {{0, "words", UINT64, 2, 0},                                                     \
-                                       {2, "codes", CODES, 1, 0},                                                      \
-                                       {4, "entries", UINT64, 1, 0},                                                   \
-                                       {6, "released", CODES, 1, 1}};                                                  \
-        Draws d;                                                                                                       \
-        if (counted(count, 7) < 0)                                                                                     \
-            return NULL;                                                                                               \
-        const Py_ssize_t bits = PyLong_AsSsize_t(arguments[5]);                                                        \
-        if (PyErr_Occurred() || begin(arguments, wanted, &d) < 0)                                                      \
-            return NULL;                                                                                               \
-        if (bits < 1 || bits > 40 || d.views[2].shape[0] < (Py_ssize_t)2 << bits) {                                    \
-            refuse("the entries are not those of tables with so many bits");                                           \
-        } else {                                                                                                       \
-            Py_BEGIN_ALLOW_THREADS                                                                                     \
-            FOR_TYPE(d.views[1].itemsize, name, d.words, d.lanes, (const T *)d.codes,                                  \
-                     (const uint64_t *)d.views[2].buf, (int)bits, (T *)d.released, d.n)                                \
-            Py_END_ALLOW_THREADS                                                                                       \
-        }                                                                                                              \
-        leave(d.views, 4);                                                                                             \
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);                                                           \
-    }
-
-DRAW_FROM_TABLES(draw)
-DRAW_FROM_TABLES(draw_constant)
-
-static PyObject *stay_or_move(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    static const Array wanted[] = {
-        {0, "words", UINT64, 2, 0}, {2, "codes", CODES, 1, 0}, {4, "off", INT64, 1, 0}, {5, "released", CODES, 1, 1}};
-    Draws d;
-    if (counted(count, 6) < 0 || begin(arguments, wanted, &d) < 0)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    FOR_TYPE(d.views[1].itemsize, stay_or_move, d.words, d.lanes, (const T *)d.codes, (const int64_t *)d.views[2].buf,
-             (int64_t)d.views[2].shape[0] - 2, (T *)d.released, d.n)
-    Py_END_ALLOW_THREADS
-    leave(d.views, 4);
-    return Py_NewRef(Py_None);
+static void draw_block(const Block *block, const uint64_t *words, Py_ssize_t lanes, Py_ssize_t n) {
+    const Py_buffer *law = &block->views[1];
+    const Py_ssize_t width = block->views[0].itemsize;
+    const int bits = (int)block->bits;
+    if (block->kind == ROWS)
+        FOR_TYPE(width, draw_rows, words, lanes, (const T *)block->codes, law->buf, bits, (T *)block->released, n)
+    else if (block->kind == ONE_ROW)
+        FOR_TYPE(width, draw_one_row, words, lanes, (const T *)block->codes, law->buf, bits, (T *)block->released, n)
+    else
+        FOR_TYPE(width, stay_or_move, words, lanes, (const T *)block->codes, law->buf, law->shape[0] - 2,
+                 (T *)block->released, n)
 }
 
-static PyObject *append_digit(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    static const Array wanted[] = {{0, "number", UINT64, 1, 1}, {2, "codes", CODES, 1, 0}};
-    Py_buffer views[2];
+/* All blocks in one call: between calls, threads wait for the interpreter's lock. */
+static PyObject *draw(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "words", UINT64, 3, 0}};
+    Py_buffer words;
+    if (counted(count, 3) < 0)
+        return NULL;
+    const Py_ssize_t start = PyLong_AsSsize_t(arguments[1]);
+    if (PyErr_Occurred() || enter(arguments, wanted, 1, &words) < 0)
+        return NULL;
+    const Py_ssize_t slots = words.shape[0], n = words.shape[1], lanes = words.shape[2];
+    const Py_ssize_t given = PyTuple_Check(arguments[2]) ? PyTuple_Size(arguments[2]) : -1;
+    Block *blocks = NULL;
+    Py_ssize_t opened = 0;
+    if (given < 0 || given > slots * lanes)
+        refuse("blocks are a tuple, at most one for each word of a record");
+    else if (!(blocks = PyMem_Malloc((size_t)(given + 1) * sizeof *blocks)))
+        PyErr_NoMemory();
+    else
+        while (opened < given && open_block(PyTuple_GetItem(arguments[2], opened), start, n, &blocks[opened]) == 0)
+            opened++;
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t b = 0; b < given; b++)
+            draw_block(&blocks[b], (const uint64_t *)words.buf + b / lanes * n * lanes + b % lanes, lanes, n);
+        Py_END_ALLOW_THREADS
+    }
+    while (opened--)
+        leave(blocks[opened].views, 3);
+    PyMem_Free(blocks);
+    leave(&words, 1);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+enum { DIGITS_AT_A_TIME = 2048 /* numbers that stay in the first cache from column to column */ };
+
+static PyObject *join_digits(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted_number[] = {{0, "number", UINT64, 1, 1}}, wanted_codes[] = {{0, "codes", CODES, 1, 0}};
+    Py_buffer number, *views = NULL;
     if (counted(count, 4) < 0)
         return NULL;
     const Py_ssize_t start = PyLong_AsSsize_t(arguments[3]);
-    const uint64_t base = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
-    if (PyErr_Occurred() || enter(arguments, wanted, 2, views) < 0)
+    if (PyErr_Occurred() || enter(arguments, wanted_number, 1, &number) < 0)
         return NULL;
-    const Py_ssize_t n = views[0].shape[0];
-    const char *codes = codes_from(&views[1], start, n);
-    if (codes) {
+    const Py_ssize_t n = number.shape[0];
+    const Py_ssize_t columns = PyTuple_Check(arguments[2]) ? PyTuple_Size(arguments[2]) : -1;
+    uint64_t *bases = NULL;
+    int opened = 0;
+    if (columns < 0 || columns > 64 || !PyTuple_Check(arguments[1]) || PyTuple_Size(arguments[1]) != columns)
+        refuse("bases and columns are tuples of the same length, at most 64");
+    else if (!(views = PyMem_Malloc((size_t)(columns + 1) * sizeof *views))
+             || !(bases = PyMem_Malloc((size_t)(columns + 1) * sizeof *bases)))
+        PyErr_NoMemory();
+    for (Py_ssize_t j = 0; !PyErr_Occurred() && j < columns; j++) {
+        PyObject *column = PyTuple_GetItem(arguments[2], j);
+        bases[j] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(arguments[1], j));
+        if (!PyErr_Occurred() && enter(&column, wanted_codes, 1, &views[j]) == 0) {
+            opened++;
+            codes_from(&views[j], start, n);
+        }
+    }
+    if (!PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
-        FOR_TYPE(views[1].itemsize, append_digit, (uint64_t *)views[0].buf, base, (const T *)codes, n)
+        for (Py_ssize_t from = 0; from < n; from += DIGITS_AT_A_TIME) {
+            const Py_ssize_t many = n - from < DIGITS_AT_A_TIME ? n - from : DIGITS_AT_A_TIME;
+            uint64_t *part = (uint64_t *)number.buf + from;
+            memset(part, 0, (size_t)many * sizeof *part);
+            for (Py_ssize_t j = 0; j < columns; j++)
+                FOR_TYPE(views[j].itemsize, append_digit, part, bases[j], (const T *)views[j].buf + start + from, many)
+        }
         Py_END_ALLOW_THREADS
     }
-    leave(views, 2);
-    return codes ? Py_NewRef(Py_None) : NULL;
+    if (views)
+        leave(views, opened);
+    PyMem_Free(views);
+    PyMem_Free(bases);
+    leave(&number, 1);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *fill_tables(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -425,10 +481,8 @@ static PyObject *weigh_cells(PyObject *module, PyObject *const *arguments, Py_ss
 #define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, text}
 
 static PyMethodDef functions[] = {
-    FUNCTION(draw, "draw(words, lane, codes, start, entries, bits, released)"),
-    FUNCTION(draw_constant, "draw_constant(words, lane, codes, start, entries, bits, released)"),
-    FUNCTION(stay_or_move, "stay_or_move(words, lane, codes, start, off, released)"),
-    FUNCTION(append_digit, "append_digit(number, base, codes, start)"),
+    FUNCTION(draw, "draw(words, start, blocks)"),
+    FUNCTION(join_digits, "join_digits(number, bases, columns, start)"),
     FUNCTION(fill_tables, "fill_tables(weights, bits, entries)"),
     FUNCTION(shuffle_runs, "shuffle_runs(places, starts, words)"),
     FUNCTION(weigh_cells, "weigh_cells(tail, tails, weights, shares, starts, most, total)"),

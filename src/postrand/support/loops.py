@@ -9,28 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from postrand.support._loops import (
-        append_digit,
-        draw,
-        draw_constant,
-        fill_tables,
-        shuffle_runs,
-        stay_or_move,
-        weigh_cells,
-    )
+    from postrand.support._loops import Block as Block
+    from postrand.support._loops import draw, fill_tables, join_digits, shuffle_runs, weigh_cells
 
-__all__ = ["append_digit", "draw", "draw_constant", "fill_tables", "shuffle_runs", "stay_or_move", "weigh_cells"]
+__all__ = ["draw", "fill_tables", "join_digits", "shuffle_runs", "weigh_cells"]
+
+ROWS, ONE_ROW, STAY_OR_MOVE = range(3)
+"""The kinds of law that ``draw`` knows: tables of all rows, one row for all, and none; ``_loops.c`` has the same."""
 
 try:
-    from postrand.support._loops import (
-        append_digit,
-        draw,
-        draw_constant,
-        fill_tables,
-        shuffle_runs,
-        stay_or_move,
-        weigh_cells,
-    )
+    from postrand.support._loops import draw, fill_tables, join_digits, shuffle_runs, weigh_cells
 except ImportError:  # installed where there was no C compiler
 
     def __getattr__(name: str) -> Any:

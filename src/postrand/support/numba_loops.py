@@ -5,20 +5,38 @@ They say what each loop does, and serve where ``_loops.c`` was not compiled: see
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from postrand.support.jit import compiled
 
+if TYPE_CHECKING:
+    from postrand.support._loops import Block
+
+
+def draw(words: NDArray[np.uint64], start: int, blocks: tuple[Block, ...]) -> None:
+    """Write the released codes of the n records from ``start``, of every block.
+
+    ``words`` is (slots, n, lanes): block b reads word ``b mod lanes`` of slot ``b div lanes``. A block is its kind of
+    law, true codes, the numbers of the law, their bits (of tables), and where released codes are written.
+    """
+    lanes = words.shape[2]
+    for place, (kind, codes, law, bits, released) in enumerate(blocks):
+        loop = (draw_rows, draw_one_row, stay_or_move)[kind]
+        loop(words[place // lanes], place % lanes, codes, start, law, bits, released)
+
 
 @compiled
-def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
+def draw_rows(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the released codes of the n codes from ``start``; ``words`` is (n, lanes), ``entries`` as in AliasTables.
 
-    What is stored of an entry is its low bits, as many as the code type has: the caller clears those above the alias.
+    Of an entry, the alias is stored: its low 11 + bits with their sign, as the row of code -1 has them all set.
     """
     # Cut here and not by the caller: a slice takes the interpreter longer than fifty draws.
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
-    up, down = np.uint64(bits), np.uint64(64 - bits)
+    up, down, above = np.uint64(bits), np.uint64(64 - bits), np.uint64(53 - bits)
     low = np.uint64((1 << (11 + bits)) - 1)
     for i in range(codes.size):
         word = words[i, lane]
@@ -26,11 +44,12 @@ def draw(words, lane, codes, start, entries, bits, released):  # type: ignore[no
         # Unsigned, so that no load pays for Python's negative indices.
         entry = entries[(np.uint64(np.int64(codes[i]) + 1) << up) + bucket]
         # With the low bits set on the left, the alias field never decides: rest < threshold, and nothing else.
-        released[i] = bucket if ((word << up) | low) < entry else entry
+        alias = np.int64(entry << above) >> np.int64(above)
+        released[i] = np.int64(bucket) if ((word << up) | low) < entry else alias
 
 
 @compiled
-def draw_constant(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
+def draw_one_row(words, lane, codes, start, entries, bits, released):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the released codes of the n codes from ``start``; ``entries`` as in ConstantTables."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
     up, down = np.uint64(bits), np.uint64(64 - bits)
@@ -47,8 +66,8 @@ def draw_constant(words, lane, codes, start, entries, bits, released):  # type: 
 
 
 @compiled
-def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1."""
+def stay_or_move(words, lane, codes, start, off, _, released):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Write the released codes of the n codes from ``start``; ``off`` as in StayOrMove, 0 for code -1; no bits."""
     codes, released = codes[start : start + words.shape[0]], released[start : start + words.shape[0]]
     others = off.size - 2
     for i in range(codes.size):
@@ -62,8 +81,17 @@ def stay_or_move(words, lane, codes, start, off, released):  # type: ignore[no-u
             released[i] = code
 
 
+def join_digits(
+    number: NDArray[np.uint64], bases: tuple[int, ...], columns: tuple[NDArray[Any], ...], start: int
+) -> None:
+    """Write the n numbers whose digits are ``code + 1`` of each column, from ``start``, in these bases, modulo 2^64."""
+    number[:] = 0
+    for base, codes in zip(bases, columns, strict=True):
+        _append_digit(number, base, codes, start)
+
+
 @compiled
-def append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]  # numba finds the types
+def _append_digit(number, base, codes, start):  # type: ignore[no-untyped-def]  # numba finds the types
     """Make each of the n numbers ``number x base + code + 1``, for the codes from ``start``."""
     codes = codes[start : start + number.size]
     base = np.uint64(base)

@@ -37,7 +37,6 @@ class Stage(StrEnum):
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
     FITTING = "fitting the model"
-    COMPLETING = "drawing completed copies"
     TRYING = "trying levels of privacy"
 
 

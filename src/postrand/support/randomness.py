@@ -198,34 +198,35 @@ def derive(key: ReleaseKey, mechanism_digest: str, content: bytes = b"") -> Stre
 
 
 class WordStream:
-    """Produce the words of up to ``capacity`` records, slot by slot, in buffers that are used again.
+    """Produce the words of up to ``capacity`` records, up to ``slots`` slots at a time, in buffers that are used again.
 
-    Not for use by two threads at once. The buffers take ``32 * capacity`` bytes: keep them within the L2 cache.
+    Not for use by two threads at once. Buffers take ``32 * capacity * slots`` bytes: keep them within the L2 cache.
     """
 
-    __slots__ = ("_cipher_bytes", "_cipher_words", "_count", "_encrypt", "_plain", "_plain_bytes")
+    __slots__ = ("_cipher", "_encrypt", "_first", "_held", "_plain", "_slots")
 
-    def __init__(self, aes_key: bytes, capacity: int) -> None:
-        self._plain = np.zeros((capacity, 2), dtype="<u8")
-        self._plain_bytes = self._plain.data.cast("B")
+    def __init__(self, aes_key: bytes, capacity: int, slots: int = 1) -> None:
+        self._held = np.empty(capacity * slots * 2, dtype="<u8")
         # The cipher needs extra room at the end: one byte less than a block.
-        cipher = np.empty(capacity * _AES_BLOCK + _AES_BLOCK - 1, dtype=np.uint8)
-        self._cipher_bytes = cipher.data
-        self._cipher_words = cipher[: capacity * _AES_BLOCK].view("<u8").reshape(capacity, 2)
-        self._count = 0
+        self._cipher = np.empty(capacity * slots * _AES_BLOCK + _AES_BLOCK - 1, dtype=np.uint8)
+        self._plain, self._slots, self._first = self._held[:0].reshape(slots, 0, 2), slots, -1
         self._encrypt = encryptor(aes_key)
 
     def load(self, record_keys: NDArray[np.uint64]) -> None:
         """Take the keys of the next records, shape (n,), n <= capacity."""
-        self._count = record_keys.size
-        self._plain[: self._count, 0] = record_keys
+        n = record_keys.size
+        if n != self._plain.shape[1]:
+            self._plain, self._first = self._held[: self._slots * n * 2].reshape(self._slots, n, 2), -1
+        self._plain[:, :, 0] = record_keys
 
-    def words(self, slot: int) -> NDArray[np.uint64]:
-        """Return the words of one slot, shape (n, 2): a view that is valid until the next call."""
-        n = self._count
-        self._plain[:n, 1] = slot
-        self._encrypt.update_into(self._plain_bytes[: n * _AES_BLOCK], self._cipher_bytes)
-        return self._cipher_words[:n]
+    def words(self, first: int, slots: int = 1) -> NDArray[np.uint64]:
+        """Return the words of so many slots from ``first``, shape (slots, n, 2): a view, valid until the next call."""
+        plain = self._plain[:slots]
+        if first != self._first:  # else the numbers of the slots are there, from the records before
+            self._plain[:, :, 1] = np.arange(first, first + self._slots, dtype=np.uint64)[:, None]
+            self._first = first
+        self._encrypt.update_into(self._held.data.cast("B")[: plain.nbytes], self._cipher.data)
+        return self._cipher[: plain.nbytes].view("<u8").reshape(plain.shape)
 
 
 def encryptor(aes_key: bytes) -> Any:
@@ -245,7 +246,7 @@ def words(aes_key: bytes, record_keys: NDArray[np.uint64], slot: int) -> NDArray
     """
     stream = WordStream(aes_key, max(1, record_keys.size))
     stream.load(record_keys)
-    return stream.words(slot)
+    return stream.words(slot)[0]
 
 
 def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:

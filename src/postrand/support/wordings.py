@@ -245,7 +245,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "guarantee of the release, that of the whole file too, holds with them as without them "
             "(--redo-completed makes them again)"
         ),
-        "said.completed_problems": "the makers of the completed copies say that the model failed tests: {problems:count}",
+        "said.completed_problems": "the makers of the copies say that the model failed tests: {problems:count}",
         "said.earlier_words": (
             "an earlier version wrote sentences into the certificate; they are not compared. Its claims and levels are "
             "compared, and this version shows them in its own words"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
+from postrand.codebook.perturbed_labels import marked_labels
 from postrand.columns.source import released
 from postrand.data.households import renumbering_of
 from postrand.engines import Engine, FolderSink, Sink
+from postrand.engines.base import labelled
 from postrand.engines.content import Content
 from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formulas_said
@@ -99,11 +100,13 @@ class Perturbation:
         if house is not None:
             found = self.known.answers[house]
             fresh = renumbering_of(found, house.name, self.key, self.mechanism.digest(), tag)
+        room = formats.format_of(f"x{self.suffix}").label_room
+        labels = marked_labels(self.plan.codebook, self.mechanism.variables, room)
         self.engine.perturb(
             released(self.source, self.mechanism, self.key, record_key, content=tag, held=self.known.held),
             self.mechanism,
             self.key,
-            sink_for(path, self.suffix, self.source, self.plan.release.shuffle),
+            sink_for(path, self.suffix, self.source, self.plan.release.shuffle, labels),
             columns=self.columns,
             record_key=record_key,
             shuffle=self.plan.release.shuffle,
@@ -113,13 +116,13 @@ class Perturbation:
         )
 
 
-def sink_for(path: Path, suffix: str, source: Source, shuffle: bool) -> Sink:
-    """Return the destination of the released data; a folder has as many files as the source.
+def sink_for(path: Path, suffix: str, source: Source, shuffle: bool, labels: Mapping[str, str]) -> Sink:
+    """Return the destination of the released data, with these labels; a folder has as many files as the source.
 
     Files of shuffled records have the same size: different sizes would reveal how many records each source file has.
     """
     if path.suffix:
-        return partial(formats.open_writer, path)
+        return lambda schema: formats.open_writer(path, labelled(schema, labels))
     sizes = source.sizes() if isinstance(source, PartsSource) else (0,)
     each = -(-sum(sizes) // len(sizes))
-    return FolderSink(path, suffix, (each,) * len(sizes) if shuffle else sizes)
+    return FolderSink(path, suffix, (each,) * len(sizes) if shuffle else sizes, labels)

@@ -11,6 +11,7 @@ import numpy as np
 from postrand.codebook.codebook import Codebook
 from postrand.designers.split.candidates import candidates_of, chosen_variables
 from postrand.designers.split.fixed_blocks import EXHAUSTIVE, Blocks, FixedBlocks
+from postrand.designers.split.rows import most
 from postrand.designers.split.splitting import MAX_CELLS, SplitDesign, split_design
 from postrand.designers.split.subsets import count_subsets
 from postrand.errors import PostrandError
@@ -187,16 +188,16 @@ def quick_split(codebook: Codebook, variables: Sequence[str], epsilon: float) ->
     """
     names, _ = chosen_variables(codebook, variables, ())
     sizes = sorted(codebook[name].size for name in names)
-    most, least = MAX_CELLS, sizes[-1] * sizes[-2] if len(sizes) > 1 else MAX_CELLS
-    while most > least and count_subsets(sizes, (), most) > QUICK:
-        most = max(most // 2, least)
-    given = candidates_of(codebook, names, "pairs", (), most, None)
+    cells, least = MAX_CELLS, sizes[-1] * sizes[-2] if len(sizes) > 1 else MAX_CELLS
+    while cells > least and count_subsets(sizes, (), cells) > QUICK:
+        cells = max(cells // 2, least)
+    given = candidates_of(codebook, names, "pairs", (), cells, None)
     problem = Blocks(given, epsilon)
     blocks = problem.valued(problem.start, next(problem.divisions(problem.start))).value
-    if count_subsets(sizes, (), most) <= QUICK:
-        found = split_design(codebook, names, epsilon, max_cells=most)
+    if count_subsets(sizes, (), cells) <= QUICK:
+        found = split_design(codebook, names, epsilon, max_cells=cells)
         return Quick(1 / blocks, 1 / found.value, [s.variables for s in found.subsets] == [names])
-    alone = given.subsets.at(epsilon).rows.tocsc().max(axis=0).toarray().ravel()  # each table from a subset of its own
+    alone = most(given.subsets.at(epsilon).rows)  # each table from a subset of its own
     return Quick(1 / blocks, 1 / float(np.sqrt(given.weights / alone).sum()) ** 2, together=False)
 
 

@@ -16,6 +16,7 @@ from postrand.designers.split.candidates import Candidates
 from postrand.designers.split.inverse import Rounded, exactly, wanted_of, widths_of
 from postrand.designers.split.margins import TablePrior
 from postrand.designers.split.optimal import Optimum, best_worst, optimal, value_of
+from postrand.designers.split.rows import most
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.designers.split.subsets import Columns
 from postrand.designers.split.workload import Names
@@ -115,7 +116,7 @@ def _left_out(problem: Candidates, epsilon: float, best: Optimum, met: Rounded) 
 
 def _best_of(columns: Columns, weights: Floats) -> Optimum | None:
     """Return the best probabilities of these subsets for the worst cell; None if they do not cover every table."""
-    if not np.asarray(columns.rows.sum(axis=0)).all():
+    if not most(columns.rows).all():
         return None
     pi = best_worst(columns.rows, weights)
     used = np.flatnonzero(pi > 0)

@@ -96,7 +96,7 @@ class Blocks:
 
     def improved(self, blocks: tuple[Names, ...], *, polish: bool = True) -> FixedBlocks:
         """Return the best of three divisions of ε, improved."""
-        best = min((self.valued(blocks, e) for e in self.divisions(blocks)), key=lambda found: found.value)
+        best = min(self.valued_each(blocks, np.array(list(self.divisions(blocks)))), key=lambda found: found.value)
         return self.polished(best) if polish else best
 
     def divisions(self, blocks: tuple[Names, ...]) -> Iterator[Floats]:
@@ -112,7 +112,7 @@ class Blocks:
         """Return the division after moving budget between two blocks as long as that helps, in smaller steps."""
         step = _STEP
         while step >= _LEAST_STEP and len(found.blocks) > 1:
-            trials = [self.valued(found.blocks, e) for e in _moved(np.array(found.epsilons), step * self.epsilon)]
+            trials = self.valued_each(found.blocks, _moved(np.array(found.epsilons), step * self.epsilon))
             best = min(trials, key=lambda trial: trial.value, default=found)
             found, step = (best, step) if best.value < found.value else (found, step / 2)
         return found
@@ -126,24 +126,33 @@ class Blocks:
         return places, np.array([p.shape for _, p in self.tables], dtype=np.float64), squares
 
     def _paired_variances(self, blocks: tuple[Names, ...], epsilons: Floats) -> Floats:
-        """Return the traces of all tables of two variables at once: in one block, or the product of two."""
+        """Return the traces (D, Q) of all tables of two variables at once: in one block, or the product of two."""
         assert self._pairs is not None
         places, sizes, squares = self._pairs
-        keep, block = np.zeros(len(self.given.names)), np.zeros(len(self.given.names), dtype=np.intp)
-        for k, (names, epsilon) in enumerate(zip(blocks, epsilons.tolist(), strict=True)):
-            at = [self.given.names.index(name) for name in names]
-            keep[at], block[at] = keep_probability(self.count(names), epsilon), k
-        kept = keep[places] ** 2
-        one = (1 - (1 - kept[:, 0]) / sizes.prod(axis=1)) / kept[:, 0]
-        two = ((1 - (1 - kept) / sizes) / kept).prod(axis=1)
+        block = np.zeros(len(self.given.names), dtype=np.intp)
+        for k, names in enumerate(blocks):
+            block[[self.given.names.index(name) for name in names]] = k
+        cells = np.array([self.count(names) for names in blocks], dtype=np.float64)
+        different = sorted(set(epsilons.ravel().tolist()))  # np.unique would import numpy's masked arrays
+        keep = np.array([keep_probability(cells, epsilon) for epsilon in different])
+        kept = keep[np.searchsorted(different, epsilons), np.arange(cells.size)][:, block][:, places] ** 2
+        one = (1 - (1 - kept[:, :, 0]) / sizes.prod(axis=1)) / kept[:, :, 0]
+        two = ((1 - (1 - kept) / sizes) / kept).prod(axis=2)
         return np.asarray(np.where(block[places[:, 0]] == block[places[:, 1]], one, two) - squares)
 
     def valued(self, blocks: tuple[Names, ...], epsilons: Floats) -> FixedBlocks:
         """Return the blocks with these ε, and the workload's value."""
-        if self._pairs is not None:
-            each = self.given.weights * self._paired_variances(blocks, epsilons)
-            total = float(each.max()) if self.given.workload.worst else math.fsum(each)
-            return FixedBlocks(blocks, tuple(epsilons.tolist()), total)
+        return self.valued_each(blocks, epsilons[None])[0]
+
+    def valued_each(self, blocks: tuple[Names, ...], divisions: Floats) -> list[FixedBlocks]:
+        """Return the blocks with each division of ε, (D, B), and the workload's value."""
+        if self._pairs is None:
+            return [self._valued(blocks, epsilons) for epsilons in divisions]
+        each = (self.given.weights * self._paired_variances(blocks, divisions)).tolist()
+        values = map(max if self.given.workload.worst else math.fsum, each)
+        return [FixedBlocks(blocks, tuple(e), v) for e, v in zip(divisions.tolist(), values, strict=True)]
+
+    def _valued(self, blocks: tuple[Names, ...], epsilons: Floats) -> FixedBlocks:
         keeps = {b: float(keep_probability(self.count(b), e)) for b, e in zip(blocks, epsilons.tolist(), strict=True)}
         terms = [w * self.variance(t, p, keeps) for w, (t, p) in zip(self.given.weights, self.tables, strict=True)]
         value = max(terms) if self.given.workload.worst else math.fsum(terms)
@@ -239,12 +248,10 @@ def _moves(blocks: tuple[Names, ...], parts: tuple[Names, ...], ordered: Any) ->
             yield (*rest, ordered((*others[k], *part)))
 
 
-def _moved(epsilons: Floats, step: float) -> Iterator[Floats]:
-    """Yield the divisions with one step moved from one block to another."""
-    for i in range(epsilons.size):
-        for j in range(epsilons.size):
-            if i != j and epsilons[i] > step:
-                moved = epsilons.copy()
-                moved[i] -= step
-                moved[j] += step
-                yield moved
+def _moved(epsilons: Floats, step: float) -> Floats:
+    """Return the divisions, (D, B), with one step moved from one block to another."""
+    giver, taker = np.nonzero((epsilons > step)[:, None] & ~np.eye(epsilons.size, dtype=bool))
+    moved = np.tile(epsilons, (giver.size, 1))
+    moved[np.arange(giver.size), giver] -= step
+    moved[np.arange(giver.size), taker] += step
+    return moved

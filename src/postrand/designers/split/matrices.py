@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from postrand.codebook.rules import feasible_cells
@@ -19,6 +18,7 @@ from postrand.designers.split.margins import shares
 from postrand.designers.split.optimal import Optimum, optimal
 from postrand.designers.split.precision import exact_keep, matrix_information
 from postrand.designers.split.pricing import DEFAULT_GAP
+from postrand.designers.split.rows import Rows, answered, write
 from postrand.designers.split.subsets import Bools, Columns, Listed, Subsets
 from postrand.designers.suitability import Structure, supports
 from postrand.errors import DesignError, sentence, shown
@@ -55,7 +55,7 @@ class Chosen:
             self._shared[size] = randomised_response(size, self.epsilon)
         return self._shared[size], "response"
 
-    def exact_rows(self, places: NDArray[np.intp], matrices: Sequence[TransitionMatrix]) -> scipy.sparse.csr_array:
+    def exact_rows(self, places: NDArray[np.intp], matrices: Sequence[TransitionMatrix]) -> Rows:
         """Return I of every question (m, Q) from the integers of the matrices, of the subsets at these places."""
         members = self.optimum.columns.members[places]
         cells = self.optimum.columns.cells[places]
@@ -142,20 +142,19 @@ def _better(
 
 
 def _replaced(
-    rows: scipy.sparse.csr_array,
+    rows: Rows,
     candidates: Candidates,
     members: Bools,
     others: dict[bytes, tuple[TransitionMatrix, str]],
-) -> scipy.sparse.csr_array:
+) -> Rows:
     """Return the rows with those of the subsets that have another matrix."""
     if not others:
         return rows
     changed = rows.copy()
     for place, row in enumerate(members):
         if row.tobytes() in others:
-            inside = slice(changed.indptr[place], changed.indptr[place + 1])
-            _, prior, groups = _cells(candidates, row, changed.indices[inside])
-            changed.data[inside] = matrix_information(others[row.tobytes()][0], prior, groups)
+            _, prior, groups = _cells(candidates, row, answered(changed, place))
+            write(changed, place, matrix_information(others[row.tobytes()][0], prior, groups))
     return changed
 
 

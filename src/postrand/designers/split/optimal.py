@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.designers.split.rows import Rows
 from postrand.designers.split.subsets import ROUNDING, Columns, Pool, joined, multiplied
 from postrand.errors import DesignError, sentence
 
@@ -86,7 +87,7 @@ def optimal(pool: Pool, weights: Floats, worst: bool = False) -> Optimum:
     return Optimum(columns.take(used), pi, value_of(columns.rows[used], pi, weights, worst), bound, prices)
 
 
-def value_of(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats, worst: bool = False) -> float:
+def value_of(rows: Rows, pi: Floats, weights: Floats, worst: bool = False) -> float:
     """Return ``Σ_t w_t / M_t``, or the largest term; inf where a question is covered by no subset."""
     total = rows.T @ pi
     if not (total > 0).all():
@@ -95,14 +96,14 @@ def value_of(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats, worst: b
     return float(terms.max()) if worst else math.fsum(terms)
 
 
-def _mean(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
+def _mean(rows: Rows, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the best probabilities of some subsets, the prices ``w/M²``, and ``(Σ w/M)²``."""
     pi = _interior(rows, weights) if len(weights) <= _FACTORED else multiplied(rows, weights, _STEPS)
     total = rows.T @ pi
     return pi, weights / total**2, math.fsum(weights / total) ** 2
 
 
-def _cleaned(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats) -> Floats:
+def _cleaned(rows: Rows, pi: Floats, weights: Floats) -> Floats:
     """Return the probabilities without what an interior point leaves on every subset, where that costs nothing."""
     value = value_of(rows, pi, weights)
     if len(weights) > _FACTORED:
@@ -117,7 +118,7 @@ def _cleaned(rows: scipy.sparse.csr_array, pi: Floats, weights: Floats) -> Float
     return pi
 
 
-def _interior(rows: scipy.sparse.csr_array, weights: Floats) -> Floats:
+def _interior(rows: Rows, weights: Floats) -> Floats:
     """Return the minimiser of ``Σ w / (Aᵀ x) + Σ x`` over x >= 0, scaled to sum to 1, by a primal-dual Newton method.
 
     Φ is homogeneous of degree -1, so that the minimiser is in proportion to the best π, and no equation is left.
@@ -174,12 +175,12 @@ def _room(x: Floats, direction: Floats) -> float:
     return min(1.0, _BOUNDARY * float((-x[falling] / direction[falling]).min()))
 
 
-def _worst(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Floats, float]:
+def _worst(rows: Rows, weights: Floats) -> tuple[Floats, Floats, float]:
     """Return the probabilities that maximise ``z = min_t M_t / w_t`` over some subsets, dual prices ``y/w``, and 1."""
     m, q = rows.shape
     unit = float((rows.T @ np.full(m, 1 / m) / weights).min())
-    scaled = -(rows.T * (1 / weights / unit)[:, None])
-    above = scipy.sparse.csr_array(np.column_stack([scaled.toarray(), np.ones(q)]))
+    scaled = -(rows.toarray().T * (1 / weights / unit)[:, None])
+    above = scipy.sparse.csr_array(np.column_stack([scaled, np.ones(q)]))
     total = np.append(np.ones(m), 0.0)[None, :]
     cost = np.append(np.zeros(m), -1.0)
     limits = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -191,6 +192,6 @@ def _worst(rows: scipy.sparse.csr_array, weights: Floats) -> tuple[Floats, Float
     return pi / pi.sum(), y / y.sum() / weights, 1.0
 
 
-def best_worst(rows: scipy.sparse.csr_array, weights: Floats) -> Floats:
+def best_worst(rows: Rows, weights: Floats) -> Floats:
     """Return the probabilities of some subsets, which cover every question, with the least largest ``w_t / M_t``."""
     return _worst(rows, weights)[0]

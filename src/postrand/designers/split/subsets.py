@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
 from postrand.designers.split.margins import TablePrior, shares
 from postrand.designers.split.precision import Question, cell_question, keep_probability, table_question
+from postrand.designers.split.rows import Rows, best, rows_of, stacked
 from postrand.errors import DesignError, sentence
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Columns:
 
     members: Bools
     cells: NDArray[np.int64]
-    rows: scipy.sparse.csr_array
+    rows: Rows
 
     def take(self, places: NDArray[np.intp]) -> Columns:
         """Return some of the columns."""
@@ -50,11 +50,11 @@ def joined(one: Columns, two: Columns) -> Columns:
     return Columns(
         np.concatenate([one.members, two.members]),
         np.concatenate([one.cells, two.cells]),
-        scipy.sparse.csr_array(scipy.sparse.vstack([one.rows, two.rows])),
+        stacked(one.rows, two.rows),
     )
 
 
-def multiplied(rows: scipy.sparse.csr_array, weights: Floats, steps: int, start: Floats | None = None) -> Floats:
+def multiplied(rows: Rows, weights: Floats, steps: int, start: Floats | None = None) -> Floats:
     """Return probabilities after so many steps of the multiplicative algorithm, from equal ones or others."""
     pi = np.full(rows.shape[0], 1 / rows.shape[0]) if start is None else start
     for _ in range(steps):
@@ -132,16 +132,9 @@ class Subsets:
 
     def kept(self, keep: Floats) -> Columns:
         """Return what a subset says that keeps a cell with probability λ (C,), and else draws one."""
-        ends, rows, values = [0], [], []
-        for question in self.questions:
-            covers = self.covering(question)
-            rows.append(covers)
-            values.append(question.information(keep[covers]))
-            ends.append(ends[-1] + covers.size)
-        table = scipy.sparse.csc_array(
-            (np.concatenate(values), np.concatenate(rows), ends), (len(keep), len(self.questions))
-        )
-        return Columns(self.members, self.cells, table.tocsr())
+        covers = [self.covering(question) for question in self.questions]
+        values = [question.information(keep[at]) for question, at in zip(self.questions, covers, strict=True)]
+        return Columns(self.members, self.cells, rows_of(values, covers, len(keep)))
 
     def covering(self, question: Question) -> NDArray[np.intp]:
         """Return the places of the subsets that contain a question's variables."""
@@ -355,8 +348,10 @@ class Listed:
         """Return the subsets that a few steps of the multiplicative algorithm make likely, and each question's own."""
         rows = self.columns.rows
         likely = multiplied(rows, weights, _STEPS)
-        best = np.asarray(rows.tocsc().argmax(axis=0)).ravel()  # of each question: what covers it, come what may
-        return self.columns.take(np.union1d(_largest(likely, max(self.most, 2 * len(best))), best))
+        needed = best(rows)  # of each question: what covers it, come what may
+        kept = np.zeros(len(likely), dtype=bool)
+        kept[_largest(likely, max(self.most, 2 * len(needed)))] = kept[needed] = True
+        return self.columns.take(np.flatnonzero(kept))
 
     def least(self, weights: Floats, worst: bool) -> float:
         """Return 0: prices are exact."""

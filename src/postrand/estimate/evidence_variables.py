@@ -1,0 +1,60 @@
+"""The variables of the joint model: which column each is, its codes, and what of a file the model leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from postrand.codebook import Codebook
+
+Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVariable:
+    """Describe one variable of the model: the column ``name``, a text for each of its codes, and how it is there.
+
+    ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (unperturbed columns, which copies show
+    as they are), ``weight`` (a sampling weight in bins), ``ranked`` (a column released by ranks: copies show the
+    released values, and the model takes them for true ones). ``note`` says what the model simplifies.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """The number of codes; a missing value that is kept is one of them, the last."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """Describe what the model has of a file: its variables in order, and the columns that it leaves out with a reason.
+
+    ``codebook`` describes the true values of the perturbed variables.
+    """
+
+    variables: tuple[ModelVariable, ...]
+    left_out: tuple[tuple[str, str], ...]
+    codebook: Codebook
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables, as in :class:`postrand.mixture.Evidence`."""
+        return tuple(variable.name for variable in self.variables)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The variables whose true values are drawn."""
+        return tuple(variable.name for variable in self.variables if variable.kind == "perturbed")
+
+    def __getitem__(self, name: str) -> ModelVariable:
+        return self.variables[self.names.index(name)]
+
+    def __repr__(self) -> str:
+        clear = len(self.variables) - len(self.perturbed)
+        out = f"; left out: {', '.join(name for name, _ in self.left_out)}" if self.left_out else ""
+        return f"Modelled({len(self.perturbed)} perturbed variables and {clear} unperturbed ones{out})"
