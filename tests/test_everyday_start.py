@@ -305,12 +305,12 @@ def test_the_workbench_opens_such_a_file_and_its_plan(tmp_path):
 
 def test_rare_categories_are_noted_relative_to_the_number_of_records():
     area = ["a"] * 900 + ["b"] * 85 + ["c"] * 15
-    assert drafts({"area": area})["area"]["notes"][0].startswith("1 of these have fewer than 20 records")
+    assert drafts({"area": area})["area"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
     assert drafts({"area": area * 40})["area"]["notes"] == []
-    assert drafts({"area": area[800:]})["area"]["notes"][0].startswith("1 of these")
+    assert drafts({"area": area[800:]})["area"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
     assert drafts({"area": ["a", "b", "c"]})["area"]["notes"] == []
     days = [datetime.date(2020, 1, 1 + (k % 400 == 0) + (k % 3 == 0)) for k in range(1200)]
-    assert drafts({"wave": days})["wave"]["notes"][0].startswith("1 of these")
+    assert drafts({"wave": days})["wave"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
 
 
 def test_a_release_is_verified_against_a_file_as_its_plan_reads_it(tmp_path):
