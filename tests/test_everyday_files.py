@@ -387,3 +387,39 @@ def test_a_large_file_is_known_by_its_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr("postrand.formats._detection.SAMPLE", 5_000)
     path = put(tmp_path, "x.csv", "a;b\n" + '1,5;"x\ny, ""z"" and more"\n' * 3_000)
     assert formats.detected(path).to_dict() == {"separator": ";", "encoding": "utf-8", "decimal": ","}
+
+
+WESTERN = ("cp1252", "iso-8859-15", "cp850", "mac-roman", "cp437")
+WORDS = {
+    "Łódź żółć gęślą jaźń Kraków Poznań święto": ("cp1250", "iso-8859-2", "cp852"),
+    "Plzeň žluťoučký kůň příliš Ústí dělník": ("cp1250", "iso-8859-2"),
+    "Győr árvíztűrő tükörfúrógép Székesfehérvár": ("cp1250", "iso-8859-2"),
+    "Şişli ığdır çocuk öğrenci İstanbul güneş": ("cp1254",),
+    "Rīga Liepāja ģimene šķūnis ūdens": ("cp1257",),
+    "Αθήνα Θεσσαλονίκη άνδρας γυναίκα": ("cp1253", "iso-8859-7"),
+    "Москва женщина мужчина область": ("cp1251", "koi8-r", "cp866", "iso-8859-5"),
+    "ירושלים אישה גבר": ("cp1255",),
+    "القاهرة امرأة رجل": ("cp1256",),
+    "東京 女性 男性 カタカナ": ("shift-jis", "euc-jp"),
+    "北京 女性 男性 上海": ("gbk", "big5"),
+    "서울 여자 남자": ("euc-kr",),
+    "Müller Größe Äpfel Straße über": WESTERN,
+    "été garçon déjà Noël cœur où": ("cp1252", "iso-8859-15", "mac-roman"),
+    "señor niño acción España": WESTERN,
+    "São João coração mãe não": ("cp1252", "iso-8859-15", "cp850", "mac-roman"),
+    "Malmö Ångström sjö": WESTERN,
+    "København Ærø blåbær": ("cp1252", "iso-8859-15", "cp850", "mac-roman"),
+    "Þór Reykjavík Ísland": ("cp1252", "iso-8859-15", "cp850"),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_encoding_of_a_language_is_found_right_or_refused(words, tmp_path):
+    for encoding in WORDS[words]:
+        content = ("a;b\n" + "".join(f"{word};1\n" for word in words.split())).encode(encoding)
+        found = refusal = ""
+        try:
+            found = formats.detected(put(tmp_path, "x.csv", content)).encoding
+        except DataError as error:
+            refusal = str(error)
+        assert "--encoding NAME" in refusal if refusal else content.decode(found) == content.decode(encoding)

@@ -12,7 +12,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from postrand.errors import DataError, raise_all, sentence
@@ -37,13 +36,19 @@ _SINGLE = (
     "windows-1251",
     "windows-1253",
     "windows-1254",
+    "windows-1257",
     "iso-8859-15",
     "iso-8859-2",
+    "iso-8859-5",
     "koi8-r",
     "cp850",
+    "cp852",
+    "cp866",
     "mac-roman",
 )
 """Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
+_ODD = 0.05
+"""The largest share of words that are no words in the encoding that is taken."""
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 _CONVENTIONS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", " "), (",", "\u00a0"), (".", "\u00a0"),
@@ -87,7 +92,7 @@ def encoding_of(path: Path) -> str:
     Raises
     ------
     DataError
-        If some read it in other ways.
+        If some read it in other ways, or none reads words.
     """
     decoder, words, ascii_only = codecs.getincrementaldecoder("utf-8")(), set[bytes](), True
     with _streams.raw(path) as file:
@@ -122,7 +127,11 @@ def _without_mark(head: bytes) -> str:
 def _single(path: Path, words: set[bytes]) -> str:
     """Return the encoding of one byte a sign that words of a file have."""
     odd = {name: count for name in _SINGLE if (count := _oddities(words, name)) is not None}
-    least = min(odd.values(), default=0)
+    least = min(odd.values(), default=len(words))
+    if least > _ODD * len(words):
+        what = "the file is not UTF-8, and in no encoding that is looked for does it have words"
+        fix = "find out from where it comes, and give its encoding: --encoding NAME, such as big5, shift_jis or cp1255"
+        raise DataError(sentence(what, where=path.name, fix=fix))
     likely = [name for name in _SINGLE if odd.get(name, least + 1) <= least]
     held = bytes(sorted({byte for word in words for byte in word if byte >= 0x80}))
     ways: dict[str, str] = {}
@@ -135,7 +144,7 @@ def _single(path: Path, words: set[bytes]) -> str:
     got = "; ".join(f"{name} reads {' '.join(signs[at] for at in differ)}" for signs, name in ways.items())
     what = "the file is not UTF-8, and it does not show which encoding it has"
     fix = "look which letters occur in its words, and give that encoding: --encoding NAME"
-    raise DataError(sentence(what, where=path.name, got=got or "bytes of no known encoding", fix=fix))
+    raise DataError(sentence(what, where=path.name, got=got, fix=fix))
 
 
 def _oddities(words: Iterable[bytes], name: str) -> int | None:
@@ -159,9 +168,10 @@ def _is_odd(word: str) -> bool:
     ):
         return True
     latin = {sign < "\u0250" for sign in word if sign.isalpha()}
-    small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in pairwise(word))
-    accents = re.search("[\u00c0-\u024f]{3}", word) is not None
-    return len(latin) > 1 or small_first or accents
+    cases = "".join("c" if sign.isupper() else "s" for sign in word if sign.isalpha())
+    mixed = re.search("sc|ccs", cases) is not None
+    accents = re.search("[\u00c0-\u024f]{4}", word) is not None
+    return len(latin) > 1 or mixed or accents
 
 
 @dataclass(frozen=True, slots=True)
