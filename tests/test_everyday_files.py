@@ -208,6 +208,16 @@ def test_what_a_file_does_not_show_is_refused_with_the_candidates(content, messa
         formats.detected(put(tmp_path, "x.csv", content))
 
 
+def test_what_is_given_of_numbers_settles_the_rest(tmp_path):
+    path = put(tmp_path, "x.csv", "a;b\n1.234;x\n2.345;y\n")
+    assert formats.detected(path, ReadSettings(decimal=",")).thousands == "."
+    assert formats.detected(path, ReadSettings(decimal=".")).thousands == ""
+    mixed = put(tmp_path, "y.csv", "a;b\n1.5;2,5\n")
+    assert formats.detected(mixed, ReadSettings(decimal=",")).to_dict()["decimal"] == ","
+    english = put(tmp_path, "z.csv", "a;b\n1,234;x\n")
+    assert formats.detected(english, ReadSettings(thousands=",")).decimal == "."
+
+
 def test_what_is_given_is_not_looked_for(tmp_path):
     path = put(tmp_path, "x.csv", "a,b;c\n1,2;1.234\nseñor,3;4\n".encode("cp1252"))
     given = ReadSettings(separator=";", encoding="windows-1252", decimal=".")

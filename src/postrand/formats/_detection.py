@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from postrand.errors import DataError, raise_all, sentence
+from postrand.errors import DataError, sentence
 from postrand.formats import _streams
 from postrand.formats._numbers import pattern
 from postrand.formats._settings import SEPARATORS, ReadSettings, named
@@ -77,9 +77,7 @@ def detected(path: Path, given: ReadSettings) -> ReadSettings:
         fix = f"{_ASKED} (--encoding), or leave it out"
         raise DataError(sentence(f"text is not valid {encoding}", where=where, fix=fix)) from None
     separator = given.separator or _separator(path, sample)
-    decimal, thousands = given.decimal or ("." if given.thousands == "," else ""), given.thousands
-    if not decimal:
-        decimal, thousands = _numbers(path, sample.rows(separator), separator, thousands)
+    decimal, thousands = _numbers(path, sample.rows(separator), separator, given)
     return replace(given, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands)
 
 
@@ -218,8 +216,12 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
         return
 
 
-def _numbers(path: Path, rows: Sequence[list[str]], separator: str, thousands: str) -> tuple[str, str]:
-    """Return the decimal sign and that between thousands, of the columns of numbers that have such signs."""
+def _numbers(path: Path, rows: Sequence[list[str]], separator: str, given: ReadSettings) -> tuple[str, str]:
+    """Return the decimal sign and that between thousands, of the columns of numbers that have such signs.
+
+    What is given is kept; columns that are no numbers by it stay text.
+    """
+    known = [way for way in _CONVENTIONS if given.decimal in ("", way[0]) and given.thousands in ("", way[1])]
     header, ways = next(iter(rows), []), dict[str, list[tuple[str, str]]]()
     seen: list[set[str]] = [set() for _ in header]
     for row in rows[1:]:
@@ -227,21 +229,17 @@ def _numbers(path: Path, rows: Sequence[list[str]], separator: str, thousands: s
             held.add(text)
     for name, held in zip(header, seen, strict=True):
         texts = [text for text in held if text not in _NOTHING]
-        if not any(map(_SIGNS.search, texts)):
-            continue
-        fits = [way for way in _CONVENTIONS if _fits(texts, *way)]
-        if fits and (not thousands or any(way[1] == thousands for way in fits)):
-            ways[name] = [way for way in fits if not thousands or way[1] == thousands]
-    if not ways:
-        return ".", thousands
-    shared = [way for way in _CONVENTIONS if all(way in fits for fits in ways.values())]
+        if any(map(_SIGNS.search, texts)) and (fits := [way for way in known if _fits(texts, *way)]):
+            ways[name] = fits
+    shared = [way for way in known if all(way in fits for fits in ways.values())]
     shared = [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
+    if not ways:
+        return given.decimal or ".", given.thousands
     if len(shared) > 1 and separator == "," and (".", "") in shared:
         return ".", ""  # a comma between columns goes with decimal points
-    if len(shared) == 1:
-        return shared[0]
-    _refuse(path, ways, shared)
-    return ".", ""
+    if len(shared) != 1:
+        raise _unclear(path, ways, shared)
+    return shared[0]
 
 
 def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
@@ -249,8 +247,8 @@ def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
     return all(map(whole.match, texts))
 
 
-def _refuse(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> None:
-    """Refuse numbers that can be read in two ways, or columns that are read in different ones."""
+def _unclear(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> DataError:
+    """Return the error of numbers that can be read in two ways, or of columns that are read in different ones."""
     names = ", ".join(map(repr, list(ways)[:5]))
     if shared:
         what = f"the numbers of {names} do not show if a sign is between thousands or before decimals"
@@ -261,7 +259,7 @@ def _refuse(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence
         what = f"the columns {point!r} and {comma!r} have different decimal signs" if point and comma else ""
         what = what or f"the numbers of {names} are not all written in one way"
         got, fix = None, "give the one that most have: --decimal SIGN; the columns of the other stay text"
-    raise_all(DataError, [sentence(what, where=path.name, got=got, fix=fix)])
+    return DataError(sentence(what, where=path.name, got=got, fix=fix))
 
 
 def _spoken(decimal: str, thousands: str) -> str:
