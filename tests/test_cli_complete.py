@@ -315,11 +315,11 @@ def _other_table(folder: Path) -> None:
     ("change", "wanted"),
     [
         (_other_seed, "the seed gives other copies"),
-        (_no_problems, "the tests of the model give other results|README.txt: this text does not follow"),
+        (_no_problems, "the tests of the model give other results|README.txt: this page does not follow"),
         (_more_copies, "the numbers of records differ"),
         (_other_release, "the files were made from another release"),
         (_other_file, "'more.txt' is not listed"),
-        (_other_readme, "README.txt: this text does not follow"),
+        (_other_readme, "README.txt: this page does not follow"),
         (_no_number, "not a number of copies"),
         (_other_field, "unknown field 'more'"),
         (_other_table, "'completed.csv' is not the file that was made"),

@@ -135,8 +135,8 @@ def test_the_table_of_commands_is_whole():
 @pytest.mark.parametrize("name", WHOLE)
 def test_every_command_works_as_it_stands(work, tmp_path, name):
     result = call(name, *filled(work, WHOLE[name], tmp_path))
-    wanted = {"verify": "fits codebook", "estimate": ""}
-    assert result.exit_code in ((0, 7) if name in wanted else (0,)), result.output
+    wanted = {"verify": (0, 7), "estimate": (0, 7), "complete": (0, 10)}  # the model of so quick a fit fails its tests
+    assert result.exit_code in wanted.get(name, (0,)), result.output
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -146,7 +146,7 @@ def test_a_path_that_cannot_be_meant_is_refused(work, tmp_path, name, place, bad
     words[place] = BAD[bad]
     before = state(work)
     result = call(name, *filled(work, words, tmp_path))
-    if result.exit_code == 0:  # a line break can be in a name, and init makes the folders it is asked for
+    if result.exit_code in (0, 10):  # a line break can be in a name, and init makes the folders it is asked for
         folders = {"init": "--out", "protect": "--scratch"}
         known = {("init", "no such parent"), ("protect", "folder")}
         assert bad == "control" or ((name, bad) in known and words[place - 1] == folders[name])

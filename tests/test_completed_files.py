@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyreadstat
 import pytest
@@ -15,8 +16,10 @@ import pytest
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
+from postrand.completion import complete
 from postrand.completion.files import COPY, RECORD, Stacked, check_stacked, copies_problems, write_stacked
-from postrand.errors import DataError, SpecificationError
+from postrand.data.frames import to_arrow
+from postrand.errors import DataError, ReleaseError, SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import LAW, make, released_table, without_missing, writer_of
@@ -226,3 +229,26 @@ def test_the_schema_of_completed_json_names_every_field() -> None:
     assert set(schema["required"]) == set(schema["properties"])
     assert schema["additionalProperties"] is False
     assert dataclasses.is_dataclass(Stacked)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_copies_of_a_frame_are_written_without_a_release(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    book = Codebook(
+        (
+            Variable("id", role="record_key", type="int64"),
+            Variable("sex", role="key", categories=("F", "M"), label="Sex"),
+            Variable("note", role="other"),
+        )
+    )
+    table = pa.table({"sex": rng.choice(["F", "M"], 60), "note": [f"n{k}" for k in range(60)], "more": [1] * 60})
+    frames: dict[str, Any] = {"arrow": table, "pandas": table.to_pandas(), "polars": pl.from_arrow(table)}
+    law = Mechanism({"sex": randomised_response(2, 3.0)}, book)
+    done = complete(frames[kind], law, copies=2, seed=1, classes=2, sweeps=20, chains=1)
+    read = pd.read_csv(done.write(tmp_path / "completed.csv"))
+    assert list(read.columns) == [COPY, RECORD, "sex", "note"]
+    assert read["note"].tolist() == [f"n{k}" for k in range(60)] * 3
+    copies = [to_arrow(frame)["sex"].to_pylist() for frame in done.frames]
+    assert read["sex"].tolist()[60:] == [*copies[0], *copies[1]]
+    with pytest.raises(ReleaseError, match="exists"):
+        done.write(tmp_path / "completed.csv")

@@ -1,7 +1,8 @@
-"""What meets everyone who opens a release: README.txt, labels of perturbed columns, and copies of every kind of data."""
+"""What meets whoever opens a release: README.txt, labels of perturbed columns, and copies of every kind of data."""
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from postrand.engines.base import labelled
 from postrand.errors import ReleaseError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
+from postrand.ranks import RankBlocks
+from postrand.release import fields
 from postrand.release.completed_folder import verify_completed
+from postrand.workflow.whole_columns import average_columns, permute_columns
+from tests.json_schema import problems
 from tests.release_case import make, rehash, writer_of
 
 QUICK: dict[str, Any] = {"copies": 2, "seed": 3, "classes": 3, "sweeps": 30, "chains": 1}
@@ -100,6 +105,29 @@ def test_a_changed_readme_is_refused(tmp_path: Path) -> None:
     rehash(root)
     with pytest.raises(ReleaseError, match=r"README.txt: this file does not follow"):
         release.verify(root)
+
+
+@pytest.mark.parametrize("form", ["permute", "average"])
+def test_folders_of_columns_say_what_was_done(form: str, tmp_path: Path) -> None:
+    table = pa.table({"pay": np.arange(40) * 1.5, "sex": ["F", "M"] * 20})
+    file = tmp_path / "people.csv"
+    table.to_pandas().to_csv(file, index=False)
+    if form == "permute":
+        permute_columns(file, tmp_path / "r", ["pay"], RankBlocks(5), b"k" * 32)
+    else:
+        average_columns(file, tmp_path / "r", ["pay"], RankBlocks(5))
+    text = readme(tmp_path / "r")
+    assert "the values of pay were" in text
+    assert "data.csv" in text
+    assert release.verify(tmp_path / "r").verdict == "verified"
+    path = tmp_path / "r" / "README.txt"
+    path.write_text(path.read_text().replace("pay", "nothing"))
+    rehash(tmp_path / "r")
+    with pytest.raises(ReleaseError, match=r"README.txt: this page does not follow from the certificate"):
+        release.verify(tmp_path / "r")
+    path.unlink()
+    rehash(tmp_path / "r")
+    assert release.verify(tmp_path / "r").verdict == "verified"  # as it was made before
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -247,3 +275,37 @@ def test_a_release_that_was_changed_does_not_verify_with_its_completed_files(tmp
     shutil.rmtree(tmp_path / "r")
     with pytest.raises(ReleaseError, match="no such release"):
         verify_completed(tmp_path / "c", tmp_path / "r")
+
+
+def test_the_first_release_with_copies_is_verified_and_pooled_for_ever() -> None:
+    folder = Path(__file__).parent / "fixtures" / "releases" / "3" / "completed"
+    found = release.verify(folder)
+    assert found.verdict == "verified"
+    assert {"copies", "copies_bytes"} <= {check.name for check in found.checks if check.ok}
+    told = json.loads((folder / "completed.json").read_text())
+    of = fields.schema("completed", 1)
+    assert of is not None
+    assert list(problems(told, of, of)) == []
+    read = pd.read_csv(folder / "completed.csv")
+    assert read.groupby("Imputation_").size().tolist() == [240] * 3
+    assert read["region"][read["Imputation_"] > 0].dropna().isin(["n", "e", "s"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::postrand.release.completed_files.CompletedWarning")
+def test_copies_do_not_change_the_level_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = drawn(200, 1.0)
+    pq.write_table(table.drop_columns(["pay"]), tmp_path / "people.parquet")
+    plan = PLAN.replace('as_is = ["pay"]\n', "").replace("epsilon = 4.0", "epsilon = 4.0\ndelta = 1e-4")
+    book = CODEBOOK[: CODEBOOK.index('[[variables]]\nname = "pay"')]
+    levels = []
+    for completed in ("completed = 2\n", ""):
+        folder = tmp_path / f"with{len(completed)}"
+        folder.mkdir()
+        (folder / "people.parquet").symlink_to(tmp_path / "people.parquet")
+        monkeypatch.setattr(sys.modules[__name__], "CODEBOOK", book)
+        monkeypatch.setattr(sys.modules[__name__], "PLAN", plan.replace("completed = 2\n", completed))
+        root = made_of(folder, 'file = "people.parquet"', "", monkeypatch)
+        levels.append(json.loads((root / "certificate.json").read_text())["file"])
+        assert ("completed files do not change these levels" in (root / "report.html").read_text()) == bool(completed)
+    assert levels[0] == levels[1]
+    assert levels[0]["epsilon"] < 4

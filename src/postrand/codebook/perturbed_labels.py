@@ -6,6 +6,7 @@ Who opens such a file sees the label of a column, and perhaps nothing else of th
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.variable import Variable
@@ -28,6 +29,12 @@ def marked_labels(codebook: Codebook, perturbed: Collection[str], room: int) -> 
     return {name: text for name, text in labels.items() if len(text.encode()) <= room}
 
 
-def is_marked(label: bytes | None, variable: Variable) -> bool:
-    """Whether this is the marked label of a variable."""
-    return label == marked_label(variable).encode()
+def as_labelled(variable: Variable, label: str | None) -> Variable:
+    """Return the variable with the mark in its label if this label of a column has it.
+
+    >>> sex = Variable("sex", role="key", categories=("F", "M"), label="Sex")
+    >>> as_labelled(sex, "Sex (perturbed)").label, as_labelled(sex, "Other (perturbed)").label
+    ('Sex (perturbed)', 'Sex')
+    """
+    marked = marked_label(variable)
+    return replace(variable, label=marked) if label == marked else variable

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from postrand.completion.anchoring import Anchor, anchored, anchors
 from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.diagnostics_tables import Seen
+from postrand.completion.files import write_frames
 from postrand.completion.frames import Copies
 from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
 from postrand.completion.totals_cost import cost
@@ -84,6 +85,14 @@ class Completed:
         if small.nbytes * self.copies <= MAX_KEPT_BYTES:
             self._kept[number] = small
         return codes
+
+    def write(self, path: str | Path) -> Path:
+        """Write all copies, one below the other, to a new file in the format of its suffix, for any software.
+
+        Its first columns number the copies and the records; see :mod:`postrand.completion.files`. A folder with
+        ``README.txt`` and all that ``verify`` checks is made by ``postrand complete``.
+        """
+        return write_frames(path, self.released, self.frames, self.mechanism)
 
     def __repr__(self) -> str:
         drawn = len(self.modelled.perturbed)

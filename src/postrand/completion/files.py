@@ -24,6 +24,7 @@ from postrand.codebook.clear_columns import carried
 from postrand.codebook.not_released import released_variable
 from postrand.codebook.rules import forbidden
 from postrand.codebook.variable import Scalar
+from postrand.data.frames import bind, to_arrow
 from postrand.engines.base import public_field
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS
@@ -133,6 +134,28 @@ def write_stacked(path: Path, form: Stacked, released: pa.Table, frames: Iterabl
     with formats.open_writer(path, form.schema) as writer:
         for batch in stacked_batches(form, released, frames):
             writer.write(batch)
+
+
+def write_frames(path: str | Path, released: Any, frames: Iterable[Any], mechanism: Mechanism) -> Path:
+    """Write copies of a released frame as :func:`write_stacked` does; the columns are those that the codebook has too.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is not that of a format that is written.
+    SpecificationError, ReleaseError, DataError
+        As :func:`write_stacked` and :meth:`Stacked.of`.
+    """
+    path, table = Path(path), to_arrow(released)
+    law = bind(table, mechanism)
+    book = law.require_codebook()
+    given = [v for v in book.variables if v.name in table.column_names]
+    types = {v.name: str(coding.value_type(table.schema.field(v.name).type)) for v in given}
+    held = tuple(v if v.is_categorical else dataclasses.replace(v, type=types[v.name]) for v in given)
+    rules = tuple(rule for rule in book.rules if set(rule.variables) <= types.keys())
+    form = Stacked.of(table.schema, law.bind(Codebook(held, rules)), path.suffix)
+    write_stacked(path, form, table, map(to_arrow, frames))
+    return path
 
 
 def stacked_batches(form: Stacked, released: pa.Table, frames: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -26,8 +26,8 @@ def completed_readme(told: Mapping[str, Any]) -> str:
     """Return the README.txt of a folder of completed files, from what its ``completed.json`` says."""
     entries = {
         told["file"]: f"the {told['copies']} copies, one below the other: open this file for every analysis",
+        "report.html": "open it in a browser: pictures of the tests of the model, and which results rest on it",
         "completed.json": "how the copies were made: seed, settings, digests, and the tests of the model",
-        "report.html": "pictures: what the tests of the model found, and how far results rest on it",
         "README.txt": "this text",
     }
     about = (
@@ -163,7 +163,7 @@ def wrapped(text: str) -> str:
 def named(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are.
 
-    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-12:]
+    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-13:]
     ('a, b', '11 and 2 more')
     """
     rest = len(names) - _NAMES_SHOWN

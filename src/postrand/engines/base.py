@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import is_partly, released_field, released_variable
-from postrand.codebook.perturbed_labels import is_marked, marked_label
+from postrand.codebook.perturbed_labels import as_labelled
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -207,8 +207,8 @@ def released_schema(
     for name in columns:
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
-        if variable is not None and name in perturbed and is_marked((field.metadata or {}).get(_LABEL), variable):
-            variable = replace(variable, label=marked_label(variable))
+        if variable is not None and name in perturbed:
+            variable = as_labelled(variable, (field.metadata or {}).get(_LABEL, b"").decode("utf-8", "replace"))
         if variable is not None and name in partly:
             fields.append(released_field(variable if is_partly(variable) else released_variable(variable)))
             continue

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
-from postrand.codebook.perturbed_labels import is_marked, marked_label
+from postrand.codebook.perturbed_labels import as_labelled
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
@@ -106,11 +106,12 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
             rows, meta = rows + len(next(iter(part.values()), ())), said
         if not scans:
             raise DataError(sentence("the file has no columns", where=path.name))
-        known = {v.name: v for v in codebook.variables} if codebook else {}
+        labels = getattr(meta, "column_names_to_labels", {})
+        known = {v.name: as_labelled(v, labels.get(v.name)) for v in codebook.variables} if codebook else {}
         declared = {name: arrow_type(v.type) for name, v in known.items()}
         partly = {v.name: held for v in known.values() if (held := _held(v, scans, meta, program))}
         fields = [
-            _split_field(known[name], meta) if name in partly else _field(name, scan, declared.get(name), meta)
+            released_field(known[name]) if name in partly else _field(name, scan, declared.get(name), meta)
             for name, scan in scans.items()
         ]
         return LabelledSource(path, pa.schema(fields), rows, program, partly)
@@ -225,12 +226,6 @@ def _field(name: str, scan: _Scan, declared: pa.DataType | None, meta: Any) -> p
     return pa.field(name, declared if usable else found, metadata=_metadata(name, found, tagged, meta))
 
 
-def _split_field(variable: Variable, meta: Any) -> pa.Field:
-    """Return the column of a variable that some records do not show, with the mark that its label has."""
-    found = (meta.column_names_to_labels.get(variable.name) or "").encode()
-    return released_field(replace(variable, label=marked_label(variable)) if is_marked(found, variable) else variable)
-
-
 def _held(variable: Variable, scans: Mapping[str, _Scan], meta: Any, program: Program) -> Held | None:
     """Return what the file holds for a variable that some records do not show; None of others."""
     if variable.name not in scans or not is_partly(variable):
@@ -325,10 +320,8 @@ def _array(values: list[Any], field: pa.Field, path: Path) -> pa.Array:
         if pa.types.is_temporal(field.type):
             return pa.array(values, field.type)
         numbers = pa.array(values, pa.float64())
-        if (
-            pa.types.is_boolean(field.type)
-            and not pc.all(pc.is_in(numbers, pa.array([0.0, 1.0, None])), min_count=0).as_py()
-        ):
+        truths = pa.array([0.0, 1.0, None])
+        if pa.types.is_boolean(field.type) and not pc.all(pc.is_in(numbers, truths), min_count=0).as_py():
             raise pa.ArrowInvalid("not 0 or 1")
         return numbers.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

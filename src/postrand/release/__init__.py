@@ -2,6 +2,7 @@
 
 from postrand.release.bundle import Inspect, Release, check_digests, check_targets, released_codebook, write
 from postrand.release.checks import Check, Verification
+from postrand.release.completed_folder import verify_completed
 from postrand.release.verification import read, rebuild_report, verify
 
 read_release = read
@@ -19,5 +20,6 @@ __all__ = [
     "rebuild_report",
     "released_codebook",
     "verify",
+    "verify_completed",
     "write",
 ]

@@ -75,11 +75,16 @@ def write_folder(
     with atomic.appearing(Path(out)) as staging:
         name = completed_name(release.data_path) if form is None else f"{STEM}.{form}"
         told = put(staging / name, columns_of(release.data_path, release.mechanism), release.mechanism, completed)
-        data = str(release.manifest["data"])
-        (staging / README).write_bytes(completed_readme(told).encode())
-        (staging / REPORT).write_bytes(report.completed_report(told, data).encode())
-        finish(staging, told, release.path, data, [name, README, REPORT])
+        made = pages(told, str(release.manifest["data"]))
+        for page, content in made.items():
+            (staging / page).write_bytes(content)
+        finish(staging, told, release.path, str(release.manifest["data"]), [name, *made])
     return told
+
+
+def pages(told: Mapping[str, Any], data: str) -> dict[str, bytes]:
+    """Return the pages of a folder of completed files by name; ``data`` is the name of the released data."""
+    return {README: completed_readme(told).encode(), REPORT: report.completed_report(told, data).encode()}
 
 
 def put(path: Path, columns: pa.Schema, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from postrand.completion.readme import completed_readme
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.release import rendering
-from postrand.release.bundle import COMPLETED, MANIFEST, README, REPORT, Release, well_formed
+from postrand.release.bundle import COMPLETED, MANIFEST, Release, well_formed
 from postrand.release.checks import Audit, Verification
 from postrand.release.completed_check import FIX, attempt, stated
+from postrand.release.completed_files import pages
 from postrand.release.verification import read, verify
-from postrand.report import completed_report
 
 
 def is_completed(folder: Path) -> bool:
@@ -44,9 +43,9 @@ def verify_completed(
     found = audit.attempt("release", _verified, "check.completed_release", root)
     if found is not None:
         attempt(audit, folder, told, root, str(found.manifest["data"]), found.mechanism, redo=redo)
-    page = audit.attempt("readme", _readme, "check.completed_readme", folder, told, needs=[told])
-    if page is False and told is not None:
-        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=[README, REPORT])
+    other = audit.attempt("pages", _pages, "check.completed_pages", folder, told, found, needs=[told, found])
+    if other and told is not None:
+        audit.say("rendered", "said.rendered", version=told["package"]["version"], files=list(other))
     return audit.outcome(folder, raise_if_failed)
 
 
@@ -69,12 +68,14 @@ def _verified(root: Path) -> Release:
     return read(root)
 
 
-def _readme(folder: Path, told: Mapping[str, Any]) -> bool:
-    """Tell whether text and page are those that this version writes; refuse others by the same program."""
-    data = next(iter(told["released"]["data"]), "").split("/")[0]
-    wanted = {README: completed_readme(told), REPORT: completed_report(told, data)}
-    changed = [name for name, text in wanted.items() if (folder / name).read_bytes() != text.encode()]
-    if changed and told["rendering_sha256"] == rendering.digest():
-        what = "this text does not follow from completed.json"
-        raise_all(ReleaseError, [sentence(what, where=name, fix=FIX) for name in changed])
-    return not changed
+def _pages(folder: Path, told: Mapping[str, Any], release: Release) -> tuple[str, ...]:
+    """Return the pages that this version words otherwise; refuse those that the same program would have written so."""
+    wanted = pages(told, str(release.manifest["data"]))
+    raise_all(
+        ReleaseError, [sentence(f"{n!r} is not listed", where=COMPLETED) for n in wanted if n not in told["files"]]
+    )
+    wrong = tuple(name for name, content in wanted.items() if (folder / name).read_bytes() != content)
+    same = told["rendering_sha256"] == rendering.digest()
+    what = f"this page does not follow from {COMPLETED}"
+    raise_all(ReleaseError, [sentence(what, where=name, fix=FIX) for name in wrong if same])
+    return wrong

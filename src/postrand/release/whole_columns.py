@@ -22,7 +22,7 @@ from postrand.ranks.column import FORMS, Form, RankedColumn
 from postrand.ranks.laws import RANK_LAWS, RankLaw
 from postrand.ranks.values import released_level
 from postrand.release import canonical_json, earlier
-from postrand.release.bundle import CERTIFICATE, MANIFEST, REPORT, library_of, manifest_of
+from postrand.release.bundle import CERTIFICATE, MANIFEST, README, REPORT, library_of, manifest_of
 from postrand.release.checks import (
     Audit,
     Verification,
@@ -128,7 +128,8 @@ def write_proofs(
     certificate = derive(root, suffix, method, columns, private)
     library = library_of(root, names_of(method, suffix)[0])
     (root / CERTIFICATE).write_bytes(canonical_json.dump(certificate))
-    (root / REPORT).write_bytes(page(certificate, suffix))
+    for name, content in pages(certificate, suffix).items():
+        (root / name).write_bytes(content)
     written = manifest_of(root, "", library)
     names = ("package", "rendering_sha256", "written_with", "files")
     (root / MANIFEST).write_bytes(
@@ -140,6 +141,12 @@ def write_proofs(
 def page(certificate: Mapping[str, Any], suffix: str) -> bytes:
     """Return the report of a certificate."""
     return report.columns_report(wordings.in_words(certificate), names_of(certificate["method"], suffix)).encode()
+
+
+def pages(certificate: Mapping[str, Any], suffix: str) -> dict[str, bytes]:
+    """Return the report and ``README.txt`` of a certificate, by name."""
+    text = report.columns_readme(certificate, names_of(certificate["method"], suffix))
+    return {REPORT: page(certificate, suffix), README: text.encode()}
 
 
 def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
@@ -265,7 +272,7 @@ def _manifest(root: Path) -> dict[str, Any]:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ReleaseError(sentence("'files' is missing", where=MANIFEST))
-    libraries = {formats.format_of(name).library for name in files if name not in (CERTIFICATE, REPORT)}
+    libraries = {formats.format_of(name).library for name in files if name not in (CERTIFICATE, REPORT, README)}
     check_writer(manifest, libraries)
     check_rendering(manifest, number > earlier.WITH_SENTENCES)
     absent = [name for name in (CERTIFICATE, REPORT) if name not in files]
@@ -295,7 +302,7 @@ def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def _tables(manifest: Mapping[str, Any]) -> list[str]:
-    return [name for name in manifest["files"] if name not in (CERTIFICATE, REPORT)]
+    return [name for name in manifest["files"] if name not in (CERTIFICATE, REPORT, README)]
 
 
 def _suffix(manifest: Mapping[str, Any]) -> str:
@@ -304,19 +311,24 @@ def _suffix(manifest: Mapping[str, Any]) -> str:
 
 
 def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Compare the page with that of the certificate; return its name if another version worded it."""
-    if (root / REPORT).read_bytes() == page(certificate, _suffix(manifest)):
+    """Compare the pages with those of the certificate; return the names of what another version worded.
+
+    The first folders of this schema, and all of earlier ones, have no ``README.txt``.
+    """
+    wanted = {n: text for n, text in pages(certificate, _suffix(manifest)).items() if n in manifest["files"]}
+    wrong = tuple(name for name, content in wanted.items() if (root / name).read_bytes() != content)
+    if not wrong:
         return ()
-    if same_rendering(manifest):
-        raise ReleaseError(sentence("this page does not follow from the certificate", where=REPORT))
+    what = "this page does not follow from the certificate"
+    raise_all(ReleaseError, [sentence(what, where=name) for name in wrong if same_rendering(manifest)])
     version = manifest["package"]["version"]
     if number_of(version) > number_of(__version__):
         fix, what = (
             f"verify it with postrand {version}, which the manifest names as its writer",
             "a later version wrote this page",
         )
-        raise UncheckedError(sentence(what, where=REPORT, got=f"postrand {__version__}", fix=fix))
-    return (REPORT,)
+        raise UncheckedError(sentence(what, where=", ".join(wrong), got=f"postrand {__version__}", fix=fix))
+    return wrong
 
 
 def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:

@@ -38,6 +38,35 @@ def readme(
     return "\n".join(parts) + "\n"
 
 
+DONE = {
+    "permute": (
+        "the values of {columns} were exchanged among neighbours in rank, each column by itself. Each column has all "
+        "of its values, so its total, mean and quantiles are right. What relates it to other columns is weakened, "
+        "because values moved between records."
+    ),
+    "average": (
+        "the values of {columns} were averaged over neighbours in rank, each column by itself. Totals and means are "
+        "right. Variances and quantiles are not those of the true values, and relations to other columns are changed."
+    ),
+    "anatomy": (
+        "{columns} are in one table and all other columns in another, which are linked by classes of records only. "
+        "What relates the two tables can be estimated for classes, never for single records."
+    ),
+}
+
+
+def columns_readme(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
+    """Return the text of a folder of permuted or averaged columns, or of Anatomy, from its certificate."""
+    done = DONE[certificate["method"].get("form", "anatomy")].format(columns=named(certificate["columns"]))
+    entries = {
+        "report.html": "open it first, in a browser: what was changed, the guarantee, how to read the data",
+        ", ".join(files): "the released records: not those of the original file",
+        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files",
+    }
+    about = f"To protect persons, {done}"
+    return "\n".join(["Released data", "=============", "", wrapped(about), "", *file_list(entries)]) + "\n"
+
+
 def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[str]:
     """Yield the paragraphs that whoever opens the data alone must read."""
     names = mechanism.variables

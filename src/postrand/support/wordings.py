@@ -225,7 +225,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.copies": "{copies:count} copies of {records:count} records, each of which fits the released one",
         "check.completed_listed": "every file is listed, and no other is there",
         "check.completed_release": "the release verifies",
-        "check.completed_readme": "it follows from completed.json, or another program worded it",
+        "check.completed_pages": "they follow from completed.json, or another program worded them",
         "check.redone": "the seed gives these copies and these results of the tests again",
         "check.stands_on": "not checked, because an earlier check failed",
         "check.stands_on_open": "not checked, because an earlier check could not run here",
