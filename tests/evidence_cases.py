@@ -40,6 +40,13 @@ def _joint() -> Mechanism:
     return Mechanism({("a", "b"): TransitionMatrix.from_array(rng.dirichlet(np.ones(6), 6)), "c": CIRCULANT}, FREE)
 
 
+def _product() -> Mechanism:
+    """Return a joint block whose variables are perturbed independently, as its matrix does not say at once."""
+    every = tuple(itertools.product(range(3), range(2), range(3)))
+    array = np.kron(np.kron(GENERAL.array, randomised_response(2, 1.0).array), CIRCULANT.array)
+    return Mechanism([Block(("b", "a", "c"), TransitionMatrix.from_array(array), every)], FREE)
+
+
 def _feasible() -> Mechanism:
     book = Codebook((A, B, C), (Rule({"a": "a0", "b": ["b1", "b2"]}), Rule({"b": "b0", "c": "c2"})))
     cells = ((0, 0), (1, 0), (1, 1), (1, 2))
@@ -99,6 +106,7 @@ def _split_strata() -> Mechanism:
 CASES = {
     "plain": _plain,
     "joint": _joint,
+    "product": _product,
     "feasible": _feasible,
     "strata": _strata,
     "read by another": _read,

@@ -10,6 +10,8 @@ import pytest
 
 import postrand as pr
 from postrand import Block, Codebook, Mechanism, Split, Variable, randomised_response
+from postrand.codebook.coding import encode
+from postrand.codebook.rules import forbidden
 from postrand.completion import complete
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.support.progress import Stage, listening
@@ -170,8 +172,14 @@ def test_a_release_is_completed_from_its_folder_or_as_a_value() -> None:
     assert done.released is release.frame()
     assert [v.name for v in release.codebook.variables] == done.frames[0].column_names
     assert "(not released)" not in str(done.frames[0].to_pydict())
+    book = release.codebook
+    codes = {v.name: encode(done.frames[0][v.name], v) for v in book.variables if v.is_categorical}
+    assert book.rules
+    assert not forbidden(book, codes, book.rules).any()
     with pytest.raises(ReleaseError):
         pr.complete(folder.parent)
+    with pytest.raises(UsageError, match="of a frame"):
+        pr.complete(release.frame())  # type: ignore[arg-type] this is tested
 
 
 def test_progress_is_told_by_stages() -> None:

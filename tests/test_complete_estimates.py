@@ -14,6 +14,7 @@ from postrand import estimate, perturb, randomised_response
 from postrand.cli import main
 from postrand.completion import Completed, complete
 from postrand.errors import EstimationError, UsageError
+from postrand.estimate.by_model_law import Answered, law_of
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.release import completed as completed_release
 from postrand.support.randomness import ReleaseKey
@@ -100,6 +101,8 @@ def test_means_totals_ratios_and_quantiles_are_those_of_the_copies_pooled() -> N
     low, high = found.interval()
     half = scipy.stats.t.ppf(0.975, freedom) * np.sqrt(total)
     np.testing.assert_allclose(high - low, 2 * half, rtol=5e-3)
+    np.testing.assert_allclose(np.diag(found.covariance), found.standard_error**2)
+    np.testing.assert_allclose(found.sampling + found.perturbation, found.covariance)
     medians = np.mean([[np.quantile(p, 0.5, method="inverted_cdf") for p in one] for one in pays], axis=0)
     found = estimate.quantile(done.released, "pay", mechanism(), by="area", model=done)
     np.testing.assert_allclose(found.value, medians)
@@ -108,6 +111,34 @@ def test_means_totals_ratios_and_quantiles_are_those_of_the_copies_pooled() -> N
     share = estimate.ratio_of_totals(done.released, "pay", "hours", mechanism(), model=done)
     wanted = [np.array(c["pay"]).sum() / np.array(c["hours"]).sum() for c in done.frames]
     np.testing.assert_allclose(share.value, np.mean(wanted))
+
+
+def test_a_group_that_a_copy_does_not_have_is_open_and_said_to_be() -> None:
+    each = [Answered(np.array([1.0, gap]), np.array([0.5, 0.5]), None, 90, 0, 90.0, None) for gap in (2.0, np.nan)]
+    law = law_of(each)
+    assert np.isnan(law.value).tolist() == [False, True]
+    low, high = law.bounds(law.value, 0.95)
+    assert (low[1], high[1]) == (-np.inf, np.inf)
+    assert np.isfinite([low[0], high[0]]).all()
+    assert np.isnan(law.variance("total")).tolist() == [False, True]
+    assert "too few records" in law.warnings[0]
+
+
+def test_odds_ratios_are_pooled_as_logarithms() -> None:
+    done = completed()
+    logs, squares = [], []
+    for copy in done.frames:
+        sex, ill = (np.array(copy[name].to_pylist()) for name in ("sex", "ill"))
+        counts = np.array([[((sex == s) & (ill == i)).sum() for i in ("no", "yes")] for s in "FM"])
+        logs.append(np.log(counts[0, 0] * counts[1, 1] / counts[0, 1] / counts[1, 0]))
+        squares.append((1 / counts).sum() * 1200 / 1199)
+    m, between = len(logs), np.var(logs, ddof=1)
+    total = np.mean(squares) + (1 + 1 / m) * between
+    found = estimate.odds_ratio(done.released, "sex", "ill", mechanism(), model=done)
+    assert found.value == pytest.approx(np.exp(np.mean(logs)))
+    assert found.log_standard_error == pytest.approx(np.sqrt(total), rel=1e-6)
+    half = scipy.stats.t.ppf(0.975, (m - 1) * (total / ((1 + 1 / m) * between)) ** 2) * np.sqrt(total)
+    assert found.interval()[1] == pytest.approx(found.value * np.exp(half), rel=1e-6)
 
 
 def test_weights_and_strata_count_in_every_copy() -> None:
@@ -168,8 +199,8 @@ def test_a_model_of_another_release_is_refused() -> None:
         estimate.table(frame, ["sex"], apart().mechanism, model=done)
     with pytest.raises(UsageError, match="other records"):
         estimate.table(frame.take(np.arange(1200)[::-1]), ["sex"], mechanism(), model=done)
-    with pytest.raises(UsageError, match="unknown method 'modle'"):
-        estimate.mean(frame, "pay", mechanism(), method="modle")  # type: ignore[arg-type] this is tested
+    with pytest.raises(UsageError, match="unknown method 'models'"):
+        estimate.mean(frame, "pay", mechanism(), method="models")  # type: ignore[arg-type] this is tested
     copy = pa.table(frame.to_pydict())
     assert estimate.table(copy, ["sex"], mechanism(), model=done).value.sum() == pytest.approx(1)
 

@@ -76,6 +76,13 @@ def test_randomised_response_has_the_compact_form_and_others_have_a_matrix() -> 
     np.testing.assert_allclose(evidence.laws[2].noise, [0.25, 0.125, 0.125])
 
 
+def test_a_block_that_is_a_product_is_a_law_for_each_variable() -> None:
+    evidence, _ = evidence_of(frame_of(CASES["product"](), released_records(CASES["product"]())), CASES["product"]())
+    assert [law.variables for law in evidence.laws] == [(1,), (0,), (2,)]
+    joint, _ = evidence_of(frame_of(CASES["joint"](), released_records(CASES["joint"]())), CASES["joint"]())
+    assert [law.variables for law in joint.laws] == [(0, 1), (2,)]
+
+
 def test_values_that_nothing_changed_are_exact() -> None:
     evidence, _ = evidence_of(frame_of(CASES["kept"](), released_records(CASES["kept"]())), CASES["kept"]())
     assert (evidence.exact[:, 0] >= 0).all()
@@ -164,7 +171,7 @@ def test_what_the_model_leaves_out_is_named_with_the_reason() -> None:
     assert kinds == {
         "a": "perturbed", "w": "weight", "pay": "bins", "rank": "ranked", "place": "categories", "day": "bins",
     }  # fmt: skip
-    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "one", "empty", "list"]
+    assert [name for name, _ in modelled.left_out] == ["house", "key", "note", "list"]
     assert all(reason for _, reason in modelled.left_out)
     assert modelled["pay"].labels[-1] == "(missing)"
     assert modelled["place"].labels == ("north", "south", "(missing)")

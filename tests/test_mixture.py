@@ -198,7 +198,7 @@ def test_traces_are_tables_of_the_model():
 def test_the_truncation_widens_where_it_is_reached():
     """Records of many kinds, known exactly: 32 classes are not enough."""
     rng = np.random.default_rng(0)
-    n, kinds = 1500, 60
+    n, kinds = 900, 300
     profile = np.stack([rng.integers(0, 4, 8) for _ in range(kinds)])
     x = profile[rng.integers(0, kinds, n)]
     none = np.zeros(0, np.int32)
@@ -212,7 +212,7 @@ def test_the_truncation_widens_where_it_is_reached():
         (),
         np.zeros((0, 8, 4), bool),
     )
-    result = fit(some, 2, 0, Settings(0, 1, 60))
+    result = fit(some, 2, 0, Settings(0, 1, 150))
     assert len(result.draws[0].weights) > 32
     assert len(fit(some, 2, 0, Settings(16, 1, 60)).draws[0].weights) == 16
 

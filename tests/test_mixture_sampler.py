@@ -79,7 +79,7 @@ def distribution(weights, theta, possible):
 
 def prior(rng):
     """Draw weights, profiles, centre and shares of levels from the prior."""
-    alpha = rng.gamma(8, 2)
+    alpha = rng.gamma(CLASSES, 0.5)
     weights = rng.dirichlet(np.full(CLASSES, alpha / CLASSES))
     theta, centres, shares = [], [], []
     for size in SIZES:
@@ -98,7 +98,7 @@ def summary(probabilities, weights, centre, shares, alpha):
     first = [p[CELLS[:, 0] == a].sum() for a in range(2)]
     joint = [p[(CELLS[:, 1] == 1) & (CELLS[:, 2] == c)].sum() for c in range(2)]
     squares = [p @ p, weights @ weights, centre @ centre, *(shares**2).sum(axis=1), shares[0, 0], shares[2, -1]]
-    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (16 + alpha), probabilities.sum()])
+    return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (1 + alpha), probabilities.sum()])
 
 
 def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):
@@ -109,18 +109,18 @@ def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):
         bad |= np.all([rule[j, CELLS[:, j]] for j in range(3)], axis=0)
     packed, group = pack(of(KINDS, rules))
     packed = change(packed)
-    before = []
+    drawn = []
     for _ in range(steps):
         weights, theta, centre, shares, alpha = prior(rng)
-        before.append(summary(distribution(weights, theta, ~bad), weights, centre, shares, alpha))
+        drawn.append(summary(distribution(weights, theta, ~bad), weights, centre, shares, alpha))
     chain = begin(packed, np.concatenate([np.full(s, 1 / s) for s in SIZES]), CLASSES, rng)
-    after = []
+    visited = []
     for _ in range(steps):
         p = distribution(chain.weights.astype(float), chain.theta, ~bad)
-        after.append(summary(p, chain.weights.astype(float), chain.centre, chain.share, chain.alpha))
+        visited.append(summary(p, chain.weights.astype(float), chain.centre, chain.share, chain.alpha))
         packed.counts[group] = released(CELLS[rng.choice(len(CELLS), 13, p=p / p.sum())], rng)
         sweep(packed, chain)
-    before, after = np.array(before), np.array(after)[steps // 10 :]
+    before, after = np.array(drawn), np.array(visited)[steps // 10 :]
     batches = after[: len(after) // 40 * 40].reshape(40, -1, after.shape[1]).mean(axis=1)
     error = np.sqrt(batches.var(axis=0, ddof=1) / 40 + before.var(axis=0) / steps)
     return (after.mean(axis=0) - before.mean(axis=0)) / error

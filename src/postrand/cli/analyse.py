@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from postrand.cli.frame import FOLDER, Renamed, Result, command
 from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
 from postrand.support.progress import Stage, stage
+
+if TYPE_CHECKING:
+    from postrand.completion import Completed
+    from postrand.release import Release
 
 
 class Questions(click.Command):
@@ -65,7 +69,6 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     given = {name.replace("_", "-"): value for name, value in choices.items() if value is not None}
     name = _question(given, estimators())
     from postrand.release import read
-    from postrand.release.completed import complete
 
     question = estimators()[name]
     asked = given.pop(name)
@@ -73,12 +76,19 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     release = read(directory)
     frame = release.frame()
     stage(Stage.ESTIMATING)
-    result = question.answer(frame, release.mechanism, asked, given, lambda: complete(release, seed=0))
+    result = question.answer(frame, release.mechanism, asked, given, functools.partial(_completed, release))
     if excel is not None:
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
     return result.to_dict(), str(result)
+
+
+def _completed(release: Release) -> Completed:
+    """Return completed copies of a release, the same at every call, as an answer from the model needs them."""
+    from postrand.release.completed import complete
+
+    return complete(release, seed=0)
 
 
 def _question(given: Iterable[str], known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.files import write_frames
 from postrand.completion.frames import Copies
+from postrand.completion.related import Related, relate, related_copy, separated
 from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
 from postrand.completion.totals_cost import cost
 from postrand.completion.totals_moves import meet
@@ -50,6 +51,7 @@ class Completed:
     diagnostics: Diagnostics
     anchors: tuple[Anchor, ...] = ()
     totals: Totals = NO_TOTALS
+    related: Related | None = None
     _kept: dict[int, NDArray[np.integer]] = field(default_factory=dict, init=False)
 
     @property
@@ -80,7 +82,7 @@ class Completed:
         kept = self._kept.get(number)
         if kept is not None:
             return kept.astype(np.int32)
-        codes = codes_of(self.fit, self.anchors, self.totals, number)
+        codes = codes_of(self.fit, self.anchors, self.totals, self.related, number)
         small = codes.astype(np.min_scalar_type(-max(self.fit.evidence.sizes)))
         if small.nbytes * self.copies <= MAX_KEPT_BYTES:
             self._kept[number] = small
@@ -166,30 +168,44 @@ def complete(
         ],
     )
     stage(Stage.READING)
-    evidence, modelled = evidence_of(frame, mechanism)
+    everything, described = evidence_of(frame, mechanism)
+    evidence, modelled, columns, codes = separated(everything, described)
     wanted = NO_TOTALS if totals is None else read_totals(totals, evidence, modelled)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    return Completed(frame, mechanism, modelled, found, *_examined(found, modelled, anchor, wanted), wanted)
+    related = relate(found, columns, codes)
+    told, moved = _examined(found, modelled, anchor, wanted, related)
+    return Completed(frame, mechanism, modelled, found, told, moved, wanted, related)
 
 
-def _examined(found: Fit, modelled: Modelled, anchor: bool, totals: Totals) -> tuple[Diagnostics, tuple[Anchor, ...]]:
+def _examined(
+    found: Fit, modelled: Modelled, anchor: bool, totals: Totals, related: Related | None
+) -> tuple[Diagnostics, tuple[Anchor, ...]]:
     """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
     seen = Seen(found.evidence)
     labels = [variable.labels for variable in modelled.variables]
     roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
-    told = diagnose(found, labels, dict(modelled.left_out), roughly, seen=seen)
+    left_out = dict(modelled.left_out)
+    if related is not None:
+        roughly |= related.notes
+        left_out |= dict.fromkeys(related.basis.left_out, "there are too many unperturbed columns for the records")
+    told = diagnose(found, labels, left_out, roughly, seen=seen)
     moved = anchors(found, seen) if anchor and told.biased else ()
     spent = None
     if totals:
-        spent = cost(found, totals, partial(anchored, found, moved), partial(codes_of, found, moved, totals))
+        without = partial(codes_of, found, moved, dataclasses.replace(totals, tables=()), related)
+        spent = cost(found, totals, without, partial(codes_of, found, moved, totals, related))
     return dataclasses.replace(told, anchored=bool(moved), totals=spent), moved
 
 
-def codes_of(found: Fit, moved: tuple[Anchor, ...], totals: Totals, number: int) -> NDArray[np.int32]:
-    """Return copy ``number`` as true codes (n, J): drawn, anchored, and with the totals met exactly."""
+def codes_of(
+    found: Fit, moved: tuple[Anchor, ...], totals: Totals, related: Related | None, number: int
+) -> NDArray[np.int32]:
+    """Return copy ``number`` as true codes (n, J): drawn, anchored, related to other columns, totals met exactly."""
     codes = anchored(found, moved, number, totals.tables)
+    if related is not None:
+        codes = related_copy(related, found, codes, number)
     if not totals:
         return codes
     return meet(codes, found.evidence, found.draws[number], totals, np.random.default_rng([found.seed, 9, number]))

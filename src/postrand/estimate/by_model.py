@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from postrand.data import frames
 from postrand.errors import EstimationError, UsageError, nearest, sentence, shown
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
-from postrand.estimate.by_model_law import law_of
+from postrand.estimate.by_model_law import Answered, law_of
 from postrand.estimate.evidence_columns import true_columns
 from postrand.estimate.evidence_variables import Modelled
 from postrand.estimate.result import Estimate
@@ -27,6 +27,8 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.inputs import listed
 from postrand.support.progress import Stage, stage
+
+Answer = TypeVar("Answer")
 
 
 class Examined(Protocol):
@@ -146,11 +148,13 @@ def by_model(
         Whatever the estimator raises.
     """
     fitted = _checked(model, frame, mechanism)
-    found = list(_answers(ask, frame, fitted, asked))
-    one = found[0]
-    held = {f.name: getattr(one, f.name) for f in dataclasses.fields(Estimate)}
+    held: dict[str, Any] = {}
+    found = []
+    for one in answers(ask, frame, mechanism, model, asked):
+        held = {f.name: getattr(one, f.name) for f in dataclasses.fields(Estimate)}
+        found.append(Answered.of(one))
     law = law_of(found)
-    groups = f" by {', '.join(one.variables)}" if asked.get("by") else ""
+    groups = f" by {', '.join(held['variables'])}" if asked.get("by") else ""
     method = f"{what}{groups}, by Rubin's rules over {fitted.copies} copies completed by a joint model"
     means = {name: round(float(np.mean([getattr(e, name) for e in found]))) for name in ("records", "dropped")}
     held |= {"value": law.value, "law": law, "method": method, **means}
@@ -164,8 +168,11 @@ def by_model(
     return ModelEstimate(**held, unbiased=unbiased, problems=problems)
 
 
-def _answers(ask: Callable[..., Estimate], frame: Any, model: Fitted, asked: dict[str, Any]) -> Iterator[Estimate]:
-    """Yield the answer of each copy; perturbed variables that are not asked for are left out."""
+def answers(
+    ask: Callable[..., Answer], frame: Any, mechanism: Mechanism, model: Fitted | None, asked: dict[str, Any]
+) -> Iterator[Answer]:
+    """Yield the answer of each copy; perturbed variables that are not asked for are left out of it."""
+    model = _checked(model, frame, mechanism)
     book, named = model.modelled.codebook, _named(asked)
     perturbed = [name for name in model.modelled.perturbed if name in named]
     clear = [name for name in frames.names_of(frame) if name not in model.mechanism.variables]

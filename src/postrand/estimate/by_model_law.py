@@ -67,7 +67,7 @@ class ModelLaw:
             what = "a statistic by group does not have a margin"
             raise UsageError(sentence(what, fix="estimate it again with a shorter 'by'"))
         names = [self.tables[0].variables[i] for i in keep]
-        return law_of([one.margin(names) for one in self.tables])
+        return law_of([Answered.of(one.margin(names)) for one in self.tables])
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return the ends of intervals with Barnard and Rubin's degrees of freedom; of shares, Wilson's.
@@ -88,22 +88,47 @@ class ModelLaw:
         return ends[0].reshape(value.shape), ends[1].reshape(value.shape)
 
 
-def law_of(found: Sequence[Estimate]) -> ModelLaw:
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """Hold what Rubin's rules need of one copy's estimate: not its law, which may hold all records.
+
+    ``table`` is the estimate itself if it is a table, whose law holds counts; ``covariance`` that of few groups.
+    """
+
+    value: Array
+    variance: Array
+    covariance: Array | None
+    records: int
+    dropped: int
+    total: float
+    table: Estimate | None
+
+    @classmethod
+    def of(cls, one: Estimate) -> Answered:
+        """Return the part that is needed of an estimate."""
+        table = one if isinstance(one.law, (LinearLaw, ModelLaw)) else None
+        try:
+            covariance = one.law.covariance("total") if table is None and one.value.size <= MAX_KEPT else None
+        except EstimationError:  # quantiles have none
+            covariance = None
+        return cls(one.value, one.law.variance("total"), covariance, one.records, one.dropped, one.total, table)
+
+
+def law_of(found: Sequence[Answered]) -> ModelLaw:
     """Return the law of the mean of the copies' estimates."""
     shape, records = found[0].value.shape, min(one.records for one in found)
     values = np.array([one.value.ravel() for one in found])
-    variances = np.array([one.law.variance("total") for one in found])
+    variances = np.array([one.variance for one in found])
     good = (np.isfinite(values) & np.isfinite(variances)).all(axis=0)
     complete = max(records - 1, 1)
     rules = combine(np.where(good, values, 0.0), np.where(good, np.maximum(variances, 0.0), 1.0), complete)
-    if all(isinstance(one.law, (LinearLaw, ModelLaw)) for one in found):
-        return ModelLaw(shape, rules, good, None, None, records, tuple(found))
-    try:
-        small = values.shape[1] <= MAX_KEPT and bool(good.all())
-        within = np.mean([one.law.covariance("total") for one in found], axis=0) if small else None
-    except EstimationError:  # quantiles have none
-        within = None
-    return ModelLaw(shape, rules, good, within, None if within is None else covariance_between(values), records)
+    tables = tuple(one.table for one in found if one.table is not None)
+    if tables:
+        return ModelLaw(shape, rules, good, None, None, records, tables)
+    covariances = [one.covariance for one in found if one.covariance is not None]
+    if len(covariances) < len(found) or not good.all():
+        return ModelLaw(shape, rules, good, None, None, records)
+    return ModelLaw(shape, rules, good, np.mean(covariances, axis=0), covariance_between(values), records)
 
 
 def _part(part: Part, within: Array, between: Array, copies: int) -> Array:

@@ -20,6 +20,11 @@ from postrand.estimate.evidence_variables import Kind, Modelled, ModelVariable
 from postrand.mechanism import Mechanism
 from postrand.mixture import Evidence
 
+_NUMBERS = {
+    "household": "the model does not know which records belong together",
+    "record_key": "it numbers the records",
+}
+
 
 def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     """Return what released records say of the true ones, and what the variables of the model are.
@@ -72,8 +77,11 @@ def _codes(table: pa.Table, mechanism: Mechanism, book: Codebook) -> Codes:
 def _variables(
     frame: Any, codes: Codes, mechanism: Mechanism, book: Codebook
 ) -> tuple[list[ModelVariable], dict[str, Clear], list[tuple[str, str]]]:
-    """Return the variables of the model in the frame's order, the codes of those unperturbed, and what is left out."""
-    perturbed = set(mechanism.variables)
+    """Return the variables of the model in the frame's order, the codes of those unperturbed, and what is left out.
+
+    A column with one value has nothing to say, but to rules.
+    """
+    perturbed, ruled = set(mechanism.variables), {name for rule in book.rules for name in rule.variables}
     described: list[ModelVariable] = []
     clear: dict[str, Clear] = {}
     left_out: list[tuple[str, str]] = []
@@ -82,19 +90,12 @@ def _variables(
             described.append(_perturbed(book[name]))
             continue
         found = _clear(frame, name, codes, mechanism, book)
-        if (
-            isinstance(found, Clear)
-            and len(found.labels) < 2
-            and not any(name in rule.variables for rule in book.rules)
-        ):
-            found = "all records have one value"
         if isinstance(found, str):
             left_out.append((name, found))
-            continue
-        clear[name] = found
-        described.append(
-            ModelVariable(name, _kind(name, found, mechanism, book), found.labels, _note(name, found, mechanism))
-        )
+        elif len(found.labels) > 1 or name in ruled:
+            clear[name] = found
+            kind, note = _kind(name, found, mechanism, book), _note(name, found, mechanism)
+            described.append(ModelVariable(name, kind, found.labels, note))
     return described, clear, left_out
 
 
@@ -106,8 +107,8 @@ def _perturbed(variable: Variable) -> ModelVariable:
 def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Codebook) -> Clear | str:
     """Return an unperturbed column as codes, or why it is left out."""
     known = next((variable for variable in book.variables if variable.name == name), None)
-    if known is not None and known.role in ("household", "record_key"):
-        return "household numbers say which records belong together" if known.role == "household" else "a record's key"
+    if known is not None and known.role in _NUMBERS:
+        return _NUMBERS[known.role]
     if known is not None and known.is_categorical:
         held = codes[name] if name in codes else encode(frames.to_arrow(frame, [name]).column(name), known)
         return evidence_clear.of_categories(held, known, [rule for rule in book.rules if name in rule.variables])

@@ -66,7 +66,7 @@ def of_categories(codes: NDArray[np.integer], variable: Variable, rules: Sequenc
     texts = (*variable.code_labels, MISSING)
     labels = tuple(texts[held[0]] if len(held) == 1 else OTHER for held in groups)
     merged = sum(len(held) for held in groups if len(held) > 1)
-    note = f"{merged} rare categories count as one there" if merged else ""
+    note = f"{merged} rare categories count as one" if merged else ""
     # -1 takes the last entry, which is that of missing values.
     return Clear(table[codes], labels, tuple(groups), note)
 

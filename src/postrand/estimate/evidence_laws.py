@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from postrand.codebook import Codebook
 from postrand.estimate.split_axis import positions
 from postrand.estimate.split_parts import response
 from postrand.mechanism import Block
+from postrand.mechanism.block import all_cells
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import part
 from postrand.mechanism.matrix_storage import UNIT, Constant
@@ -82,6 +84,35 @@ class BlockLaws:
         known = any(law is None for law in self.laws)
         every = dict.fromkeys(place for law in self.laws if law is not None for place in law.variables)
         return () if known else tuple(place for place in every if place not in told)
+
+
+def factors(block: Block, book: Codebook) -> tuple[Block, ...]:
+    """Return a block as blocks of its single variables, where its matrix is their product; else the block itself.
+
+    Its law is then one of few cells for each variable, and not one of all combinations.
+
+    >>> from postrand.codebook import Variable
+    >>> two = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
+    >>> both = TransitionMatrix.from_array(np.kron(two.array, two.array))
+    >>> book = Codebook(tuple(Variable(name, role="key", categories=("no", "yes")) for name in "ab"))
+    >>> [held.name for held in factors(Block(("a", "b"), both), book)]
+    ['a', 'b']
+    """
+    shape = tuple(book[name].size for name in block.variables)
+    whole = block.cells is None or np.array_equal(block.cell_table(shape), all_cells(shape))
+    if len(shape) == 1 or block.given or not whole or isinstance(block.matrix.form, Constant):
+        return (block,)
+    array, singles = block.matrix.array, []
+    for place, size in enumerate(shape):
+        rows = array.reshape(*shape, *shape)[tuple(slice(None) if k == place else 0 for k in range(len(shape)))]
+        others = tuple(k + 1 for k in range(len(shape)) if k != place)
+        singles.append(rows.sum(axis=others).reshape(size, size))
+    rest = reduce(np.kron, singles[1:])
+    strips = np.split(array, shape[0])  # the whole product would be one more matrix of this size
+    if any(np.abs(np.kron(row, rest) - strip).max() > _ALIKE for row, strip in zip(singles[0], strips, strict=True)):
+        return (block,)
+    pairs = zip(block.variables, singles, strict=True)
+    return tuple(Block((name,), TransitionMatrix.from_array(single)) for name, single in pairs)
 
 
 def law_of(matrix: TransitionMatrix, variables: tuple[int, ...], cells: NDArray[np.int32]) -> Law | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.errors import DataError, raise_all, sentence
 from postrand.estimate.evidence_clear import Clear
-from postrand.estimate.evidence_laws import BlockLaws
+from postrand.estimate.evidence_laws import BlockLaws, factors
 from postrand.estimate.evidence_variables import ModelVariable
 from postrand.mechanism import Mechanism
 from postrand.mechanism.split_shown import subsets_shown
@@ -45,7 +45,7 @@ class Builder:
 
     def blocks(self, mechanism: Mechanism) -> None:
         """Add what the blocks released."""
-        for block in mechanism.blocks:
+        for block in (one for held in mechanism.blocks for one in factors(held, self.book)):
             laws = BlockLaws.of(block, self.book, self.places)
             law, released = np.full((2, self.records), -1, dtype=np.int32)
             self._add(laws, np.arange(self.records), law, released)

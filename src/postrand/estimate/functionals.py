@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,11 @@ from numpy.typing import ArrayLike
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, Transition, apply, apply_maps, single
+from postrand.estimate.by_model import Fitted, answers, wants_model
 from postrand.estimate.intervals import Moments
+from postrand.estimate.offer import METHOD as BY_METHOD
 from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
+from postrand.estimate.pooling_rules import combine, quantile_t
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.tally import Tally, tally
@@ -123,25 +125,33 @@ def identified(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratio:
-    """Hold a ratio, or an odds ratio, with the standard error of its logarithm."""
+    """Hold a ratio, or an odds ratio, with the standard error of its logarithm, and that error's degrees of freedom.
+
+    ``problems`` are those of the joint model that it comes from, if it failed a test.
+    """
 
     value: float
     log_standard_error: float
+    freedom: float = math.inf
+    problems: tuple[str, ...] = ()
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval, symmetric on the log scale; raises UsageError for a level outside (0, 1)."""
         tidy.check_level(level)
-        half = -NormalDist().inv_cdf((1 - level) / 2) * self.log_standard_error
+        half = float(quantile_t(np.array(self.freedom), (1 + level) / 2)) * self.log_standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence if the ends of the 95% interval are more than 100 times apart."""
+        """One sentence if the ends of the 95% interval are more than 100 times apart, after those on the model."""
         low, high = self.interval()
         if high <= WIDE * low:
-            return ()
+            return self.problems
         fix = "merge categories, or ask for a release with a larger ε"
-        return (f"The ends of the 95% interval are more than {WIDE} times apart: do not use this ratio: {fix}.",)
+        return (
+            *self.problems,
+            f"The ends of the 95% interval are more than {WIDE} times apart: do not use this ratio: {fix}.",
+        )
 
     @property
     def standard_error(self) -> float:
@@ -209,18 +219,26 @@ def odds_ratio(
     columns: tuple[str, str] | None = None,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Literal["unbiased", "model"] = "unbiased",
+    model: Fitted | None = None,
 ) -> Ratio:
     """Estimate the odds ratio ``π11 π22 / (π12 π21)`` of two categories of each variable, corrected for perturbation.
 
-    ``rows`` and ``columns`` name the categories by their labels; they may be left out where a variable has two.
+    ``rows`` and ``columns`` name the categories by their labels; they may be left out where a variable has two. With
+    ``model``, what :func:`postrand.complete` returned for this release, the logarithms of the odds ratios of its copies
+    are pooled by Rubin's rules.
 
     Raises
     ------
     UsageError
-        If a category is unknown, or a variable has more than two and none are named.
+        If a category is unknown, or a variable has more than two and none are named, or the model is missing.
     EstimationError
         If one of the four estimated frequencies is not positive.
     """
+    if wants_model(method, model):
+        asked = {"row": row, "column": column, "rows": rows, "columns": columns, "weights": weights, "strata": strata}
+        return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), model)
     counted = tally(frame, [row, column], mechanism, weights, strata)
     pairs = [
         _pair(texts, chosen, name)
@@ -234,6 +252,12 @@ def odds_ratio(
             functionals[f"{counted.layout.labels[0][i]}, {counted.layout.labels[1][j]}"] = unit
     found = from_tally(counted, functionals)
     return _log_contrast(found.value, found.covariance, [1, -1, -1, 1], list(functionals))
+
+
+def _pooled(found: Sequence[Ratio], model: Fitted | None) -> Ratio:
+    rules = combine([math.log(one.value) for one in found], [one.log_standard_error**2 for one in found])
+    problems = () if model is None else model.diagnostics.problems
+    return Ratio(math.exp(rules.value), float(rules.standard_error), float(rules.freedom), problems)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,7 +431,7 @@ ESTIMATORS = (
         "A,B",
         "Odds ratio of two categories of each of two variables.",
         odds_ratio,
-        (_ROWS, _COLUMNS, WEIGHT, STRATA),
+        (_ROWS, _COLUMNS, BY_METHOD, WEIGHT, STRATA),
         example="sex,ill",
         read=pair,
     ),

@@ -39,7 +39,11 @@ SCALES: dict[str, Scale] = {
     "identity": Scale("identity", "any number", lambda x: x, np.ones_like, lambda x: x),
     "log": Scale("log", "estimates > 0", np.log, lambda x: 1 / x, np.exp),
     "logit": Scale(
-        "logit", "estimates between 0 and 1", scipy.special.logit, lambda x: 1 / (x * (1 - x)), scipy.special.expit
+        "logit",
+        "estimates between 0 and 1",
+        lambda x: scipy.special.logit(x),  # named here, it would load this part of scipy with every estimator
+        lambda x: 1 / (x * (1 - x)),
+        lambda x: scipy.special.expit(x),
     ),
     "fisher-z": Scale("fisher-z", "estimates between -1 and 1", np.arctanh, lambda x: 1 / (1 - x * x), np.tanh),
 }

@@ -36,7 +36,7 @@ def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.ran
     chain = Chain(
         np.full(classes, 1 / classes, np.float32),
         np.empty((packed.offsets[-1], classes), np.float32),
-        16.0,
+        classes / 2,
         np.full((many, classes), len(GRID) // 2),
         np.full((many, len(GRID)), 1 / len(GRID)),
         centre.copy(),
@@ -72,14 +72,6 @@ def sweep(packed: Packed, chain: Chain) -> None:
         parameters.centre_given(GRID, chain.level, counts, packed.offsets, chain.centre, chain.rng)
     parameters.profiles_given(counts, packed.offsets, chain.centre, GRID, chain.level, chain.theta, chain.rng)
     parameters.weights_given(members, chain.alpha, chain.weights, chain.rng)
-
-
-def widen(packed: Packed, chain: Chain, classes: int) -> None:
-    """Add empty classes, so that there are ``classes``."""
-    more = begin(packed, chain.centre, classes - len(chain.weights), chain.rng)
-    chain.weights = np.concatenate([chain.weights, np.full(len(more.weights), 1e-9, np.float32)])
-    chain.theta = np.ascontiguousarray(np.concatenate([chain.theta, more.theta], axis=1))
-    chain.level = np.concatenate([chain.level, more.level], axis=1)
 
 
 def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArray[np.float64]:

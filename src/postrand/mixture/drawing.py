@@ -25,10 +25,10 @@ def complete(
     No record breaks a rule, but where the values that are known of it already do.
     """
     rng = np.random.default_rng(seed)
-    packed, group = pack(evidence) if packed is None else packed
+    arranged, group = pack(evidence) if packed is None else packed
     out = np.empty(evidence.exact.shape, np.int32)
     theta = np.ascontiguousarray(np.concatenate([t.T for t in draw.theta]), np.float32)
     order = np.argsort(group, kind="stable")
     for start in range(0, len(order), PART):
-        fill(packed, order[start : start + PART], group, draw.weights.astype(np.float32), theta, out, rng)
+        fill(arranged, order[start : start + PART], group, draw.weights.astype(np.float32), theta, out, rng)
     return out

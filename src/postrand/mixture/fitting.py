@@ -11,12 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.mixture.evidence import Evidence
+from postrand.mixture.fitted import Fit
 from postrand.mixture.packing import Packed, pack
-from postrand.mixture.values import Draw, Fit, Settings
+from postrand.mixture.values import Draw, Settings
 from postrand.support.progress import Stage, stage
 
 PAIRS = 40
 """Two-way cells that are traced: the largest under independence."""
+
+FULL = 0.96
+"""Chains that use more than this share of their classes in the last sweeps of the burn-in, ``RECENT``, need more."""
+RECENT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +38,35 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
     """
     from postrand.mixture.chain import margins  # loads compiled loops
 
-    packed, _ = pack(evidence)
+    packed, group = pack(evidence)
     chosen = resolved(evidence, copies, settings or Settings())
     centre = margins(packed, np.random.default_rng([seed, 0]))
     traced = _traced(evidence, packed, centre)
-    runs = _run(packed, centre, chosen, copies, seed, traced)
+    now = replace(chosen, classes=chosen.classes or first_classes(evidence.records))
+    runs = _run(packed, centre, now, copies, seed, traced, grow=not chosen.classes)
+    while any(not run.draws for run in runs):
+        now = replace(now, classes=3 * now.classes // 2)
+        runs = _run(packed, centre, now, copies, seed, traced, grow=True)
     draws = tuple(runs[i % chosen.chains].draws[i // chosen.chains] for i in range(copies))
     traces, occupied = np.array([r.traces for r in runs]), np.array([r.occupied for r in runs])
-    return Fit(evidence, chosen, seed, draws, traces, (*traced.names, "log-likelihood", "log alpha"), occupied)
+    return Fit(
+        evidence, chosen, seed, draws, traces, (*traced.names, "log-likelihood", "log alpha"), occupied, (packed, group)
+    )
 
 
 def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
     """Return the settings with the sweeps that were left to the fit; classes that were left to it grow as needed.
 
-    Fewer records need fewer sweeps: their posterior is wide. Each copy has at least four sweeps of its chain.
+    The posterior of few records is wide, and chains cross it slowly; with less than a thousand, less is at stake. Each
+    copy has at least four sweeps of its chain.
     """
-    n = evidence.records
-    usual = 1000 if n < 1000 else 4000
+    usual = 1000 if evidence.records < 1000 else 6000 if evidence.records < 20_000 else 4000
     return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
+
+
+def first_classes(records: int) -> int:
+    """Return the number of classes with which chains begin where it is left to the fit."""
+    return 32 if records < 1000 else 64 if records < 20_000 else 128
 
 
 @dataclass(slots=True, eq=False)
@@ -60,12 +76,22 @@ class _Run:
     draws: list[Draw]
     traces: NDArray[np.float64]
     occupied: NDArray[np.int64]
+    full: bool = False
 
 
 def _run(
-    packed: Packed, centre: NDArray[np.float64], settings: Settings, copies: int, seed: int, traced: _Traced
+    packed: Packed,
+    centre: NDArray[np.float64],
+    settings: Settings,
+    copies: int,
+    seed: int,
+    traced: _Traced,
+    grow: bool,
 ) -> list[_Run]:
-    """Run the chains in threads; a failure or an interruption ends all of them after the sweep that they are in."""
+    """Run the chains in threads; a failure or an interruption ends all of them after the sweep that they are in.
+
+    If they may ``grow`` and one is full after its burn-in, all end, and at least that one has no draws.
+    """
     stop, done = threading.Event(), np.zeros(settings.chains, np.int64)
     each = -(-copies // settings.chains)
     tell = stage(Stage.FITTING, settings.chains * settings.sweeps, "sweeps")
@@ -74,6 +100,8 @@ def _run(
         rng, run = np.random.default_rng([seed, 1, number]), _Run([], np.zeros((0, 0)), np.zeros(0, np.int64))
         for _ in _sweeps(packed, centre, settings, each, rng, traced, run):
             done[number] += 1
+            if grow and run.full:
+                stop.set()
             if stop.is_set():
                 break
         return run
@@ -102,31 +130,22 @@ def _sweeps(
     run: _Run,
 ) -> Iterator[None]:
     """Yield after each sweep; fill ``run`` from a third of the sweeps on."""
-    from postrand.mixture.chain import begin, sweep, widen  # loads compiled loops
+    from postrand.mixture.chain import begin, sweep  # loads compiled loops
     from postrand.mixture.parameters import shares
 
-    chain = begin(packed, centre, settings.classes or (32 if packed.counts.sum() < 3000 else 64), rng)
+    chain = begin(packed, centre, settings.classes, rng)
     first = settings.sweeps // 3
     kept, used = settings.sweeps - first, 0
     run.traces, run.occupied = np.empty((kept, len(traced.names) + 2)), np.empty(kept, np.int64)
     due = first + (np.arange(1, copies + 1) * kept) // copies - 1
     for number in range(settings.sweeps):
         sweep(packed, chain)
-        used = max(chain.occupied, used) if number % 50 else chain.occupied
-        if number in (first // 2, first - 1) and not settings.classes and used > 0.9 * len(chain.weights):
-            widen(packed, chain, len(chain.weights) * 3 // 2)
+        used += chain.occupied if 0 <= first - 1 - number < RECENT else 0
+        run.full = number == first - 1 and used > FULL * settings.classes * min(RECENT, first)
         if number >= first:
             row = run.traces[number - first]
-            shares(
-                chain.weights,
-                chain.theta,
-                traced.first,
-                traced.second,
-                packed.boxes,
-                packed.offsets,
-                packed.owner,
-                row[:-2],
-            )
+            cells = traced.first, traced.second, packed.boxes, packed.offsets, packed.owner
+            shares(chain.weights, chain.theta, *cells, row[:-2])
             row[-2:] = chain.likelihood, np.log(chain.alpha)
             run.occupied[number - first] = chain.occupied
         if number in due:

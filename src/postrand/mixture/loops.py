@@ -15,7 +15,10 @@ from postrand.support.jit import compiled, compiled_with
 TRIES = 10_000
 """Attempts to draw a record that keeps the rules, before it is left out of a sweep."""
 
-_quick = compiled_with(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+# Without the counting of references, which takes most of the time of short functions that read many arrays: these
+# make no arrays, and whoever calls them holds those that they read.
+_leaf = compiled_with(_nrt=False)
+_quick = compiled_with(_nrt=False, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 
 @_quick
@@ -83,23 +86,23 @@ def total_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
     return total
 
 
-@compiled
+@_leaf
 def draw_class(p, total, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a class with chances proportional to ``p``, whose sum is ``total``."""
     return find(p, rng.random() * total)
 
 
-@compiled
+@_leaf
 def find(p, at):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the class in which ``at``, between 0 and the sum of ``p``, falls."""
-    last = 0
     for k in range(p.size):
-        if p[k] > 0:
-            at -= p[k]
-            last = k
-            if at < 0:
-                return k
-    return last
+        at -= p[k]
+        if at < 0:
+            return k
+    k = p.size - 1  # by rounding: the last one that has a chance
+    while k > 0 and p[k] == 0:
+        k -= 1
+    return k
 
 
 @_quick
@@ -115,13 +118,12 @@ def _add(out, more):  # type: ignore[no-untyped-def]  # numba finds the types
 
 
 @_quick
-def tables(packed, theta, sums, reached):  # type: ignore[no-untyped-def]  # numba finds the types
+def tables(packed, theta, sums, reached, q):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill what one draw of the parameters gives all records.
 
     ``sums`` (laws whose cells are not all combinations, K): the probability of their cells. ``reached`` (released
     cells with several sources, K): ``Σ_c extra_yc Π_j θ_kj(c_j)``.
     """
-    q = np.empty(theta.shape[1], theta.dtype)
     for law in range(packed.partial.size):
         if packed.partial[law] >= 0:
             out = sums[packed.partial[law]]
@@ -191,7 +193,7 @@ def slow_chances(packed, g, weights, theta, sums, reached, p):  # type: ignore[n
     return total_of(p), largest
 
 
-@compiled
+@_leaf
 def product(packed, cell, theta, k):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return ``Π_j θ_kj(c_j)`` of one true cell."""
     q = 1.0
@@ -200,7 +202,7 @@ def product(packed, cell, theta, k):  # type: ignore[no-untyped-def]  # numba fi
     return q
 
 
-@compiled
+@_leaf
 def draw_code(packed, theta, k, j, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a row of variable j, drawn from class k."""
     first, last = packed.offsets[j], packed.offsets[j + 1] - 1
@@ -215,7 +217,7 @@ def draw_code(packed, theta, k, j, rng):  # type: ignore[no-untyped-def]  # numb
     return last
 
 
-@compiled
+@_leaf
 def draw_member(packed, law, theta, k, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return a true cell of a law whose cells are not all combinations, drawn from class k."""
     start = packed.member_start[packed.partial[law]]
@@ -240,7 +242,7 @@ def draw_member(packed, law, theta, k, rng):  # type: ignore[no-untyped-def]  # 
     return last - 1
 
 
-@compiled
+@_leaf
 def draw_source(packed, y, theta, k, whole, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the true cell of released cell y in class k, given that it says something; ``whole`` is its chance."""
     first, last = packed.source_start[y], packed.source_start[y + 1]
@@ -254,7 +256,7 @@ def draw_source(packed, y, theta, k, whole, rng):  # type: ignore[no-untyped-def
     return packed.source[last - 1]
 
 
-@compiled
+@_leaf
 def draw_record(packed, g, p, total, theta, sums, reached, x, ruled, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw a record of group g: return its class, and whether the release says something of it.
 
@@ -295,13 +297,13 @@ def draw_record(packed, g, p, total, theta, sums, reached, x, ruled, rng):  # ty
     return -1, False
 
 
-@compiled
+@_leaf
 def put(packed, row, x):  # type: ignore[no-untyped-def]  # numba finds the types
     """Set the variable of ``row``."""
     x[packed.owner[row]] = row
 
 
-@compiled
+@_leaf
 def impossible(packed, x):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return whether a record, known at all variables that are in rules, breaks one."""
     for b in range(packed.boxes.shape[0]):
@@ -326,7 +328,7 @@ def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-unt
     x = np.empty(packed.offsets.size - 1, np.int64)
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
-    tables(packed, theta, sums, reached)
+    tables(packed, theta, sums, reached, q)
     drawn = np.empty(size, np.int64)
     logs = 0.0
     for g in range(packed.counts.size):
@@ -456,7 +458,7 @@ def rescue(packed, g, x, rng):  # type: ignore[no-untyped-def]  # numba finds th
             return
 
 
-@compiled
+@_leaf
 def _listed(packed, g, x):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return whether each law of group g that does not have all combinations has the cell of ``x``."""
     for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
@@ -479,7 +481,7 @@ def fill(packed, order, group, weights, theta, out, rng):  # type: ignore[no-unt
     x = np.empty(packed.offsets.size - 1, np.int64)
     partials = packed.member_start.size - 1
     sums, reached = np.empty((partials, size), theta.dtype), np.empty((packed.tabled.size, size), theta.dtype)
-    tables(packed, theta, sums, reached)
+    tables(packed, theta, sums, reached, q)
     before, total = -1, np.float32(0.0)
     for i in order:
         g = group[i]

@@ -1,7 +1,9 @@
 """Compiled loops over classes: weights, profiles and what governs them, given counts. Imported where they are called.
 
 Weights ~ Dirichlet(α/K, ..., α/K), which tends to the Dirichlet process as K grows, and whose classes can be put in any
-order; ``α ~ Gamma(8, 1/2)``: classes more than needed cost little, and chains with few of them stick. Profiles
+order. ``α ~ Gamma(K, 2)``, so that most classes have records, more than are needed: they share what one larger class
+would have, at little cost in precision, while chains with as few classes as the data need can stay for thousands of
+sweeps where two kinds of records have one class. Profiles
 ``θ_kj ~ Dirichlet(a m_j)``: the concentration a of each class and variable is one of a grid, with shares
 ``~ Dirichlet(1/2)`` learned for each variable; the centre ``m_j ~ Dirichlet(1/2)`` is learned too. A fixed centre that
 was estimated from the same release would count its records twice.
@@ -43,7 +45,7 @@ def log_alpha(alpha, members):  # type: ignore[no-untyped-def]  # numba finds th
     each, total = alpha / members.size, 0
     for count in members:
         total += count
-    value = math.lgamma(alpha) - math.lgamma(alpha + total) + 8 * math.log(alpha) - alpha / 2
+    value = math.lgamma(alpha) - math.lgamma(alpha + total) + members.size * math.log(alpha) - 2 * alpha
     for count in members:
         if count > 0:
             value += math.lgamma(each + count) - math.lgamma(each)

@@ -1,20 +1,21 @@
-"""What a fit of the model is: draws of its parameters, one for each copy, and what its chains did."""
+"""How the model is fitted, and one draw of its parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.mixture.evidence import Evidence
-from postrand.mixture.packing import Packed
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hold how the model is fitted: the truncation K, the chains, and the sweeps of each (0: chosen by the fit)."""
+    """Hold how the model is fitted: the truncation K, the chains, and the sweeps of each (0: chosen by the fit).
+
+    Classes that are chosen by the fit follow the number of records, and grow where the truncation is reached. A third
+    of the sweeps is burn-in.
+    """
 
     classes: int = 0
     chains: int = 2
@@ -56,31 +57,3 @@ class Draw:
         for place in places:
             product = (product[:, :, None] * theta[place][:, None, :]).reshape(len(product), -1)
         return np.asarray(product.sum(axis=0).reshape([theta[p].shape[1] for p in places]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """Hold a fitted model: ``draws``, one for each copy, far apart in the chains and spread over them.
-
-    ``traces`` (chains, sweeps, F) are functionals after the burn-in (the shares of one-way cells, and others named in
-    ``traced``), for tests of convergence; ``occupied`` (chains, sweeps) the number of classes with a record. ``packed``
-    is the evidence as the loops read it, kept for the copies.
-    """
-
-    evidence: Evidence
-    settings: Settings
-    seed: int
-    draws: tuple[Draw, ...]
-    traces: NDArray[np.float64]
-    traced: tuple[str, ...]
-    occupied: NDArray[np.int64]
-    packed: tuple[Packed, NDArray[np.int64]] | None = field(default=None, repr=False)
-
-    def copy(self, number: int) -> NDArray[np.int32]:
-        """Return completed copy ``number`` = 0, 1, ...: true codes (n, J), drawn given release and ``draws[number]``.
-
-        The same copy whatever was drawn before; a value that is known exactly stays.
-        """
-        from postrand.mixture.drawing import complete  # loads compiled loops
-
-        return complete(self.evidence, self.draws[number], (self.seed, number), self.packed)

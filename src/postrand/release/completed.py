@@ -8,6 +8,7 @@ from postrand.completion import Completed
 from postrand.completion import complete as complete_frame
 from postrand.completion.completed import COPIES
 from postrand.completion.totals import Given
+from postrand.errors import UsageError, sentence
 from postrand.release.bundle import Release
 from postrand.release.verification import read
 
@@ -31,6 +32,8 @@ def complete(
 
     Raises
     ------
+    UsageError
+        If this is neither a release nor a path.
     ReleaseError
         If the folder is no release, or its data are not those that it lists.
     PostrandError
@@ -43,6 +46,10 @@ def complete(
     ...
     postrand.errors.ReleaseError: ...
     """
+    if not isinstance(release, Release | str | Path):
+        fix = "of a frame: postrand.completion.complete(frame, mechanism)"
+        what, wanted = "not a release", "a Release, or the path of its folder"
+        raise UsageError(sentence(what, got=type(release).__name__, wanted=wanted, fix=fix))
     found = release if isinstance(release, Release) else read(release)
     return complete_frame(
         found.frame(),

@@ -1,0 +1,250 @@
+"""Keep in completed copies what perturbed variables have in common with unperturbed columns.
+
+The mixture is a model of the perturbed variables alone; columns that are released unperturbed explain them:
+``P(x | φ) ∝ p0(x) Π_j exp(φ·H_j[x_j])``, p0 the mixture and φ a basis of the unperturbed columns. Of all
+distributions with the same means of φ for each category, this is the one nearest to the mixture; it is the right
+one where a number is normal given the true record with a mean that adds up over the variables. In one joint mixture
+the classes serve the unperturbed columns, and pull what they have in common with the others to 0.
+
+Each H_j is estimated by a regression of the one variable on φ, seen through the law (:mod:`.related_fit`). A copy
+draws it anew, draws candidates of each record, and weights them until their means of φ are those which the
+regressions say, and their two-way tables those of the mixture.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from postrand.completion.diagnostics_tables import law_axis
+from postrand.completion.raking import CANDIDATES, pick
+from postrand.completion.related_basis import Basis, basis_of
+from postrand.completion.related_fit import Logit, curvature, fit_logit, given, softmax
+from postrand.estimate.evidence_variables import Modelled
+from postrand.mixture import Draw, Evidence, Fit, Law
+from postrand.mixture.packing import pack
+
+Array = NDArray[np.float64]
+ROUNDS = 10
+MARGINS = 12
+"""Steps by which the intercepts give the margins of the mixture."""
+FURTHEST = 0.7
+"""One step of a score is not larger: candidates are few."""
+CLOSE = 2e-4
+"""Means of φ are met if none is off by more than this share of the records."""
+FLOOR = 1e-4
+"""Every category keeps this share of its margin in each class, so that a candidate can have it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Related:
+    """Hold the regressions of the perturbed variables ``places`` on the unperturbed columns ``names``.
+
+    ``likelihoods`` (n, S_j) are P(what is released of the record | category).
+    """
+
+    names: tuple[str, ...]
+    basis: Basis
+    places: tuple[int, ...]
+    likelihoods: tuple[NDArray[np.float32], ...]
+    logits: tuple[Logit, ...]
+    notes: dict[str, str]
+
+
+def separated(evidence: Evidence, modelled: Modelled) -> tuple[Evidence, Modelled, Modelled, NDArray[np.int32]]:
+    """Return evidence on the variables of the mixture, what they are, and the other columns with their codes (n, C).
+
+    The mixture has the perturbed variables and those unperturbed ones that a rule links to them.
+    """
+    real = np.arange(evidence.rules.shape[2]) < np.array(evidence.sizes)[:, None]
+    ruled = (~evidence.rules & real).any(axis=(0, 2)) if len(evidence.rules) else np.zeros(len(evidence.sizes), bool)
+    inside = [j for j, v in enumerate(modelled.variables) if v.kind == "perturbed" or ruled[j]]
+    outside = [j for j in range(len(modelled.variables)) if j not in inside]
+    at = {place: number for number, place in enumerate(inside)}
+    laws = tuple(dataclasses.replace(law, variables=tuple(at[v] for v in law.variables)) for law in evidence.laws)
+    sizes = tuple(evidence.sizes[j] for j in inside)
+    inner = dataclasses.replace(
+        evidence,
+        names=tuple(evidence.names[j] for j in inside),
+        sizes=sizes,
+        exact=np.ascontiguousarray(evidence.exact[:, inside]),
+        laws=laws,
+        rules=np.ascontiguousarray(evidence.rules[:, inside, : max(sizes)]),
+    )
+    described, columns = (
+        dataclasses.replace(modelled, variables=tuple(modelled.variables[j] for j in some))
+        for some in (inside, outside)
+    )
+    return inner, described, columns, np.ascontiguousarray(evidence.exact[:, outside])
+
+
+def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | None:
+    """Return the regressions of the mixture's perturbed variables on unperturbed columns; None if there are none."""
+    if not columns.variables:
+        return None
+    evidence = fit.evidence
+    basis = basis_of(codes, columns.variables)
+    places = tuple(j for j in range(len(evidence.sizes)) if (evidence.exact[:, j] < 0).any())
+    seen = [seen_through(evidence, fit.draws, place) for place in places]
+    logits = tuple(fit_logit(basis.values, basis.of, likelihood) for likelihood in seen)
+    notes = {variable.name: variable.note for variable in columns.variables if variable.note}
+    return Related(columns.names, basis, places, tuple(seen), logits, notes)
+
+
+def seen_through(evidence: Evidence, draws: Sequence[Draw], place: int) -> NDArray[np.float32]:
+    """Return P(what is released of each record | true category of one variable), (n, S); ones where nothing is.
+
+    Where a law needs other variables too, their true cells are averaged by the model.
+    """
+    found = np.ones((evidence.records, evidence.sizes[place]), np.float32)
+    record = np.repeat(np.arange(evidence.records), np.diff(evidence.start))
+    for number, law in enumerate(evidence.laws):
+        if place in law.variables:
+            at = np.flatnonzero(evidence.law == number)
+            table, released = _law_of(law, place, evidence, draws)
+            found[record[at]] = table[:, released[evidence.released[at]]].T
+    known = np.flatnonzero(evidence.exact[:, place] >= 0)
+    found[known] = 0.0
+    found[known, evidence.exact[known, place]] = 1.0
+    return found
+
+
+def _law_of(law: Law, place: int, evidence: Evidence, draws: Sequence[Draw]) -> tuple[Array, NDArray[np.int64]]:
+    """Return the law of one variable, (S, R), and which of its columns each released cell of the whole law has."""
+    size, own = evidence.sizes[place], law.cells[:, law.variables.index(place)]
+    if law.matrix is None:
+        axis = law_axis(law, (place,), evidence.sizes)
+        table = np.zeros((size, axis.released))
+        table[axis.shown] = axis.to_released
+        return table, np.arange(axis.released) if axis.marginal is None else axis.marginal
+    product = [
+        np.prod([d.theta[v][:, c] for v, c in zip(law.variables, law.cells.T, strict=True)], axis=0) for d in draws
+    ]
+    share = np.mean([d.weights @ p for d, p in zip(draws, product, strict=True)], axis=0) + 1e-12
+    table = np.zeros((size, law.matrix.shape[1]))
+    np.add.at(table, own, law.matrix * share[:, None])
+    return table / np.maximum(np.bincount(own, share, size), 1e-300)[:, None], np.arange(law.matrix.shape[1])
+
+
+def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int) -> NDArray[np.int32]:
+    """Return copy ``number`` as true codes (n, J), related to the unperturbed columns; ``base`` is it without them."""
+    from postrand.completion.related_loops import candidates, lean  # loads compiled loops
+
+    rng = np.random.default_rng([fit.seed, 10, number])
+    phi, draw = found.basis.values, fit.draws[number]
+    packed, group = pack(fit.evidence)
+    offsets, theta = packed.offsets, _floored(draw)
+    wanted, scores = _wanted(found, base, draw, offsets, rng)
+    drawn = np.empty((len(base), CANDIDATES, base.shape[1]), np.int16)
+    tilts = np.exp(np.clip(phi @ scores.astype(np.float32), -20, 20)).astype(np.float64)
+    candidates(packed, group, draw.weights, theta, tilts, base.astype(np.int16), drawn, rng)
+    weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
+    shares, none = (
+        np.zeros((len(base), int(offsets[-1])), np.float32),
+        np.zeros((len(base), int(offsets[-1])), np.float32),
+    )
+    lean(drawn, offsets, weights, none, shares)
+    factors = _factors(found, phi, shares, offsets)
+    tables = _tables(base, fit.evidence.sizes, found.places)
+    for _ in range(ROUNDS):
+        _meet_tables(drawn, weights, tables, fit.evidence.sizes)
+        lean(drawn, offsets, weights, none, shares)
+        for _ in range(2):
+            step = _step(found, wanted - phi.T.astype(np.float64) @ shares, factors, offsets)
+            lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
+        if np.abs(wanted - phi.T @ shares)[:, _rows(found, offsets)].max() < max(0.5, CLOSE * len(base)):
+            break
+    return pick(drawn, weights, rng)
+
+
+def _floored(draw: Draw) -> Array:
+    """Return θ (rows, K) in which every category of a variable has a share in each class."""
+    parts = []
+    for theta in draw.theta:
+        margin = draw.weights @ theta
+        parts.append(((1 - FLOOR) * theta + FLOOR * (margin + 1e-3) / (1 + 1e-3 * len(margin))).T)
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def _rows(found: Related, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in found.places])
+
+
+def _wanted(
+    found: Related, base: NDArray[np.int32], draw: Draw, offsets: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return the sums of φ over the records of each category that a copy has to have, (D, rows), and first scores.
+
+    They are those of the regression with coefficients drawn anew and intercepts such that its margins are the copy's.
+    """
+    phi = found.basis.values.astype(np.float64)
+    wanted, scores = np.zeros((phi.shape[1], int(offsets[-1]))), np.zeros((phi.shape[1], int(offsets[-1])))
+    for place, likelihood, logit in zip(found.places, found.likelihoods, found.logits, strict=True):
+        rows = slice(int(offsets[place]), int(offsets[place + 1]))
+        margin = np.maximum(np.bincount(base[:, place], minlength=likelihood.shape[1]), 0.5)
+        h = logit.drawn(rng)
+        for _ in range(MARGINS):
+            posterior = given(softmax(phi @ h), likelihood)
+            h[0] += np.log(np.clip(margin / np.maximum(posterior.sum(axis=0), 0.5), 0.2, 5.0))
+        wanted[:, rows] = phi.T @ given(softmax(phi @ h), likelihood)
+        scores[:, rows] = h
+        scores[0, rows] -= np.log(np.maximum(draw.weights @ draw.theta[place], 1e-3))
+    return wanted, scores
+
+
+def _factors(
+    found: Related, phi: NDArray[np.float32], shares: NDArray[np.float32], offsets: NDArray[np.int64]
+) -> list[Array]:
+    """Return, by variable, the inverse of how sums of φ answer to scores."""
+    made = []
+    for place in found.places:
+        part = shares[:, offsets[place] : offsets[place + 1]].astype(np.float64)
+        whole = curvature(phi.astype(np.float64), part, np.full(phi.shape[1], 5.0))
+        made.append(scipy.linalg.inv(whole))
+    return made
+
+
+def _step(found: Related, missing: Array, factors: Sequence[Array], offsets: NDArray[np.int64]) -> Array:
+    step = np.zeros_like(missing)
+    for place, factor in zip(found.places, factors, strict=True):
+        rows = slice(int(offsets[place]), int(offsets[place + 1]))
+        own = (factor @ missing[:, rows].ravel()).reshape(len(missing), -1)
+        step[:, rows] = own * min(1.0, FURTHEST / (float(np.abs(own).max()) + 1e-12))
+    return step
+
+
+Table = tuple[NDArray[np.int64], NDArray[np.int64], Array]
+
+
+def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]) -> list[Table]:
+    """Return places, strides and counts of the copy's two-way tables that have a perturbed variable."""
+    found = []
+    for a, b in itertools.combinations(range(len(sizes)), 2):
+        if a in places or b in places:
+            counts = np.bincount(base[:, a].astype(np.int64) * sizes[b] + base[:, b], minlength=sizes[a] * sizes[b])
+            found.append((np.array([a, b]), np.array([sizes[b], 1]), counts.astype(np.float64)))
+    return found
+
+
+def _meet_tables(
+    drawn: NDArray[np.int16], weights: NDArray[np.float32], tables: Sequence[Table], sizes: Sequence[int]
+) -> None:
+    """Multiply the weights so that each two-way table in turn is met, once."""
+    from postrand.completion.raking_loops import tilt  # loads compiled loops
+
+    if not tables:
+        return
+    none = np.zeros(0, np.int64)
+    ahead = np.zeros(tables[0][2].size)
+    tilt(drawn, weights, none, none, np.ones(1), tables[0][0], tables[0][1], ahead)
+    for k, (places, strides, counts) in enumerate(tables):
+        factor = np.clip((counts + 0.3) / (ahead + 0.3), 1 / 3, 3.0)
+        after = tables[(k + 1) % len(tables)]
+        ahead = np.zeros(after[2].size)
+        tilt(drawn, weights, places, strides, factor, after[0], after[1], ahead)

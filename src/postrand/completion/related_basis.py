@@ -1,0 +1,90 @@
+"""Unperturbed columns as numbers that explain the perturbed variables: straight lines, curves, categories, products."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.estimate.evidence_clear import MISSING
+from postrand.estimate.evidence_variables import ModelVariable
+
+MOST_COLUMNS = 48
+RECORDS_EACH = 50
+"""A file has one column of the basis for so many records, at most."""
+MOST_INDICATORS = 12
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """Hold the basis φ (n, D): ones, then columns with mean 0 and deviation 1; ``of`` (D,) numbers their sources.
+
+    A source is an unperturbed column, its square, or all products together; 0 is the ones. ``left_out`` names the
+    columns for which there is no room.
+    """
+
+    values: Floats
+    of: NDArray[np.int64]
+    left_out: tuple[str, ...]
+
+
+def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Basis:
+    """Return the basis of unperturbed columns with codes (n, C).
+
+    First a line through the ranks of each number and an indicator of each category; then, as far as there are records
+    for it, the lines' squares (Legendre polynomials of the rank) and products of two columns.
+    """
+    n = len(codes)
+    most = min(MOST_COLUMNS, max(1, n // RECORDS_EACH))
+    lines = [_line(codes[:, c], variable) for c, variable in enumerate(variables)]
+    held: list[tuple[int, NDArray[np.float64]]] = []
+    for c, variable in enumerate(variables):
+        columns = [lines[c]] if _is_number(variable) else []
+        held += [(c + 1, column) for column in (*columns, *_indicators(codes[:, c], variable))]
+    left_out = tuple(dict.fromkeys(variables[c - 1].name for c, _ in held[most - 1 :]))
+    curves = len(variables) + 1
+    held += [(curves + c, 1.5 * lines[c] ** 2) for c, variable in enumerate(variables) if _is_number(variable)]
+    products = 2 * len(variables) + 1
+    held += [(products, a * b) for a, b in itertools.combinations(map(_centred, lines), 2)]
+    kept = [(0, np.ones(n))]
+    for of, column in held:
+        centred = _centred(column)
+        deviation = float(centred.std())
+        if len(kept) < most and deviation > 1e-6:
+            kept.append((of, centred / deviation))
+    values = np.stack([column for _, column in kept], axis=1).astype(np.float32)
+    return Basis(values, np.array([of for of, _ in kept]), left_out)
+
+
+def _is_number(variable: ModelVariable) -> bool:
+    return variable.kind != "categories" and variable.size > 2
+
+
+def _line(codes: NDArray[np.int32], variable: ModelVariable) -> NDArray[np.float64]:
+    """Return the rank of each record's code from -1 to 1, 0 where it is missing; codes where they have no order."""
+    if not _is_number(variable):
+        return codes.astype(np.float64) if variable.size == 2 else (codes == 0).astype(np.float64)
+    share = np.bincount(codes, minlength=variable.size) / len(codes)
+    if variable.labels[-1] == MISSING:
+        share[-1] = 0.0
+    middle = 2 * (np.cumsum(share) - share / 2) / max(float(share.sum()), 1e-12) - 1
+    if variable.labels[-1] == MISSING:
+        middle[-1] = 0.0
+    return np.asarray(middle[codes])
+
+
+def _indicators(codes: NDArray[np.int32], variable: ModelVariable) -> list[NDArray[np.float64]]:
+    """Return an indicator of each category but the most frequent one; of numbers, of the missing ones."""
+    if _is_number(variable):
+        return [(codes == variable.size - 1).astype(np.float64)] if variable.labels[-1] == MISSING else []
+    frequent = np.argsort(-np.bincount(codes, minlength=variable.size), kind="stable")[1:MOST_INDICATORS]
+    return [(codes == code).astype(np.float64) for code in frequent]
+
+
+def _centred(column: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(column - column.mean())

@@ -1,0 +1,183 @@
+"""Compiled loops of the relation to unperturbed columns: candidates, and their weights. Imported where called."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from postrand.mixture.loops import find
+from postrand.support.jit import compiled
+
+TRIES = 50
+"""Attempts to draw a candidate that keeps the rules, before the record's own copy is taken."""
+
+
+@compiled
+def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill ``out`` (n, C, J) with true records drawn given the evidence, θ of a record tilted by ``tilts`` (n, rows).
+
+    ``P(class, cells) ∝ w_k Π θ_kj(x_j) tilt_i(x_j) P(released | x)``, exactly, class by class.
+    """
+    classes, variables = weights.size, packed.offsets.size - 1
+    bent, totals = np.empty(theta.shape, np.float64), np.empty((variables, classes))
+    p, q, full = np.empty(classes), np.empty(classes), np.empty(classes)
+    covered = np.empty(variables, np.bool_)
+    for i in range(group.size):
+        g = group[i]
+        _bend(packed, theta, tilts[i], bent, totals)
+        for k in range(classes):
+            p[k] = weights[k]
+        covered[:] = False
+        for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+            covered[packed.owner[packed.exact[e]]] = True
+            for k in range(classes):
+                p[k] *= bent[packed.exact[e], k]
+        for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+            _seen(packed, packed.seen[s], bent, totals, covered, q, full)
+            for k in range(classes):
+                p[k] *= q[k] + full[k]
+        for j in range(variables):
+            if not covered[j]:
+                for k in range(classes):
+                    p[k] *= totals[j, k]
+        total = p.sum()
+        for c in range(out.shape[1]):
+            _draw(packed, g, p, total, bent, totals, base[i], out[i, c], rng)
+
+
+@compiled
+def _bend(packed, theta, tilt, bent, totals):  # type: ignore[no-untyped-def]  # numba finds the types
+    for j in range(totals.shape[0]):
+        for k in range(totals.shape[1]):
+            totals[j, k] = 0.0
+        for row in range(packed.offsets[j], packed.offsets[j + 1]):
+            for k in range(totals.shape[1]):
+                bent[row, k] = theta[row, k] * tilt[row]
+                totals[j, k] += bent[row, k]
+
+
+@compiled
+def _cell(packed, cell, k, bent):  # type: ignore[no-untyped-def]  # numba finds the types
+    value = 1.0
+    for at in range(packed.row_start[cell], packed.row_start[cell + 1]):
+        value *= bent[packed.rows[at], k]
+    return value
+
+
+@compiled
+def _seen(packed, y, bent, totals, covered, q, full):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill ``q`` (K,) with what the released cell y has from its sources, ``full`` with what it has from all cells."""
+    law = packed.law_of[y]
+    for at in range(packed.places_start[law], packed.places_start[law + 1]):
+        covered[packed.places[at]] = True
+    for k in range(q.size):
+        q[k] = 0.0
+        for e in range(packed.source_start[y], packed.source_start[y + 1]):
+            q[k] += packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+        full[k] = packed.noise[y] * _all(packed, law, k, bent, totals)
+
+
+@compiled
+def _all(packed, law, k, bent, totals):  # type: ignore[no-untyped-def]  # numba finds the types
+    if packed.partial[law] < 0:
+        value = 1.0
+        for at in range(packed.places_start[law], packed.places_start[law + 1]):
+            value *= totals[packed.places[at], k]
+        return value
+    value = 0.0
+    for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
+        value += _cell(packed, cell, k, bent)
+    return value
+
+
+@compiled
+def _draw(packed, g, p, total, bent, totals, own, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw one candidate into ``out`` (J,); the record's own copy where none that keeps the rules is found."""
+    for _ in range(TRIES):
+        k = find(p, rng.random() * total)
+        out[:] = -1
+        for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
+            j = packed.owner[packed.exact[e]]
+            out[j] = packed.exact[e] - packed.offsets[j]
+        for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
+            _draw_cell(packed, packed.seen[s], k, bent, totals, out, rng)
+        for j in range(out.size):
+            if out[j] < 0:
+                out[j] = _draw_code(packed, j, k, bent, totals, rng)
+        if _keeps(packed, out):
+            return
+    out[:] = own
+
+
+@compiled
+def _draw_code(packed, j, k, bent, totals, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    left = rng.random() * totals[j, k]
+    last = packed.offsets[j + 1] - 1
+    for row in range(packed.offsets[j], last):
+        left -= bent[row, k]
+        if left < 0:
+            return row - packed.offsets[j]
+    return last - packed.offsets[j]
+
+
+@compiled
+def _draw_cell(packed, y, k, bent, totals, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw the true cell of a law given its released cell y and the class; full combinations code by code."""
+    law = packed.law_of[y]
+    full = packed.noise[y] * _all(packed, law, k, bent, totals)
+    sources = 0.0
+    for e in range(packed.source_start[y], packed.source_start[y + 1]):
+        sources += packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+    left = rng.random() * (full + sources)
+    for e in range(packed.source_start[y], packed.source_start[y + 1]):
+        left -= packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+        if left < 0:
+            _set(packed, packed.source[e], out)
+            return
+    if packed.partial[law] < 0:
+        return  # what stays -1 is drawn code by code
+    for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
+        left -= packed.noise[y] * _cell(packed, cell, k, bent)
+        if left < 0 or cell == packed.cell_start[law + 1] - 1:
+            _set(packed, cell, out)
+            return
+
+
+@compiled
+def _set(packed, cell, out):  # type: ignore[no-untyped-def]  # numba finds the types
+    for at in range(packed.row_start[cell], packed.row_start[cell + 1]):
+        j = packed.owner[packed.rows[at]]
+        out[j] = packed.rows[at] - packed.offsets[j]
+
+
+@compiled
+def _keeps(packed, codes):  # type: ignore[no-untyped-def]  # numba finds the types
+    for b in range(packed.boxes.shape[0]):
+        inside = True
+        for j in range(codes.size):
+            if not packed.boxes[b, packed.offsets[j] + codes[j]]:
+                inside = False
+                break
+        if inside:
+            return False
+    return True
+
+
+@compiled
+def lean(codes, offsets, weights, scores, shares):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Multiply the weights (n, C) by ``exp`` of the scores (n, rows) of a candidate's codes; sum them in ``shares``.
+
+    Each record's weights then sum to one; ``shares`` (n, rows) are those of its codes.
+    """
+    shares[:] = 0.0
+    for i in range(codes.shape[0]):
+        total = 0.0
+        for c in range(codes.shape[1]):
+            score = 0.0
+            for j in range(codes.shape[2]):
+                score += scores[i, offsets[j] + codes[i, c, j]]
+            weights[i, c] *= np.exp(min(max(score, -30.0), 30.0))
+            total += weights[i, c]
+        for c in range(codes.shape[1]):
+            weights[i, c] /= total
+            for j in range(codes.shape[2]):
+                shares[i, offsets[j] + codes[i, c, j]] += weights[i, c]
