@@ -53,6 +53,8 @@ services:  ## install Java, PostgreSQL, Chromium and R from the system's package
 
 bench: env services  ## time the commands as they are typed, and compare ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)
+	$(if $(SHARED),$(BIN)/python benchmarks/completed_times.py $(SHARED)/ny_like_population_953076.parquet)
+	$(BIN)/python benchmarks/completed_pgm.py
 
 studies: env  ## bias, coverage and refusals of the estimators over grids of laws; risk where SHARED names the folder of data
 	$(BIN)/python -m benchmarks.interval_grid $(STUDY)
@@ -61,6 +63,9 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 	$(BIN)/python -m benchmarks.split_estimators $(STUDY)
 	$(if $(SHARED),$(BIN)/python -m benchmarks.risk_perturbed $(SHARED))
 	$(if $(SHARED),$(BIN)/python -m benchmarks.designs $(SHARED))
+	$(BIN)/python benchmarks/completed_misfit.py
+	$(if $(SHARED),$(BIN)/python benchmarks/completed_squares.py)
+	$(if $(SHARED),$(BIN)/python benchmarks/completed_files.py completed_files.jsonl)
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check

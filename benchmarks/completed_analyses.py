@@ -32,7 +32,7 @@ def by_category(frame, measure):
     for name in ("group", "level", "answer", "third"):
         for code in sorted(frame[name].unique()):
             found.append(measure(frame[frame[name] == code]))
-    return tuple(np.array(each) for each in zip(*found, strict=True))
+    return tuple(np.concatenate([np.atleast_1d(one) for one in each]) for each in zip(*found, strict=True))
 
 
 def design(frame, *names, interaction=False):
@@ -55,11 +55,11 @@ def cox(frame):
 
 
 def kaplan_meier(frame):
-    """Share still there after 12 months, in every category."""
+    """Share still there after 6, 12 and 24 months, in every category."""
 
     def after(part):
         curve = SurvfuncRight(part["months"], part["ended"])
-        at = np.searchsorted(curve.surv_times, 12.0, side="right") - 1
+        at = np.searchsorted(curve.surv_times, (6.0, 12.0, 24.0), side="right") - 1
         return curve.surv_prob[at], curve.surv_prob_se[at] ** 2
 
     return by_category(frame, after)
@@ -149,7 +149,9 @@ def logit_interaction(frame):
 def gamma_regression(frame):
     """Gamma regression of income with a log link, robust variances."""
     family = sm.families.Gamma(sm.families.links.Log())
-    found = sm.GLM(frame["income"], design(frame, "group", "level", interaction=True), family=family).fit(cov_type="HC0")
+    found = sm.GLM(frame["income"], design(frame, "group", "level", interaction=True), family=family).fit(
+        cov_type="HC0"
+    )
     return found.params.to_numpy(), found.bse.to_numpy() ** 2
 
 

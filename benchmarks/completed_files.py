@@ -18,11 +18,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+
 from completed_analyses import ANALYSES, cells
 from completed_populations import POPULATIONS
 from completed_releases import LEVELS, RELEASES
 from completed_tables import markdown
-
 from postrand import ReleaseKey, estimate, perturb
 from postrand.completion import complete
 from postrand.estimate.result import effective_records

@@ -121,7 +121,9 @@ def social_survey():
             "babies": raw["babies"].astype(int).clip(upper=2),
         }
     )
-    return _made("General Social Survey", frame.reset_index(drop=True), (("group", "workstat"), ("third", "region")), 12)
+    return _made(
+        "General Social Survey", frame.reset_index(drop=True), (("group", "workstat"), ("third", "region")), 12
+    )
 
 
 def households():

@@ -52,7 +52,7 @@ def by_analysis(runs, truth):
 
 
 def summary(runs, truth, names):
-    """Return bias (root mean square, in standard errors), coverage with its error, and length beside the true file's."""
+    """Return bias (root mean square, in standard errors), coverage with its error, length beside the true file's."""
     hits, own, lengths, errors = [], [], [], []
     names = [name for name in names if all(name in run["found"] for run in runs)]
     for run in runs:

@@ -47,7 +47,7 @@ def write(folder, suffixes):
 
 def recipe(name, program):
     """The lines of README.txt for a program, for a stacked file of this name."""
-    told = {"file": name, "perturbed": MECHANISM.variables, "copies": COPIES, "seed": 1, "settings": {}}
+    told = {"file": name, "perturbed": MECHANISM.variables, "copies": COPIES, "seed": 1, "settings": {}, "totals": []}
     lines = recipes(told)
     start = next(i for i, line in enumerate(lines) if line.startswith(program)) + 1
     return "\n".join(line.strip() for line in lines[start : lines.index("", start)])

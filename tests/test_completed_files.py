@@ -17,9 +17,10 @@ from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
 from postrand.completion import complete
-from postrand.completion.files import COPY, RECORD, Stacked, check_stacked, copies_problems, write_stacked
+from postrand.completion.files import Stacked, check_stacked, copies_problems, write_stacked
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, ReleaseError, SpecificationError
+from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import LAW, make, released_table, without_missing, writer_of

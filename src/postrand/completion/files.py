@@ -27,12 +27,11 @@ from postrand.codebook.variable import Scalar
 from postrand.data.frames import bind, to_arrow
 from postrand.engines.base import public_field
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
+from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.formats.base import BATCH_ROWS
 from postrand.mechanism import Mechanism
 from postrand.support.inputs import is_whole
 
-COPY, RECORD = "Imputation_", "Record_"
-"""The first columns of a stacked file: SPSS knows copies by this name of the first."""
 FEWEST, MOST = 2, 1000
 """How many copies can be made: one alone does not say how uncertain it is."""
 _MOST_NUMBERED = 65_535

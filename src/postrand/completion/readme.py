@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.completion.files import COPY, RECORD
+from postrand.estimate.pooling_files import COPY, RECORD
 
 WIDTH = 96
 _NAMES_SHOWN = 12

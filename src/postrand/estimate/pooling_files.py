@@ -18,7 +18,8 @@ from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import Source
 
 COPY, RECORD = "Imputation_", "Record_"
-"""The columns of a stacked file that number its copies, 0 for the released records, and the records of each."""
+"""The first columns of a stacked file: they number its copies, 0 for the released records, and the records of each.
+SPSS knows copies by this name."""
 STEM = "completed"
 """The name of a stacked file in its folder, without the suffix; also that of the folder."""
 _MOST_CATEGORIES = 1000
@@ -107,22 +108,28 @@ def completed_frames(path: str | Path, kind: frames.Kind = "arrow") -> Completed
         what = f"the file has no column {lacking[0]!r}, so it holds no completed copies"
         raise DataError(sentence(what, where=file.name, fix="make it with postrand complete"))
     texts = {f.name: _Texts() for f in source.schema if is_text(f.type) and f.name not in (COPY, RECORD)}
-    copies, records = 0, dict[int, int]()
-    for number, batch in _by_copy(source):
-        copies = number
-        records[number] = records.get(number, 0) + batch.num_rows
-        for name, seen in texts.items():
-            seen.add(batch.column(name))
-    if sorted(records) not in (list(range(copies + 1)), list(range(1, copies + 1))) or not copies:
-        what = f"the copies in {COPY!r} are not numbered 1, 2, ..."
-        raise DataError(sentence(what, where=file.name, fix="make the file again, complete"))
-    if len(set(records.values())) > 1:
-        what = "the copies do not have the same number of records"
-        raise DataError(sentence(what, where=file.name, fix="the file was cut: copy it again"))
+    copies = _counted(source, texts, file.name)
     untyped = getattr(source, "untyped", False)
     numbers = {name: seen.number for name, seen in texts.items() if untyped and seen.number is not None}
     categories = {name: tuple(sorted(seen.values)) for name, seen in texts.items() if seen.values is not None}
     return CompletedFrames(file, kind, copies, {n: c for n, c in categories.items() if n not in numbers}, numbers)
+
+
+def _counted(source: Source, texts: Mapping[str, _Texts], name: str) -> int:
+    """Return the number of copies, having shown their values to ``texts``; refuse copies that are not all whole."""
+    copies, records = 0, dict[int, int]()
+    for number, batch in _by_copy(source):
+        copies = number
+        records[number] = records.get(number, 0) + batch.num_rows
+        for column, seen in texts.items():
+            seen.add(batch.column(column))
+    if sorted(records) not in (list(range(copies + 1)), list(range(1, copies + 1))) or not copies:
+        what = f"the copies in {COPY!r} are not numbered 1, 2, ..."
+        raise DataError(sentence(what, where=name, fix="make the file again, complete"))
+    if len(set(records.values())) > 1:
+        what = "the copies do not have the same number of records"
+        raise DataError(sentence(what, where=name, fix="the file was cut: copy it again"))
+    return copies
 
 
 def _file_at(path: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
+from postrand.estimate.pooling_files import STEM
 from postrand.mechanism import Mechanism
 from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, REPORT, Complete, Release, file_digest, records_of
@@ -24,7 +24,6 @@ from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
 
 SCHEMA = "postrand/completed/1"
-STEM = "completed"
 _LIBRARIES = ("numpy", "numba")
 
 
@@ -199,6 +198,8 @@ def given_totals(stated: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, flo
 
 def this_platform() -> dict[str, str]:
     """Return what the numbers of a fit can depend on: the machine, and the libraries that compute."""
+    from importlib import metadata  # 15 ms, and every command loads this module
+
     return {
         "machine": platform.machine(),
         "system": platform.system(),
