@@ -320,3 +320,10 @@ def test_the_unbiased_tables_of_every_kind_of_release_are_the_estimators(kind):
         off = np.abs(value - wanted.value) / np.maximum(wanted.standard_error, 1e-9)
         assert off.max() < (0.4 if law.split else 1e-6)
         assert np.sqrt(variance.sum()) == pytest.approx(np.sqrt((wanted.standard_error**2).sum()), rel=0.02)
+
+
+def test_copies_that_were_anchored_to_be_on_the_safe_side_are_named():
+    rng = np.random.default_rng(14)
+    fit = as_fit(release(mixture_truth(2_000, rng), split(), rng), [wide(true_draw())] * 4)
+    assert not any("safe side" in text for text in diagnose(fit).warnings)
+    assert any("safe side" in text for text in diagnose(fit, anchored=True).warnings)

@@ -26,7 +26,8 @@ BOOK = Codebook(tuple(Variable(n, "key", tuple(f"{n}{k}" for k in range(s))) for
 def truth(n, rng):
     sex = rng.integers(2, size=n)
     age = (rng.random(n)[:, None] > np.array([[0.5, 0.8], [0.2, 0.5]])[sex]).sum(axis=1)
-    return np.stack([sex, age, rng.choice(3, size=n, p=[0.6, 0.3, 0.1])], axis=1)
+    area = np.where(rng.random(n) < 0.6, age, rng.choice(3, size=n, p=[0.6, 0.3, 0.1]))
+    return np.stack([sex, age, area], axis=1)
 
 
 def frame_of(codes):
@@ -138,7 +139,7 @@ def test_totals_against_clear_columns_rules_and_weights_are_refused():
     true = truth(300, rng)
     law = Mechanism({"sex": randomised_response(2, 1.0)}, BOOK)
     shown = perturb(frame_of(true), law, ReleaseKey.from_seed(2))
-    with pytest.raises(UsageError, match="released unchanged"):
+    with pytest.raises(UsageError, match="not variables of the model"):
         complete(shown, law, copies=2, seed=1, totals={"area": {"area0": 100, "area1": 100, "area2": 100}})
     rule = Rule({"sex": ("sex0",), "age": ("age2",)})
     book = Codebook(BOOK.variables, (rule,))
@@ -225,6 +226,6 @@ def test_matrices_of_blocks_too():
     rows = 0.6 * np.eye(6) + 0.4 * rng.dirichlet(np.ones(6), 6)
     law = Mechanism([Block(("sex", "age"), TransitionMatrix.from_array(rows))], BOOK)
     shown = perturb(frame_of(true), law, ReleaseKey.from_seed(2))
-    done = complete(shown, law, copies=2, seed=1, sweeps=60, totals={("age", "area"): mapping(true, "age", "area")})
-    np.testing.assert_array_equal(table_of(done.codes(1), (1, 2)), table_of(true, (1, 2)))
-    np.testing.assert_array_equal(done.codes(1)[:, 2], true[:, 2])
+    totals = {("age", "sex"): mapping(true, "age", "sex")}
+    done = complete(shown, law, copies=2, seed=1, sweeps=60, totals=totals)
+    np.testing.assert_array_equal(table_of(done.codes(1), (0, 1)), table_of(true, (0, 1)))

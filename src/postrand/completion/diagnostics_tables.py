@@ -120,6 +120,18 @@ class Seen:
         return found
 
     @cached_property
+    def _blind(self) -> set[int]:
+        """The laws, and EXACT, whose records were chosen by something that the evidence does not have."""
+        blind: set[int] = set()
+        for (source, place), shared in self._given.items():
+            known = self.evidence.exact[:, place]
+            known = known[known >= 0]
+            one = known.size > 0 and (known == known[0]).all()  # a missing value that is kept is a reason by itself
+            if not shared and not one:
+                blind.add(source)
+        return blind
+
+    @cached_property
     def _chosen(self) -> set[int]:
         """The laws that were chosen by what another law released: what is expected of their records is not computed.
 
@@ -130,6 +142,7 @@ class Seen:
         alike: dict[Places, list[int]] = {}
         for number, law in enumerate(self.evidence.laws):
             alike.setdefault(law.variables, []).append(number)
+        found |= self._blind
         for laws in alike.values():
             at = [self._records((self._patterns == law).any(axis=1)) for law in laws]
             used = [(law, rows) for law, rows in zip(laws, at, strict=True) if rows.size]

@@ -114,10 +114,14 @@ def _target(
 ) -> Target:
     """Return one table of whole numbers."""
     where = f"totals of {' by '.join(names)}"
+    unused = dict(modelled.left_out)
+    if lost := next((name for name in names if name in unused), None):
+        fix = "leave these totals out"
+        raise UsageError(sentence(f"{lost!r} is released unchanged and not in the model", where=where, fix=fix))
     unknown = [name for name in names if name not in modelled.names]
     if unknown or len(set(names)) < len(names):
         hint = nearest(unknown[0], modelled.names) if unknown else ""
-        raise UsageError(sentence(f"not variables of the model{hint}", where=where, got=", ".join(unknown or names)))
+        raise UsageError(sentence(f"not variables of the model{hint}", where=where, wanted=", ".join(modelled.names)))
     places = tuple(modelled.names.index(name) for name in names)
     codes = [_codes(modelled, name) for name in names]
     values = np.full([modelled.variables[p].size for p in places], np.nan)
