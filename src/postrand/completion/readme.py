@@ -28,7 +28,6 @@ def completed_readme(told: Mapping[str, Any]) -> str:
         told["file"]: f"the {told['copies']} copies, one below the other: open this file for every analysis",
         "report.html": "open it in a browser: pictures of the tests of the model, and which results rest on it",
         "completed.json": "how the copies were made: seed, settings, digests, and the tests of the model",
-        "report.html": "pictures: what the tests of the model found, and how far results rest on it",
         "README.txt": "this text",
     }
     about = (
