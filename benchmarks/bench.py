@@ -56,7 +56,7 @@ def measure(quick, folder, wanted=None):
         "growth": lambda place: growth.measure(place["file"], folder, caches, QUICK_TIMES if quick else growth.TIMES),
         "scaling": lambda _: scaling.measure(caches),
         "engines": lambda _: _engines(folder, caches),
-        "peers": lambda _: peers.measure(),
+        "peers": lambda _: {"ours_ns": kernel.measure(peers.SIZE, "k-RR")["ours_ns"], "rows": peers.measure()},
         "census": lambda _: large.measure(large.RECORDS, large.CENSUS, caches),
     }
     if unknown := sorted({*(wanted or ())} - {*parts}):
@@ -90,7 +90,7 @@ def tables(found):
         "growth": growth.markdown,
         "frames": frames.markdown,
         "scaling": scaling.markdown,
-        "peers": lambda rows: peers.markdown(rows, kernel.of_size(found["kernel"], peers.SIZE)),
+        "peers": lambda made: peers.markdown(made["rows"], made["ours_ns"]),
         "census": large.markdown,
     }
     return {name: list(lines(found[name])) for name, lines in made.items() if name in found}
@@ -149,11 +149,12 @@ def main(arguments):
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         found = measure("--quick" in arguments, Path(folder), _wanted(arguments))
+    # First of all, so that hours of measuring are not lost whatever happens to the tables.
+    (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
     said = circumstances(found, (time.monotonic() - begun) / 60)
     made, compared = tables(found), ratios(found)
     text = [said, *(line for name, lines in made.items() for line in ("", f"## {name.capitalize()}", "", *lines))]
     text += ["", "## Ratios", *(f"- {name}: {value:.3g}" for name, value in compared.items())]
-    (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "bench.md").write_text("\n".join(text) + "\n")
     if "kernel" in found:
         plot(found)

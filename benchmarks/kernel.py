@@ -99,11 +99,6 @@ def measure_all():
     return [measure(size, "k-RR") for size in SIZES] + [measure(size, "dense") for size in (10, 1000)]
 
 
-def of_size(rows, size):
-    """Return our time for a value with so many categories."""
-    return next(r["ours_ns"] for r in rows if r["S"] == size)
-
-
 def ratios(rows):
     """Return what is compared with the baseline, all of them the smaller the better."""
     found = {f"kernel S={r['S']} {r['matrix']}: ours / limit": r["ours_over_limit"] for r in rows}

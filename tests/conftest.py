@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,11 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# Processes that tests start keep what they compile, as those of users do: else each compiles 250 modules anew, and each
+# worker of pytest the tests. What is compiled is in no commit.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)

@@ -42,6 +42,13 @@ def results(bench: ModuleType, slow: float) -> dict[str, Any]:
             for times in (1, 4)
         ],
         "scaling": rows,
+        "peers": {
+            "ours_ns": 2.0 * slow,
+            "rows": [
+                {"peer": "fast", "version": "1.0", "ns": 50 * slow},
+                {"peer": "broken", "problem": "ImportError: no"},
+            ],
+        },
     }
 
 
@@ -71,7 +78,7 @@ def test_every_part_has_its_place_in_the_page(monkeypatch):
     made = bench.tables(results(bench, 1))
     text = page.PAGE.read_text("utf-8")
     filled = page.filled(text, made, "Measured today.")
-    assert filled.count("Measured today.\n\n| ") == len(made) == 6
+    assert filled.count("Measured today.\n\n| ") == len(made) == 7
     assert "| `postrand protect` | 2.00 | 2.50 | 2.0 | 3.00 | 400 |\n<!-- end -->" in filled
     assert page.filled(filled, {}, "never") == filled
     assert page.filled(filled, made, "Measured today.") == filled

@@ -1,5 +1,6 @@
 """Files as people bring them: what is read keeps every law of reading, and what a file has is found out and said."""
 
+import csv
 import datetime
 import gzip
 import io
@@ -12,6 +13,8 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
@@ -158,6 +161,7 @@ FOUND = {
     "blanks": ("a;b\n1 234,5;x\n", {"separator": ";", "encoding": "utf-8", "decimal": ",", "thousands": " "}),
     "English": ('a,b\n"1,234.5",x\n', {"separator": ",", "encoding": "utf-8", "decimal": ".", "thousands": ","}),
     "points of a CSV file": ("a,b\n1.234,x\n", {"separator": ",", "encoding": "utf-8", "decimal": "."}),
+    "shares are no thousands": ("a;b\n0.125;x\n1.250;y\n", {"separator": ";", "encoding": "utf-8", "decimal": "."}),
     "dates are no numbers": ("a;b\n31.12.2020;1,5\n", {"separator": ";", "encoding": "utf-8", "decimal": ","}),
 }
 
@@ -202,6 +206,16 @@ def test_encodings_that_a_file_shows_are_found(encoding, tmp_path):
 def test_what_a_file_does_not_show_is_refused_with_the_candidates(content, message, tmp_path):
     with pytest.raises(DataError, match=message):
         formats.detected(put(tmp_path, "x.csv", content))
+
+
+def test_what_is_given_of_numbers_settles_the_rest(tmp_path):
+    path = put(tmp_path, "x.csv", "a;b\n1.234;x\n2.345;y\n")
+    assert formats.detected(path, ReadSettings(decimal=",")).thousands == "."
+    assert formats.detected(path, ReadSettings(decimal=".")).thousands == ""
+    mixed = put(tmp_path, "y.csv", "a;b\n1.5;2,5\n")
+    assert formats.detected(mixed, ReadSettings(decimal=",")).to_dict()["decimal"] == ","
+    english = put(tmp_path, "z.csv", "a;b\n1,234;x\n")
+    assert formats.detected(english, ReadSettings(thousands=",")).decimal == "."
 
 
 def test_what_is_given_is_not_looked_for(tmp_path):
@@ -353,3 +367,69 @@ def test_a_large_recoded_file_is_read_in_batches(tmp_path, monkeypatch):
     table = pa.Table.from_batches(batches)
     assert table["i"].to_pylist() == [str(i) for i in range(20_000)]
     assert np.unique(table["x"].to_pylist()).size == 7
+
+
+AWKWARD = st.text(st.sampled_from('ab,;|\t"\n 1.5é\r'), max_size=6)
+
+
+@given(st.lists(st.tuples(AWKWARD, AWKWARD, AWKWARD), min_size=1, max_size=8), st.sampled_from(",;|\t"))
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_is_found_is_right_or_refused(tmp_path, rows, separator):
+    """A separator and a decimal sign are never guessed wrong: what is found reads the rows as they were written."""
+    path = tmp_path / "x.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, delimiter=separator, quoting=csv.QUOTE_NONNUMERIC)
+        lines.writerows([("a", "b;", "c,d"), *rows])
+    refusal = ""
+    try:
+        found = formats.detected(path)
+    except DataError as error:
+        refusal = str(error)
+    if refusal:
+        assert "--" in refusal  # the option that decides
+        return
+    assert found.separator == separator
+    table = pa.Table.from_batches(formats.read(formats.placed(path, found)).batches())
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+def test_a_large_file_is_known_by_its_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr("postrand.formats._detection.SAMPLE", 5_000)
+    path = put(tmp_path, "x.csv", "a;b\n" + '1,5;"x\ny, ""z"" and more"\n' * 3_000)
+    assert formats.detected(path).to_dict() == {"separator": ";", "encoding": "utf-8", "decimal": ","}
+
+
+WESTERN = ("cp1252", "iso-8859-15", "cp850", "mac-roman", "cp437")
+WORDS = {
+    "Łódź żółć gęślą jaźń Kraków Poznań święto": ("cp1250", "iso-8859-2", "cp852"),
+    "Plzeň žluťoučký kůň příliš Ústí dělník": ("cp1250", "iso-8859-2"),
+    "Győr árvíztűrő tükörfúrógép Székesfehérvár": ("cp1250", "iso-8859-2"),
+    "Şişli ığdır çocuk öğrenci İstanbul güneş": ("cp1254",),
+    "Rīga Liepāja ģimene šķūnis ūdens": ("cp1257",),
+    "Αθήνα Θεσσαλονίκη άνδρας γυναίκα": ("cp1253", "iso-8859-7"),
+    "Москва женщина мужчина область": ("cp1251", "koi8-r", "cp866", "iso-8859-5"),
+    "ירושלים אישה גבר": ("cp1255",),
+    "القاهرة امرأة رجل": ("cp1256",),
+    "東京 女性 男性 カタカナ": ("shift-jis", "euc-jp"),
+    "北京 女性 男性 上海": ("gbk", "big5"),
+    "서울 여자 남자": ("euc-kr",),
+    "Müller Größe Äpfel Straße über": WESTERN,
+    "été garçon déjà Noël cœur où": ("cp1252", "iso-8859-15", "mac-roman"),
+    "señor niño acción España": WESTERN,
+    "São João coração mãe não": ("cp1252", "iso-8859-15", "cp850", "mac-roman"),
+    "Malmö Ångström sjö": WESTERN,
+    "København Ærø blåbær": ("cp1252", "iso-8859-15", "cp850", "mac-roman"),
+    "Þór Reykjavík Ísland": ("cp1252", "iso-8859-15", "cp850"),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_encoding_of_a_language_is_found_right_or_refused(words, tmp_path):
+    for encoding in WORDS[words]:
+        content = ("a;b\n" + "".join(f"{word};1\n" for word in words.split())).encode(encoding)
+        found = refusal = ""
+        try:
+            found = formats.detected(put(tmp_path, "x.csv", content)).encoding
+        except DataError as error:
+            refusal = str(error)
+        assert "--encoding NAME" in refusal if refusal else content.decode(found) == content.decode(encoding)

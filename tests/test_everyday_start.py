@@ -305,12 +305,12 @@ def test_the_workbench_opens_such_a_file_and_its_plan(tmp_path):
 
 def test_rare_categories_are_noted_relative_to_the_number_of_records():
     area = ["a"] * 900 + ["b"] * 85 + ["c"] * 15
-    assert drafts({"area": area})["area"]["notes"][0].startswith("1 of these have fewer than 20 records")
+    assert drafts({"area": area})["area"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
     assert drafts({"area": area * 40})["area"]["notes"] == []
-    assert drafts({"area": area[800:]})["area"]["notes"][0].startswith("1 of these")
+    assert drafts({"area": area[800:]})["area"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
     assert drafts({"area": ["a", "b", "c"]})["area"]["notes"] == []
     days = [datetime.date(2020, 1, 1 + (k % 400 == 0) + (k % 3 == 0)) for k in range(1200)]
-    assert drafts({"wave": days})["wave"]["notes"][0].startswith("1 of these")
+    assert drafts({"wave": days})["wave"]["notes"][0].startswith("categories with fewer than 20 records: 1;")
 
 
 def test_a_release_is_verified_against_a_file_as_its_plan_reads_it(tmp_path):
@@ -345,3 +345,26 @@ def test_the_catalogue_of_a_sas_data_set_labels_its_columns(tmp_path):
     (tmp_path / "x.xpt").write_bytes(b"x")
     with pytest.raises(UsageError, match="a transport file has no catalogue"):
         formats.read(formats.File(tmp_path / "x.xpt", ReadSettings(catalog="x.sas7bcat")))
+
+
+def test_engines_release_the_same_from_a_file_with_settings(tmp_path):
+    columns = {
+        "sex": ["F", "M"] * 150,
+        "town": ["Bär", "Köln", "Genf"] * 100,
+        "pay": np.random.default_rng(1).choice([1.5, 2.25], 300).tolist(),
+    }
+    plain = write_csv(tmp_path / "plain.csv", columns, ",", "utf-8")
+    made = start(plain, tmp_path / "work", {"key": ["sex", "town"], "other": ["pay"]})
+    wanted = run(load_plan(made.plan), tmp_path / "plain", release_key=KEY).data_path.read_bytes()
+    odd = write_csv(tmp_path / "odd.csv", columns, ";", "utf-16")
+    made = start(odd, tmp_path / "odd", {"key": ["sex", "town"], "other": ["pay"]})
+    for engine in ("local", "duckdb"):
+        released = run(load_plan(made.plan), tmp_path / engine, release_key=KEY, engine=engine)
+        assert released.data_path.read_bytes() == wanted
+
+
+def test_the_workbench_keeps_an_uploaded_file_by_its_whole_suffix(tmp_path):
+    place = formats.File(tmp_path / "a.csv.gz", ReadSettings(";"))
+    assert formats.moved(place, tmp_path / "b.csv.gz") == formats.File(tmp_path / "b.csv.gz", ReadSettings(";"))
+    assert formats.moved(tmp_path / "a.csv", tmp_path / "b.csv") == tmp_path / "b.csv"
+    assert formats.suffix_of("a b.CSV.GZ") == ".csv.gz"

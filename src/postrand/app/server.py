@@ -6,7 +6,6 @@ import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from htmltools import TagList, tags
@@ -29,6 +28,7 @@ from postrand.app.designing import Designed
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.errors import PostrandError
+from postrand.formats import suffix_of
 from postrand.release import Release
 
 
@@ -78,7 +78,7 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         files = input.file()
         if files:
             here, name = tab(), str(files[0]["name"])
-            incoming = here.folder / f".{secrets.token_hex(8)}{Path(name).suffix.lower()}"
+            incoming = here.folder / f".{secrets.token_hex(8)}{suffix_of(name)}"
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
 

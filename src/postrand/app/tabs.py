@@ -20,6 +20,7 @@ from postrand.app.decisions import Decisions, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.plans import open_plan
 from postrand.errors import PostrandError, UsageError, sentence
+from postrand.formats import moved, suffix_of
 
 MAX_TABS = 20
 MAX_KEPT = 200
@@ -108,8 +109,9 @@ class Tab:
                 return _of_plan(path, name, self.folder)
             opened = computations.open_file(path, name)
             if name:
-                kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).stem)[:100] + path.suffix)
-                opened = dataclasses.replace(opened, path=path.replace(kept))
+                suffix = suffix_of(path)
+                kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).name[: -len(suffix)])[:100] + suffix)
+                opened = dataclasses.replace(opened, path=moved(opened.path, path.replace(kept)))
             return open_decisions(opened, None, before)
 
         self._opens += 1

@@ -62,7 +62,8 @@ def _of_categorical(series: nw.Series[Any]) -> pa.Table | None:
 
 def _of_enum(series: nw.Series[Any]) -> pa.Table | None:
     """Return a polars Enum by its numbers, over the same memory: polars itself makes a copy of them."""
-    empty, indices = series[:0].to_frame().to_arrow(), series.to_native().to_physical().to_arrow()
+    native = series.to_native()
+    empty, indices = native.head(0).to_frame().to_arrow(), native.to_physical().to_arrow()
     of = empty.schema.field(0).type
     if not pa.types.is_dictionary(of) or of.index_type != indices.type:
         return None

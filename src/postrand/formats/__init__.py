@@ -67,6 +67,7 @@ __all__ = [
     "is_known",
     "library_of",
     "misfits",
+    "moved",
     "named",
     "open_comparison",
     "open_parts",
@@ -77,6 +78,7 @@ __all__ = [
     "read",
     "settings_from",
     "sign_of",
+    "suffix_of",
     "unfit_settings",
     "values_of",
     "written_as",
@@ -177,6 +179,11 @@ def path_of(place: Path | File) -> Path:
     return place.path if isinstance(place, File) else place
 
 
+def moved(place: Path | File, path: Path) -> Path | File:
+    """Return what :func:`read` takes for a file that is at another path now."""
+    return File(path, place.settings) if isinstance(place, File) else path
+
+
 def unfit_settings(path: Path, settings: ReadSettings, where: str) -> list[str]:
     """Return a sentence for each setting that files of this suffix do not have; none where the suffix says nothing."""
     entry = next((entry for entry in formats() if entry.suffix_of(path)), None)
@@ -223,6 +230,16 @@ def is_known(path: str | Path) -> bool:
     (True, False, False)
     """
     return any(entry.suffix_of(Path(path)) for entry in formats())
+
+
+def suffix_of(path: str | Path) -> str:
+    """Return the suffix by which a file's format is known, or the last one, in small letters.
+
+    >>> suffix_of("a.CSV.gz"), suffix_of("plan.toml")
+    ('.csv.gz', '.toml')
+    """
+    found = (entry.suffix_of(Path(path)) for entry in formats())
+    return max(found, key=len) or Path(path).suffix.lower()
 
 
 def is_installed(path: str | Path) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from postrand.errors import DataError, raise_all, sentence
+from postrand.errors import DataError, sentence
 from postrand.formats import _streams
 from postrand.formats._numbers import pattern
 from postrand.formats._settings import SEPARATORS, ReadSettings, named
@@ -36,13 +36,19 @@ _SINGLE = (
     "windows-1251",
     "windows-1253",
     "windows-1254",
+    "windows-1257",
     "iso-8859-15",
     "iso-8859-2",
+    "iso-8859-5",
     "koi8-r",
     "cp850",
+    "cp852",
+    "cp866",
     "mac-roman",
 )
 """Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
+_ODD = 0.05
+"""The largest share of words that are no words in the encoding that is taken."""
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 _CONVENTIONS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", " "), (",", "\u00a0"), (".", "\u00a0"),
@@ -64,16 +70,14 @@ def detected(path: Path, given: ReadSettings) -> ReadSettings:
     """
     encoding = given.encoding or encoding_of(path)
     try:
-        lines = _sample(path, encoding)
+        sample = _sample(path, encoding)
     except UnicodeError:
         line = _streams.undecodable_line(path, encoding)
         where = f"{path.name}, line {line or 1}"
         fix = f"{_ASKED} (--encoding), or leave it out"
         raise DataError(sentence(f"text is not valid {encoding}", where=where, fix=fix)) from None
-    separator = given.separator or _separator(path, lines)
-    decimal, thousands = given.decimal or ("." if given.thousands == "," else ""), given.thousands
-    if not decimal:
-        decimal, thousands = _numbers(path, _rows(lines, separator), separator, thousands)
+    separator = given.separator or _separator(path, sample)
+    decimal, thousands = _numbers(path, sample.rows(separator), separator, given)
     return replace(given, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands)
 
 
@@ -86,7 +90,7 @@ def encoding_of(path: Path) -> str:
     Raises
     ------
     DataError
-        If some read it in other ways.
+        If some read it in other ways, or none reads words.
     """
     decoder, words, ascii_only = codecs.getincrementaldecoder("utf-8")(), set[bytes](), True
     with _streams.raw(path) as file:
@@ -121,7 +125,11 @@ def _without_mark(head: bytes) -> str:
 def _single(path: Path, words: set[bytes]) -> str:
     """Return the encoding of one byte a sign that words of a file have."""
     odd = {name: count for name in _SINGLE if (count := _oddities(words, name)) is not None}
-    least = min(odd.values(), default=0)
+    least = min(odd.values(), default=len(words))
+    if least > _ODD * len(words):
+        what = "the file is not UTF-8, and in no encoding that is looked for does it have words"
+        fix = "find out from where it comes, and give its encoding: --encoding NAME, such as big5, shift_jis or cp1255"
+        raise DataError(sentence(what, where=path.name, fix=fix))
     likely = [name for name in _SINGLE if odd.get(name, least + 1) <= least]
     held = bytes(sorted({byte for word in words for byte in word if byte >= 0x80}))
     ways: dict[str, str] = {}
@@ -134,7 +142,7 @@ def _single(path: Path, words: set[bytes]) -> str:
     got = "; ".join(f"{name} reads {' '.join(signs[at] for at in differ)}" for signs, name in ways.items())
     what = "the file is not UTF-8, and it does not show which encoding it has"
     fix = "look which letters occur in its words, and give that encoding: --encoding NAME"
-    raise DataError(sentence(what, where=path.name, got=got or "bytes of no known encoding", fix=fix))
+    raise DataError(sentence(what, where=path.name, got=got, fix=fix))
 
 
 def _oddities(words: Iterable[bytes], name: str) -> int | None:
@@ -158,28 +166,41 @@ def _is_odd(word: str) -> bool:
     ):
         return True
     latin = {sign < "\u0250" for sign in word if sign.isalpha()}
-    small_first = any(a.islower() and b.isupper() and b > "\x7f" for a, b in pairwise(word))
-    accents = re.search("[\u00c0-\u024f]{3}", word) is not None
-    return len(latin) > 1 or small_first or accents
+    cases = "".join("c" if sign.isupper() else "s" for sign in word if sign.isalpha())
+    mixed = re.search("sc|ccs", cases) is not None
+    accents = re.search("[\u00c0-\u024f]{4}", word) is not None
+    return len(latin) > 1 or mixed or accents
 
 
-def _sample(path: Path, encoding: str) -> list[str]:
-    """Return the first lines of a file, the last of which may be part of one; raises UnicodeError."""
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The first lines of a file; where it goes on, the last record may be part of one."""
+
+    lines: list[str]
+    goes_on: bool
+
+    def rows(self, separator: str) -> list[list[str]]:
+        """Return the whole rows; none after one that cannot be read."""
+        rows = list(_rows(self.lines, separator))
+        return rows[:-1] if self.goes_on and len(rows) > 1 else rows
+
+
+def _sample(path: Path, encoding: str) -> _Sample:
+    """Return the beginning of a file; raises UnicodeError."""
     with _streams.text(path, encoding) as lines:
         text = lines.read(SAMPLE)
-    found = text.splitlines(keepends=True)
-    return found[:-1] if len(text) == SAMPLE and len(found) > 1 else found
+    return _Sample(io.StringIO(text, newline="").readlines(), len(text) == SAMPLE)
 
 
-def _separator(path: Path, lines: Sequence[str]) -> str:
-    first = next((line for line in lines if line.strip()), "")
+def _separator(path: Path, sample: _Sample) -> str:
+    first = next((line for line in sample.lines if line.strip()), "")
     if re.fullmatch(r"\"?sep=.\"?\s*", first):
         fix = "remove this line, which only Excel reads"
         raise DataError(sentence("the first line names a separator, and no columns", where=path.name, fix=fix))
     named_by = [mark for mark in SEPARATORS if len(next(_rows([first], mark), [])) > 1]
     if len(named_by) < 2:
         return named_by[0] if named_by else ","
-    fits = [mark for mark in named_by if len({len(row) for row in _rows(lines, mark) if row}) == 1]
+    fits = [mark for mark in named_by if len({len(row) for row in sample.rows(mark) if row}) == 1]
     if len(fits) == 1:
         return fits[0]
     got = " or ".join(named(mark) for mark in fits or named_by)
@@ -188,37 +209,37 @@ def _separator(path: Path, lines: Sequence[str]) -> str:
 
 
 def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Yield the rows of a sample; the last where it is whole, and none after one that cannot be read."""
+    """Yield the rows of lines, none after one that cannot be read."""
     try:
         yield from csv.reader(lines, delimiter=separator)
     except csv.Error:
         return
 
 
-def _numbers(path: Path, rows: Iterator[list[str]], separator: str, thousands: str) -> tuple[str, str]:
-    """Return the decimal sign and that between thousands, of the columns of numbers that have such signs."""
-    header, ways = next(rows, []), dict[str, list[tuple[str, str]]]()
+def _numbers(path: Path, rows: Sequence[list[str]], separator: str, given: ReadSettings) -> tuple[str, str]:
+    """Return the decimal sign and that between thousands, of the columns of numbers that have such signs.
+
+    What is given is kept; columns that are no numbers by it stay text.
+    """
+    known = [way for way in _CONVENTIONS if given.decimal in ("", way[0]) and given.thousands in ("", way[1])]
+    header, ways = next(iter(rows), []), dict[str, list[tuple[str, str]]]()
     seen: list[set[str]] = [set() for _ in header]
-    for row in rows:
+    for row in rows[1:]:
         for held, text in zip(seen, row, strict=False):
             held.add(text)
     for name, held in zip(header, seen, strict=True):
         texts = [text for text in held if text not in _NOTHING]
-        if not any(map(_SIGNS.search, texts)):
-            continue
-        fits = [way for way in _CONVENTIONS if _fits(texts, *way)]
-        if fits and (not thousands or any(way[1] == thousands for way in fits)):
-            ways[name] = [way for way in fits if not thousands or way[1] == thousands]
-    if not ways:
-        return ".", thousands
-    shared = [way for way in _CONVENTIONS if all(way in fits for fits in ways.values())]
+        if any(map(_SIGNS.search, texts)) and (fits := [way for way in known if _fits(texts, *way)]):
+            ways[name] = fits
+    shared = [way for way in known if all(way in fits for fits in ways.values())]
     shared = [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
+    if not ways:
+        return given.decimal or ".", given.thousands
     if len(shared) > 1 and separator == "," and (".", "") in shared:
         return ".", ""  # a comma between columns goes with decimal points
-    if len(shared) == 1:
-        return shared[0]
-    _refuse(path, ways, shared)
-    return ".", ""
+    if len(shared) != 1:
+        raise _unclear(path, ways, shared)
+    return shared[0]
 
 
 def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
@@ -226,8 +247,8 @@ def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
     return all(map(whole.match, texts))
 
 
-def _refuse(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> None:
-    """Refuse numbers that can be read in two ways, or columns that are read in different ones."""
+def _unclear(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> DataError:
+    """Return the error of numbers that can be read in two ways, or of columns that are read in different ones."""
     names = ", ".join(map(repr, list(ways)[:5]))
     if shared:
         what = f"the numbers of {names} do not show if a sign is between thousands or before decimals"
@@ -238,7 +259,7 @@ def _refuse(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence
         what = f"the columns {point!r} and {comma!r} have different decimal signs" if point and comma else ""
         what = what or f"the numbers of {names} are not all written in one way"
         got, fix = None, "give the one that most have: --decimal SIGN; the columns of the other stay text"
-    raise_all(DataError, [sentence(what, where=path.name, got=got, fix=fix)])
+    return DataError(sentence(what, where=path.name, got=got, fix=fix))
 
 
 def _spoken(decimal: str, thousands: str) -> str:

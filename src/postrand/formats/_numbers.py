@@ -17,7 +17,7 @@ def pattern(decimal: str, thousands: str) -> str:
     [True, True, True, False, False]
     """
     point, sign = re.escape(decimal), re.escape(thousands)
-    groups = f"|[0-9]{{1,3}}(?:{sign}[0-9]{{3}})+" if thousands else ""
+    groups = f"|[1-9][0-9]{{0,2}}(?:{sign}[0-9]{{3}})+" if thousands else ""
     return rf"^[+-]?(?:(?:[0-9]+{groups})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 

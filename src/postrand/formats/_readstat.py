@@ -151,7 +151,7 @@ class _Collected:
         self.batches.append(conform(batch, self.schema))
 
 
-def _library() -> Any:
+def library() -> Any:
     try:
         import pyreadstat
     except ImportError:
@@ -163,11 +163,11 @@ def _library() -> Any:
 
 def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tuple[Mapping[str, list[Any]], Any]]:
     """Yield columns as lists, at most ROWS records at a time, with the file's metadata."""
-    read = getattr(_library(), program.read)
+    read = getattr(library(), program.read)
     options: dict[str, Any] = {"usecols": names, "output_format": "dict", "row_limit": ROWS}
     if program.user_missing:
         options["user_missing"] = True
-    with _reading(program, path):
+    with reading(program, path):
         offset = 0
         while True:
             part, meta = read(str(path), row_offset=offset, **options)
@@ -180,9 +180,9 @@ def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tu
 
 
 @contextmanager
-def _reading(program: Program, path: Path) -> Iterator[None]:
+def reading(program: Program, path: Path) -> Iterator[None]:
     """Turn the library's error into a DataError, which shows no record."""
-    errors = (_library().ReadstatError, _library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
+    errors = (library().ReadstatError, library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
     with open(path, "rb") as file:
         locked = b"ENCRYPTEDSAV" in file.read(64)
     if locked:
@@ -274,23 +274,6 @@ def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, 
     return {key: value for key, value in said.items() if value}
 
 
-def catalogue(path: Path, program: Program) -> Mapping[str, Mapping[Any, str]]:
-    """Return the value labels of a catalogue of SAS, by the names of their formats.
-
-    Raises
-    ------
-    UsageError
-        If there is no such file.
-    DataError
-        If it cannot be read.
-    """
-    if not path.is_file():
-        raise UsageError(sentence("no such catalogue of value labels", where=str(path), fix="correct catalog"))
-    with _reading(program, path):
-        found: Mapping[str, Mapping[Any, str]] = _library().read_sas7bcat(str(path))[1].value_labels
-    return found
-
-
 def value_labels_of(labels: Mapping[Any, str], of: pa.DataType) -> str:
     """Return labels as JSON, by the texts of the values of a column of this type."""
     return _json({v if isinstance(v, str) else str(_whole(v, of)): text for v, text in labels.items()})
@@ -331,7 +314,7 @@ def _array(values: list[Any], field: pa.Field, path: Path) -> pa.Array:
 
 def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
     """Write the table, read it back, and refuse where a value would have changed."""
-    library, options = _library(), dict(program.options)
+    readstat, options = library(), dict(program.options)
     from pandas import DataFrame
 
     partly = {f.name: _held_by(f, program) for f in table.schema if METADATA_KEY in (f.metadata or {})}
@@ -350,12 +333,12 @@ def _write(program: Program, made: Path, table: pa.Table, path: Path) -> None:
             labels[column.name] = narrow(labels[column.name], columns[column.name])
     options |= dict([program.note] if partly else [])
     try:
-        getattr(library, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
+        getattr(readstat, program.write)(DataFrame({f.name: columns[f.name] for f in plain}), str(made), **options)
         if program.bytewise:
             _xport.mark(
                 made, {place: mask for place, mask in letters.items() if mask is not None}, program.partly.letter[1:]
             )
-    except (library.ReadstatError, library.PyreadstatError) as error:  # names and labels, never values
+    except (readstat.ReadstatError, readstat.PyreadstatError) as error:  # names and labels, never values
         fix = "rename the column, or release as Parquet or CSV"
         raise DataError(
             sentence(f"a {program.name} file cannot hold this", where=path.name, got=error, fix=fix)

@@ -18,7 +18,16 @@ from postrand.codebook import Codebook
 from postrand.errors import UsageError, sentence
 from postrand.formats._fitting import Limits, fitting
 from postrand.formats._partly import Rule
-from postrand.formats._readstat import LIMITS, LabelledSource, Program, catalogue, reader, value_labels_of, writer
+from postrand.formats._readstat import (
+    LIMITS,
+    LabelledSource,
+    Program,
+    library,
+    reader,
+    reading,
+    value_labels_of,
+    writer,
+)
 from postrand.formats._settings import USUAL, ReadSettings
 from postrand.formats.base import Format, Readers
 
@@ -49,6 +58,23 @@ def _read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL)
     if not settings.catalog:
         return source
     return replace(source, schema=labelled(source.schema, catalogue(path.parent / settings.catalog, DATASET)))
+
+
+def catalogue(path: Path, program: Program) -> Mapping[str, Mapping[Any, str]]:
+    """Return the value labels of a catalogue of SAS, by the names of their formats.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file.
+    DataError
+        If it cannot be read.
+    """
+    if not path.is_file():
+        raise UsageError(sentence("no such catalogue of value labels", where=str(path), fix="correct catalog"))
+    with reading(program, path):
+        found: Mapping[str, Mapping[Any, str]] = library().read_sas7bcat(str(path))[1].value_labels
+    return found
 
 
 def labelled(schema: pa.Schema, labels: Mapping[str, Mapping[Any, str]]) -> pa.Schema:

@@ -339,7 +339,7 @@ class _Column:
         least = max(_RARE, self.records // _RARE_SHARE)
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
-            yield f"{rare} of these have fewer than {least:,} records: merge them with others, if that makes sense"
+            yield f"categories with fewer than {least:,} records: {rare}; merge them with others, if that makes sense"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +198,8 @@ def given_totals(stated: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, flo
 
 def this_platform() -> dict[str, str]:
     """Return what the numbers of a fit can depend on: the machine, and the libraries that compute."""
+    from importlib import metadata  # 15 ms, and every command loads this module
+
     return {
         "machine": platform.machine(),
         "system": platform.system(),
