@@ -31,12 +31,12 @@ from postrand.mixture import Draw, Evidence, Fit, Law
 from postrand.mixture.packing import pack
 
 Array = NDArray[np.float64]
-ROUNDS = 10
+ROUNDS = 30
 MARGINS = 12
 """Steps by which the intercepts give the margins of the mixture."""
 FURTHEST = 0.7
 """One step of a score is not larger: candidates are few."""
-CLOSE = 2e-4
+CLOSE = 5e-4
 """Means of φ are met if none is off by more than this share of the records."""
 FLOOR = 1e-4
 """Every category keeps this share of its margin in each class, so that a candidate can have it."""
@@ -151,15 +151,17 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     )
     lean(drawn, offsets, weights, none, shares)
     factors = _factors(found, phi, shares, offsets)
-    tables = _tables(base, fit.evidence.sizes, found.places)
+    tables, rows = _tables(base, fit.evidence.sizes, found.places), _rows(found, offsets)
     for _ in range(ROUNDS):
         _meet_tables(drawn, weights, tables, fit.evidence.sizes)
         lean(drawn, offsets, weights, none, shares)
+        missing = wanted - phi.T.astype(np.float64) @ shares
+        if np.abs(missing[:, rows]).max() < max(1.0, CLOSE * len(base)):
+            break  # the tables were met a moment ago
         for _ in range(2):
-            step = _step(found, wanted - phi.T.astype(np.float64) @ shares, factors, offsets)
+            step = _step(found, missing, factors, offsets)
             lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
-        if np.abs(wanted - phi.T @ shares)[:, _rows(found, offsets)].max() < max(0.5, CLOSE * len(base)):
-            break
+            missing = wanted - phi.T.astype(np.float64) @ shares
     return pick(drawn, weights, rng)
 
 

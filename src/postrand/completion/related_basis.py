@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from postrand.estimate.evidence_clear import MISSING
@@ -36,8 +37,8 @@ class Basis:
 def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Basis:
     """Return the basis of unperturbed columns with codes (n, C).
 
-    First a line through the ranks of each number and an indicator of each category; then, as far as there are records
-    for it, the lines' squares (Legendre polynomials of the rank) and products of two columns.
+    First the normal scores of each number and an indicator of each category; then, as far as there are records for it,
+    the scores' squares and products of two columns.
     """
     n = len(codes)
     most = min(MOST_COLUMNS, max(1, n // RECORDS_EACH))
@@ -48,7 +49,7 @@ def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Ba
         held += [(c + 1, column) for column in (*columns, *_indicators(codes[:, c], variable))]
     left_out = tuple(dict.fromkeys(variables[c - 1].name for c, _ in held[most - 1 :]))
     curves = len(variables) + 1
-    held += [(curves + c, 1.5 * lines[c] ** 2) for c, variable in enumerate(variables) if _is_number(variable)]
+    held += [(curves + c, lines[c] ** 2) for c, variable in enumerate(variables) if _is_number(variable)]
     products = 2 * len(variables) + 1
     held += [(products, a * b) for a, b in itertools.combinations(map(_centred, lines), 2)]
     kept = [(0, np.ones(n))]
@@ -66,16 +67,21 @@ def _is_number(variable: ModelVariable) -> bool:
 
 
 def _line(codes: NDArray[np.int32], variable: ModelVariable) -> NDArray[np.float64]:
-    """Return the rank of each record's code from -1 to 1, 0 where it is missing; codes where they have no order."""
+    """Return the normal score of each record's rank, 0 where it is missing; codes where they have no order.
+
+    Where a number is normal given the true record, the logit of a category is a straight line in it, and not in ranks.
+    """
     if not _is_number(variable):
         return codes.astype(np.float64) if variable.size == 2 else (codes == 0).astype(np.float64)
     share = np.bincount(codes, minlength=variable.size) / len(codes)
-    if variable.labels[-1] == MISSING:
+    missing = variable.labels[-1] == MISSING
+    if missing:
         share[-1] = 0.0
-    middle = 2 * (np.cumsum(share) - share / 2) / max(float(share.sum()), 1e-12) - 1
-    if variable.labels[-1] == MISSING:
-        middle[-1] = 0.0
-    return np.asarray(middle[codes])
+    middle = (np.cumsum(share) - share / 2) / max(float(share.sum()), 1e-12)
+    score = scipy.special.ndtri(np.clip(middle, 1e-6, 1 - 1e-6))
+    if missing:
+        score[-1] = 0.0
+    return np.asarray(score[codes])
 
 
 def _indicators(codes: NDArray[np.int32], variable: ModelVariable) -> list[NDArray[np.float64]]:
