@@ -51,7 +51,7 @@ def mixed_model(frame):
 def cox(frame):
     """Cox regression of the months until the end."""
     found = PHReg(frame["months"], frame[["group", "level", "answer"]], status=frame["ended"], ties="breslow").fit()
-    return found.params, found.bse**2
+    return found.params, np.diag(found.cov_params())
 
 
 def kaplan_meier(frame):
@@ -68,7 +68,7 @@ def kaplan_meier(frame):
 def quantile_regression(frame):
     """Median regression of log income."""
     found = sm.QuantReg(np.log(frame["income"]), design(frame, "group", "level")).fit(q=0.5)
-    return found.params.to_numpy(), found.bse.to_numpy() ** 2
+    return found.params.to_numpy(), np.diag(found.cov_params())
 
 
 def propensity(frame):
@@ -78,7 +78,7 @@ def propensity(frame):
     treated = frame["group"].to_numpy()
     weight = treated / chance + (1 - treated) / (1 - chance)
     found = sm.WLS(frame["score"], sm.add_constant(treated.astype(float)), weights=weight).fit(cov_type="HC0")
-    return found.params.to_numpy()[1:], found.bse.to_numpy()[1:] ** 2
+    return found.params.to_numpy()[1:], np.diag(found.cov_params())[1:]
 
 
 def tree(frame):
@@ -143,7 +143,7 @@ def logit_interaction(frame):
     """Logistic regression of the answer with an interaction."""
     x = design(frame, "group", "third", interaction=True)
     found = sm.GLM(frame["answer"], x, family=sm.families.Binomial()).fit()
-    return found.params.to_numpy(), found.bse.to_numpy() ** 2
+    return found.params.to_numpy(), np.diag(found.cov_params())
 
 
 def gamma_regression(frame):
@@ -152,7 +152,7 @@ def gamma_regression(frame):
     found = sm.GLM(frame["income"], design(frame, "group", "level", interaction=True), family=family).fit(
         cov_type="HC0"
     )
-    return found.params.to_numpy(), found.bse.to_numpy() ** 2
+    return found.params.to_numpy(), np.diag(found.cov_params())
 
 
 def rank_correlation(frame):

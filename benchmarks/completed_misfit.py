@@ -2,10 +2,11 @@
 
 Two faults. *Truncation*: a mixture of K classes only, for a split of New York-like persons at ε = 12. *Pairs only*:
 an answer that is the parity of two others, with a strength between 0 and 1, in a split whose records show two
-variables each; tables of three then rest on the model, and diagnostics have to say so. A release is *misfit* if the
-diagnostics name tables that speak against the model (mended or not), and has *problems* if they name a reason not to
-use the copies, which may also be convergence; *on the model* is the share of tables of three that are said to rest on
-it, or that were not compared at all. Coverage is of 95 % intervals of cells above 1 %, pooled by Rubin's rules, without and with anchoring.
+variables each; tables of three then rest on the model, and diagnostics have to say so. A release is *misfit* if
+the diagnostics name tables that speak against the model (mended or not), and has *problems* if they name a reason not
+to use the copies, which may also be convergence. *On the model* is the share of tables of three that are said to rest
+on it, or that were not compared at all. Coverage is of 95 % intervals of cells above 1 %, pooled by Rubin's rules,
+without and with anchoring.
 
 Run ``python benchmarks/completed_misfit.py [REPLICATIONS] [RECORDS] [SWEEPS]``.
 """

@@ -45,8 +45,12 @@ def by_analysis(runs, truth):
             parts = [summary(list(runs_of), truth[key[0]], [name]) for key, runs_of in grouped(held, ("population",))]
             count = np.array([part["intervals"] for part in parts])
             row = {"analysis": name, "unbiased n_eff": f">= {ENOUGH}" if enough else f"< {ENOUGH}"}
+            if not count.sum():
+                continue
             for column in ("intervals", "bias", "coverage", "length", "own coverage"):
-                row[column] = float(np.average([part[column] for part in parts], weights=count))
+                row[column] = float(
+                    np.average([part[column] for part in parts if part["intervals"]], weights=count[count > 0])
+                )
             rows.append(row | {"intervals": int(count.sum())})
     return rows
 
@@ -55,6 +59,10 @@ def summary(runs, truth, names):
     """Return bias (root mean square, in standard errors), coverage with its error, length beside the true file's."""
     hits, own, lengths, errors = [], [], [], []
     names = [name for name in names if all(name in run["found"] for run in runs)]
+    if not names:
+        return dict.fromkeys(("intervals",), 0) | dict.fromkeys(
+            ("bias", "coverage", "error", "length", "own coverage"), np.nan
+        )
     for run in runs:
         value, half, sample, spread, variance = (
             np.concatenate([run["found"][name][part] for name in names])
@@ -65,9 +73,11 @@ def summary(runs, truth, names):
         hits.append((np.abs(value - true) <= half)[kept])
         own.append((np.abs(sample - true) <= 1.959964 * np.sqrt(spread))[kept])
         lengths.append(half[kept] / 1.959964 / np.sqrt(spread[kept]))
-        errors.append((value - true)[kept] / np.sqrt(variance[kept]))
+        errors.append(np.divide(value - true, np.sqrt(variance), out=np.full(len(true), np.nan), where=kept))
     each = [np.mean(hit) for hit in hits]
-    mean = np.mean(errors, axis=0)
+    every = np.array(errors)
+    known = np.isfinite(every)
+    mean = np.where(known, every, 0).sum(axis=0)[known.any(axis=0)] / known.sum(axis=0)[known.any(axis=0)]
     return {
         "intervals": int(sum(map(len, hits))),
         "bias": float(np.sqrt(np.mean(mean**2))),

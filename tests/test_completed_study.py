@@ -60,6 +60,7 @@ def test_latent_classes_reach_the_maximum_of_the_likelihood(monkeypatch):
     assert fewer[2] < found[2]
 
 
+@pytest.mark.slow
 def test_every_analysis_answers_with_variances(monkeypatch):
     populations, study = module("completed_populations", monkeypatch), module("completed_files", monkeypatch)
     population = populations.parity()
@@ -108,7 +109,7 @@ def test_a_study_goes_on_where_it_stopped(monkeypatch, tmp_path):
         done.append((turn, kind, level))
         if len(done) == 3:
             raise KeyboardInterrupt
-        told = {"problems": [], "warnings": []}
+        told: dict[str, list[str]] = {"problems": [], "warnings": []}
         return {"effective": 600, "fit_s": 0, "analyses_s": 0, "said": told, "found": {"cells": found, "Gini": found}}
 
     path = tmp_path / "results.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from postrand.mixture.loops import find
+from postrand.mixture.chances import find
 from postrand.support.jit import compiled
 
 TRIES = 50

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.mixture import loops, parameters
+from postrand.mixture import loops, parameters, truncation
 from postrand.mixture.packing import Packed
 
 GRID = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
@@ -55,7 +55,7 @@ def sweep(packed: Packed, chain: Chain) -> None:
     chain.likelihood = loops.assign(packed, chain.weights, chain.theta, counts, members, chain.rng)
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
-        loops.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
+        truncation.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
     order = np.argsort(-members, kind="stable")  # largest first, so that draws among the classes end early
     counts, members, chain.level = (
         np.ascontiguousarray(counts[:, order]),
@@ -83,7 +83,7 @@ def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArr
         counts, members = np.zeros((len(even), 1), np.int64), np.zeros(1, np.int64)
         loops.assign(packed, alone.weights, alone.theta, counts, members, rng)
         if len(packed.boxes):
-            loops.augment(packed, alone.weights, alone.theta, counts, members, rng)
+            truncation.augment(packed, alone.weights, alone.theta, counts, members, rng)
         one = np.repeat(np.diff(packed.offsets), np.diff(packed.offsets)) * even
         parameters.profiles_given(counts, packed.offsets, one, np.ones(len(GRID)), alone.level, alone.theta, rng)
         total += alone.theta[:, 0] if number >= sweeps // 3 else 0
