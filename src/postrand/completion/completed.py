@@ -169,7 +169,7 @@ def complete(
     )
     stage(Stage.READING)
     everything, described = evidence_of(frame, mechanism)
-    evidence, modelled, columns, codes = separated(everything, described)
+    evidence, modelled, columns, codes = separated(everything, described, mechanism.given)
     wanted = NO_TOTALS if totals is None else read_totals(totals, evidence, modelled)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,14 +57,17 @@ class Related:
     notes: dict[str, str]
 
 
-def separated(evidence: Evidence, modelled: Modelled) -> tuple[Evidence, Modelled, Modelled, NDArray[np.int32]]:
+def separated(
+    evidence: Evidence, modelled: Modelled, read: Collection[str] = ()
+) -> tuple[Evidence, Modelled, Modelled, NDArray[np.int32]]:
     """Return evidence on the variables of the mixture, what they are, and the other columns with their codes (n, C).
 
-    The mixture has the perturbed variables and those unperturbed ones that a rule links to them.
+    The mixture has the perturbed variables and those unperturbed ones that a rule links to them, or that a block reads:
+    which law a record has depends on what is ``read``, so that records of one law are no sample of all.
     """
     real = np.arange(evidence.rules.shape[2]) < np.array(evidence.sizes)[:, None]
     ruled = (~evidence.rules & real).any(axis=(0, 2)) if len(evidence.rules) else np.zeros(len(evidence.sizes), bool)
-    inside = [j for j, v in enumerate(modelled.variables) if v.kind == "perturbed" or ruled[j]]
+    inside = [j for j, v in enumerate(modelled.variables) if v.kind == "perturbed" or ruled[j] or v.name in read]
     outside = [j for j in range(len(modelled.variables)) if j not in inside]
     at = {place: number for number, place in enumerate(inside)}
     laws = tuple(dataclasses.replace(law, variables=tuple(at[v] for v in law.variables)) for law in evidence.laws)
