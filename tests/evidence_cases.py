@@ -22,7 +22,7 @@ COLUMNS = TransitionMatrix.from_array([[0.75, 0.125, 0.125], [0.25, 0.625, 0.125
 
 
 def variable(name: str, size: int, missing: str = "error", role: str = "key") -> Variable:
-    return Variable(name, role, tuple(f"{name}{code}" for code in range(size)), missing=missing)  # type: ignore[arg-type] both are words of their lists
+    return Variable(name, role, tuple(f"{name}{code}" for code in range(size)), missing=missing)
 
 
 A, B, C = variable("a", 2), variable("b", 3), variable("c", 3)

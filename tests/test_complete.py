@@ -1,6 +1,8 @@
 """Completed copies: their values, their types, and their law given the fitted model, by brute force."""
 
+import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from postrand.codebook.coding import encode
 from postrand.codebook.rules import forbidden
 from postrand.completion import complete
 from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.mixture import Draw
 from postrand.support.progress import Stage, listening
 from postrand.support.randomness import ReleaseKey
 from postrand.testing.estimators import mechanism, released, survey
@@ -23,7 +26,7 @@ from .evidence_cases import CASES, KEPT, frame_of, likelihood, released_records,
 from .stats import rejects
 
 KEY = ReleaseKey.from_seed(9)
-QUICK = {"copies": 2, "seed": 1, "sweeps": 8, "classes": 4}
+QUICK: dict[str, Any] = {"copies": 2, "seed": 1, "sweeps": 8, "classes": 4}
 TYPED = Codebook(
     (
         Variable("sex", "key", ("F", "M"), labels=("female", "male")),
@@ -103,8 +106,8 @@ def test_copies_are_frames_of_the_callers_kind_with_the_types_of_the_true_file(k
         done.frames[2]
 
 
-def assert_same(one: object, other: object) -> None:
-    assert one.equals(other)  # type: ignore[attr-defined] frames of three kinds
+def assert_same(one: Any, other: Any) -> None:
+    assert one.equals(other)
 
 
 def test_a_value_that_is_missing_and_kept_is_missing_in_every_copy_and_no_other() -> None:
@@ -127,12 +130,16 @@ def test_one_seed_gives_one_set_of_copies_and_no_seed_a_fresh_one() -> None:
 
 @pytest.mark.parametrize("kind", ["feasible", "plain", "read by another", "split", "split strata"])
 def test_copies_follow_the_posterior_of_the_drawn_model_by_brute_force(kind: str) -> None:
-    """For each kind of record that can be released, what copies show of it, against all true records in turn."""
+    """For each kind of record that can be released, what copies show of it, against all true records in turn.
+
+    Columns outside the mixture are known, and its copies do not depend on them.
+    """
     law = CASES[kind]()
     book, shown = law.require_codebook(), released_records(law)
     each = 200
     frame = frame_of(law, [r for r in shown for _ in range(each)])
     done = complete(frame, law, copies=2, seed=3, sweeps=12, classes=3, anchor=False)
+    done = dataclasses.replace(done, related=None)
     copy, draw = done.frames[1], done.fit.draws[1]
     true = true_records(book)
     columns = [copy[name].to_pylist() for name in book.names]
@@ -147,12 +154,17 @@ def test_copies_follow_the_posterior_of_the_drawn_model_by_brute_force(kind: str
         assert not rejects(counts, chance / chance.sum()), r
 
 
-def thetas(done: pr.completion.Completed, draw: object, book: Codebook) -> list[np.ndarray]:
-    """Return θ of each variable of the codebook by its codes; an unperturbed one has codes for what occurs alone."""
+def thetas(done: pr.completion.Completed, draw: Draw, book: Codebook) -> list[np.ndarray]:
+    """Return θ of each variable of the codebook by its codes; ones where it is not in the mixture."""
+    inside = dict(zip(done.modelled.names, draw.theta, strict=True))
     found = []
-    for v, described, theta in zip(book.variables, done.modelled.variables, draw.theta, strict=True):  # type: ignore[attr-defined] a Draw
-        at = [described.labels.index(text) for text in v.code_labels] if described.kind != "perturbed" else slice(None)
-        found.append(theta[:, at])
+    for v in book.variables:
+        if v.name not in inside:
+            found.append(np.ones((len(draw.weights), v.size + 1)))
+            continue
+        held = done.modelled[v.name]  # an unperturbed one has codes for what occurs alone
+        at = [held.labels.index(text) for text in v.code_labels] if held.kind != "perturbed" else slice(None)
+        found.append(inside[v.name][:, at])
     return found
 
 
@@ -161,7 +173,7 @@ def test_settings_that_are_not_valid_are_refused_together() -> None:
         complete(released(survey(50)), mechanism(), copies=1, seed=-1, chains=0)
     assert len(error.value.problems) == 3
     with pytest.raises(TypeError):
-        complete(released(survey(50)), mechanism(), iterations=5)  # type: ignore[call-arg] this is tested
+        complete(released(survey(50)), mechanism(), iterations=5)  # type: ignore[call-arg]  # this is tested
 
 
 def test_a_release_is_completed_from_its_folder_or_as_a_value() -> None:
@@ -179,11 +191,11 @@ def test_a_release_is_completed_from_its_folder_or_as_a_value() -> None:
     with pytest.raises(ReleaseError):
         pr.complete(folder.parent)
     with pytest.raises(UsageError, match="of a frame"):
-        pr.complete(release.frame())  # type: ignore[arg-type] this is tested
+        pr.complete(release.frame())
 
 
 def test_progress_is_told_by_stages() -> None:
-    told = []
+    told: list[Any] = []
     with listening(told.append):
         complete(released(survey(50)), mechanism(), **QUICK)
     stages = [name for name, _ in itertools.groupby(step.stage for step in told)]
@@ -194,7 +206,9 @@ def test_values_read_well() -> None:
     done = complete(released(survey(60)), mechanism(), **QUICK)
     assert repr(done) == "Completed(2 copies of 60 records, 4 variables drawn)"
     assert repr(done.frames) == "Copies(2 of 60 records)"
-    assert repr(done.modelled).startswith("Modelled(4 perturbed variables and 4 unperturbed ones")
+    assert repr(done.modelled).startswith("Modelled(4 perturbed variables and 0 unperturbed ones")
+    assert done.related is not None
+    assert len(done.related.names) == 4
     assert done.settings.classes == 4
 
 

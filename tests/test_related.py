@@ -112,13 +112,16 @@ def test_a_regression_through_a_law_finds_the_coefficients_that_made_the_categor
 
 
 def test_what_says_nothing_is_pulled_to_nothing():
-    rng = RNG(4)
-    phi = np.column_stack([np.ones(2_000), rng.normal(size=(2_000, 8))]).astype(np.float32)
-    x = rng.integers(0, 3, 2_000)
-    likelihood = np.eye(3, dtype=np.float32)[x]
-    found = fit_logit(phi, np.array([0] + [1] * 8), likelihood).coefficients[1:]
-    free, _ = _maximum(phi.astype(float), likelihood, np.full(9, 1e-3), np.zeros((9, 3)))
-    assert (found**2).sum() < 0.7 * (free[1:] ** 2).sum()
+    """Over 12 files: about one in twenty has a source that seems to say something by chance, and is not pulled."""
+    pulled = whole = 0.0
+    for seed in range(12):
+        rng = RNG(seed)
+        phi = np.column_stack([np.ones(500), rng.normal(size=(500, 8))]).astype(np.float32)
+        likelihood = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 500)]
+        found = fit_logit(phi, np.array([0] + [1] * 8), likelihood).coefficients[1:]
+        free, _ = _maximum(phi.astype(float), likelihood, np.full(9, 1e-3), np.zeros((9, 3)))
+        pulled, whole = pulled + (found**2).sum(), whole + (free[1:] ** 2).sum()
+    assert pulled < 0.6 * whole
 
 
 def test_completed_copies_keep_regressions_on_perturbed_variables():

@@ -78,9 +78,9 @@ def test_pictures_have_the_numbers_where_they_belong():
     assert float(circles[1].get("cy")) < float(circles[0].get("cy")), "a larger share is higher"
     assert circles[0].get("cx") == circles[1].get("cx")
     lines = ElementTree.fromstring(str(trace([[0.1, 0.2, 0.3], [0.3, 0.2, None]])))
-    paths = [one for one in lines.iter() if one.tag == "path" and "chain" in one.get("class")]
+    paths = [one for one in lines.iter() if one.tag == "path" and "chain" in one.get("class", "")]
     assert len(paths) == 2
-    heights = [float(part.split()[1]) for part in paths[0].get("d")[1:].split("L")]
+    heights = [float(part.split()[1]) for part in paths[0].get("d", "")[1:].split("L")]
     assert heights == sorted(heights, reverse=True)
     assert str(trace([[None]])) == str(predicted([])) == ""
 

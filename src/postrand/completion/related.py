@@ -66,7 +66,7 @@ def separated(
     which law a record has depends on what is ``read``, so that records of one law are no sample of all.
     """
     real = np.arange(evidence.rules.shape[2]) < np.array(evidence.sizes)[:, None]
-    ruled = (~evidence.rules & real).any(axis=(0, 2)) if len(evidence.rules) else np.zeros(len(evidence.sizes), bool)
+    ruled = np.asarray((~evidence.rules & real).any(axis=(0, 2)))
     inside = [j for j, v in enumerate(modelled.variables) if v.kind == "perturbed" or ruled[j] or v.name in read]
     outside = [j for j in range(len(modelled.variables)) if j not in inside]
     at = {place: number for number, place in enumerate(inside)}

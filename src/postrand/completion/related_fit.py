@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 STEPS = 40
-ROUNDS = 3
+ROUNDS = 5
 DECREMENT = 0.02
 """Newton's decrement (twice what the log-likelihood can still gain) at which the maximum is reached."""
 MOST_RECORDS = 20_000
@@ -34,11 +34,11 @@ class Logit:
 
 
 def fit_logit(basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDArray[np.float32]) -> Logit:
-    """Fit the multinomial logit of a true category that is seen through ``likelihood`` (n, S): P(released | category).
+    """Fit the multinomial logit of a true category that is seen through ``likelihood`` (n, S): P(released | true).
 
     The posterior mode under independent normal coefficients with mean 0, whose variance is one for each source of
-    columns (``of``), learned by empirical Bayes: ``τ² = (|H|² + tr Cov) / number``, three rounds. A column that says
-    nothing of the variable is so pulled to 0, one that says much is not.
+    columns (``of``), learned by empirical Bayes: ``τ² = (|H|² + tr Cov) / number``, some rounds of it. A column that
+    says nothing of the variable is so pulled to 0, one that says much is not.
     """
     phi = basis.astype(np.float64)
     precision = np.full(phi.shape[1], 1.0)
@@ -49,7 +49,7 @@ def fit_logit(basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDA
         values, vectors = np.linalg.eigh(information)
         root = vectors / np.sqrt(np.maximum(values, LEAST_PRECISION))
         if turn < ROUNDS - 1:
-            precision = _precision(of, coefficients, root)
+            precision = _precision(of, coefficients, root, precision)
         elif turn == ROUNDS - 1:
             precision[_clear(of, coefficients, root)] = CLEAR_PRECISION
     return Logit(coefficients, root)
@@ -65,18 +65,21 @@ def _clear(of: NDArray[np.int64], coefficients: Array, root: Array) -> NDArray[n
     for source in np.unique(of):
         at = np.flatnonzero(of == source)
         held = coefficients[at].ravel()
-        block = covariance[np.ix_(at, range(coefficients.shape[1]), at, range(coefficients.shape[1]))]
+        block = covariance[at][:, :, at]
         wald = float(held @ np.linalg.pinv(block.reshape(held.size, held.size), rcond=1e-6, hermitian=True) @ held)
         free = len(at) * (coefficients.shape[1] - 1)
         found[at] = wald > free + CLEAR * np.sqrt(2 * free)
     return found
 
 
-def _precision(of: NDArray[np.int64], coefficients: Array, root: Array) -> Array:
-    """Return the precision of each column's coefficients: the number over the expected sum of squares, by source."""
+def _precision(of: NDArray[np.int64], coefficients: Array, root: Array, before: Array) -> Array:
+    """Return the precision of each column's coefficients: the number over the expected sum of squares, by source.
+
+    Of S coefficients S - 1 are free; what is equal for all categories keeps the variance ``before``, and is left out.
+    """
     squares = coefficients**2 + (root**2).sum(axis=1).reshape(coefficients.shape)
-    each = np.bincount(of, squares.sum(axis=1))[of]
-    number = np.bincount(of)[of] * coefficients.shape[1]
+    each = np.bincount(of, squares.sum(axis=1) - 1 / before)[of]
+    number = np.bincount(of)[of] * (coefficients.shape[1] - 1)
     found = np.clip(number / np.maximum(each, 1e-12), LEAST_PRECISION, MOST_PRECISION)
     found[of == 0] = LEAST_PRECISION
     return np.asarray(found)
@@ -119,7 +122,8 @@ def softmax(score: Array) -> Array:
 def given(prior: Array, likelihood: NDArray[np.float32]) -> Array:
     """Return ``P(category | columns, released)``, (n, S)."""
     joint = prior * likelihood
-    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300))
+    shares: Array = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    return shares
 
 
 def curvature(phi: Array, shares: Array, precision: Array) -> Array:

@@ -10,13 +10,13 @@ from typing import Any
 from postrand import __version__, completion, formats
 from postrand.completion.files import Stacked, check_stacked, copies_problems, stacked_batches
 from postrand.errors import DataError, ReleaseError, UncheckedError, raise_all, sentence
+from postrand.estimate.pooling_files import STEM
 from postrand.mechanism import Mechanism
 from postrand.release import canonical_json
 from postrand.release.bundle import COMPLETED, file_digest, records_of
 from postrand.release.checks import Audit, Phrase, check_schema, load, settled
 from postrand.release.completed_files import (
     SCHEMA,
-    STEM,
     columns_of,
     data_digests,
     given_totals,

@@ -218,6 +218,7 @@ def model_summary(completed: completion.Completed) -> dict[str, Any]:
     return {
         "kind": "mixture of products of categories",
         "variables": variables,
+        "related": list(completed.related.names) if completed.related is not None else [],
         "left_out": [{"name": name, "reason": reason} for name, reason in modelled.left_out],
         "classes": len(fit.draws[0].weights),
         "occupied": {"most": int(fit.occupied.max()), "mean": round(float(fit.occupied.mean()), 2)},

@@ -246,7 +246,8 @@ def words(aes_key: bytes, record_keys: NDArray[np.uint64], slot: int) -> NDArray
     """
     stream = WordStream(aes_key, max(1, record_keys.size))
     stream.load(record_keys)
-    return stream.words(slot)[0]
+    found: NDArray[np.uint64] = stream.words(slot)[0]
+    return found
 
 
 def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
