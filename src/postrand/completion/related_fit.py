@@ -132,7 +132,7 @@ def curvature(phi: Array, shares: Array, precision: Array) -> Array:
     if n > MOST_RECORDS:  # every so many records: the order of a release says nothing
         every = -(-n // MOST_RECORDS)
         part = curvature(phi[::every], shares[::every], np.zeros_like(precision)) * (n / len(phi[::every]))
-        return part + np.diag(np.repeat(precision, shares.shape[1]))
+        return np.asarray(part + np.diag(np.repeat(precision, shares.shape[1])))
     size = shares.shape[1]
     found = np.empty((columns, size, columns, size))
     for a in range(size):
