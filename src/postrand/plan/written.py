@@ -43,7 +43,7 @@ def format_problems(
 def _suffix(release: ReleaseOptions, file: Path | None) -> str:
     """Return the suffix of the released files; empty where only the files themselves tell."""
     if release.format != "same":
-        return f".{release.format}" if release.format in formats.written_names() else ""
+        return f".{release.format}" if release.format in list(formats.written_names()) else ""
     return formats.written_as(file) if file is not None and formats.is_known(file) else ""
 
 

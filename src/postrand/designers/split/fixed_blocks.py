@@ -146,7 +146,7 @@ class Blocks:
 
     def valued_each(self, blocks: tuple[Names, ...], divisions: Floats) -> list[FixedBlocks]:
         """Return the blocks with each division of ε, (D, B), and the workload's value."""
-        if self._pairs is None:
+        if self._pairs is None or not len(divisions):
             return [self._valued(blocks, epsilons) for epsilons in divisions]
         each = (self.given.weights * self._paired_variances(blocks, divisions)).tolist()
         values = map(max if self.given.workload.worst else math.fsum, each)
