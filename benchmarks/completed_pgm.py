@@ -8,6 +8,7 @@ tables of two variables against the population, as effective records.
 Run ``python benchmarks/completed_pgm.py [REPLICATIONS] [RECORDS]``. Where `mbi` is absent, it says so and ends.
 """
 
+import importlib.util
 import itertools
 import sys
 import time
@@ -59,9 +60,7 @@ def fitted(tables, names, sizes, n):
 
 
 def main(replications=4, n=4_000):
-    try:
-        import mbi  # noqa: F401  # only whether it is there
-    except ImportError:
+    if importlib.util.find_spec("mbi") is None:
         print("mbi is not installed (pip install mbi); private-pgm is left out")
         return
     _, frame, mechanism, _ = list(truncated())[-1]

@@ -103,7 +103,10 @@ def cell_summary(runs, truth):
 
 def grouped(rows, names):
     """Return rows by the values of some columns."""
-    key = lambda row: tuple(row[name] for name in names)  # noqa: E731, used twice
+
+    def key(row):
+        return tuple(row[name] for name in names)
+
     return [(k, list(held)) for k, held in itertools.groupby(sorted(rows, key=key), key)]
 
 

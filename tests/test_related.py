@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 
 from postrand.codebook import Codebook, Variable
 from postrand.completion.related import relate, related_copy, seen_through, separated
 from postrand.completion.related_basis import basis_of
-from postrand.completion.related_fit import _maximum, fit_logit, softmax
+from postrand.completion.related_fit import _maximum, fit_logit
 from postrand.estimate.evidence_variables import Modelled, ModelVariable
 from postrand.mixture import Draw, Evidence, Fit, Law, Settings
 from postrand.mixture.packing import pack
@@ -100,7 +101,7 @@ def test_a_regression_through_a_law_finds_the_coefficients_that_made_the_categor
     rng = RNG(3)
     phi = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))]).astype(np.float32)
     true = np.array([[0.2, 0.0, -0.2], [1.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
-    chance = softmax(phi @ true)
+    chance = scipy.special.softmax(phi @ true, axis=1)
     x = (chance.cumsum(axis=1) < rng.random((len(phi), 1))).sum(axis=1)
     released = np.where(rng.random(len(phi)) < 0.5, x, rng.integers(0, 3, len(phi)))
     likelihood = (0.5 * np.eye(3) + 0.5 / 3)[:, released].T.astype(np.float32)

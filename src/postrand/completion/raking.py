@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,27 +54,52 @@ def rake(
     proportional fitting). Targets that contradict each other are met as nearly as the sweeps get.
     """
     weights = np.full(codes.shape[:2], 1 / codes.shape[1], np.float32)
-    where = [_where(target, sizes) for target in targets]
     if not targets:
         return weights, 0.0
-    none = np.zeros(0, np.int64)
-    ahead = np.zeros(targets[0].counts.size)
-    tilt(codes, weights, none, none, np.ones(1), *where[0], ahead)
-    miss = math.inf
+    ahead, miss = counted(codes, weights, targets[0], sizes), math.inf
     for _ in range(SWEEPS):
-        worst = 0.0
-        for k, target in enumerate(targets):
-            wanted = target.counts.ravel()
-            worst = max(worst, float(np.abs(ahead - wanted).max()) / max(float(wanted.sum()), 1.0))
-            factor = np.divide(wanted, ahead, out=np.ones(wanted.shape), where=ahead > 0)
-            factor = np.clip(factor, np.where(wanted > 0, 1 / MOST_FACTOR, 0.0), MOST_FACTOR)
-            after = (k + 1) % len(targets)
-            ahead = np.zeros(targets[after].counts.size)
-            tilt(codes, weights, *where[k], factor, *where[after], ahead)
+        ahead, worst = sweep(codes, weights, sizes, targets, _exact, ahead)
         stuck, miss = worst > 0.98 * miss, worst
         if miss <= tolerance or stuck:
             break
     return weights, miss
+
+
+def counted(codes: Candidates, weights: NDArray[np.float32], target: Target, sizes: Sequence[int]) -> Array:
+    """Return the table of a target over all records and their weighted candidates, flat."""
+    found, none = np.zeros(target.counts.size), np.zeros(0, np.int64)
+    tilt(codes, weights, none, none, np.ones(1), *_where(target, sizes), found)
+    return found
+
+
+def sweep(
+    codes: Candidates,
+    weights: NDArray[np.float32],
+    sizes: Sequence[int],
+    targets: Sequence[Target],
+    factor: Callable[[Array, Array], Array],
+    ahead: Array,
+) -> tuple[Array, float]:
+    """Multiply the weights so that each target in turn is met, once: ``factor(wanted, there)`` of each cell, flat.
+
+    ``ahead`` is the table of the first target with the weights as they come. Returned is that with the weights as they
+    are left, and the largest miss of a target on its turn, as a share of its total.
+    """
+    where = [_where(target, sizes) for target in targets]
+    worst = 0.0
+    for k, target in enumerate(targets):
+        wanted = target.counts.ravel()
+        worst = max(worst, float(np.abs(ahead - wanted).max()) / max(float(wanted.sum()), 1.0))
+        after = (k + 1) % len(targets)
+        there, ahead = ahead, np.zeros(targets[after].counts.size)
+        tilt(codes, weights, *where[k], factor(wanted, there), *where[after], ahead)
+    return ahead, worst
+
+
+def _exact(wanted: Array, there: Array) -> Array:
+    """Return the factors that meet a target at once, within bounds; a cell of which nothing is wanted gets 0."""
+    factor = np.divide(wanted, there, out=np.ones(wanted.shape), where=there > 0)
+    return np.asarray(np.clip(factor, np.where(wanted > 0, 1 / MOST_FACTOR, 0.0), MOST_FACTOR))
 
 
 def weighted_table(codes: Candidates, weights: NDArray[np.float32], places: Places, sizes: Sequence[int]) -> Array:

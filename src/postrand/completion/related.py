@@ -23,12 +23,11 @@ import scipy
 from numpy.typing import NDArray
 
 from postrand.completion.diagnostics_tables import law_axis
-from postrand.completion.raking import CANDIDATES, pick
+from postrand.completion.raking import CANDIDATES, Target, counted, pick, sweep
 from postrand.completion.related_basis import Basis, basis_of
-from postrand.completion.related_fit import Logit, curvature, fit_logit, given, softmax
+from postrand.completion.related_fit import Logit, curvature, fit_logit, given
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Draw, Evidence, Fit, Law
-from postrand.mixture.packing import pack
 
 Array = NDArray[np.float64]
 ROUNDS = 30
@@ -140,31 +139,30 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     from postrand.completion.related_loops import candidates, lean  # loads compiled loops
 
     rng = np.random.default_rng([fit.seed, 10, number])
-    phi, draw = found.basis.values, fit.draws[number]
-    packed, group = pack(fit.evidence)
-    offsets, theta = packed.offsets, _floored(draw)
-    wanted, scores = _wanted(found, base, draw, offsets, rng)
+    phi, draw, sizes = found.basis.values, fit.draws[number], fit.evidence.sizes
+    packed, group = fit.arranged
+    offsets, exactly = packed.offsets, phi.astype(np.float64)
+    wanted, scores = _wanted(found, exactly, base, draw, offsets, rng)
     drawn = np.empty((len(base), CANDIDATES, base.shape[1]), np.int16)
     tilts = np.exp(np.clip(phi @ scores.astype(np.float32), -20, 20)).astype(np.float64)
-    candidates(packed, group, draw.weights, theta, tilts, base.astype(np.int16), drawn, rng)
+    candidates(packed, group, draw.weights, _floored(draw), tilts, base.astype(np.int16), drawn, rng)
     weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
-    shares, none = (
-        np.zeros((len(base), int(offsets[-1])), np.float32),
-        np.zeros((len(base), int(offsets[-1])), np.float32),
-    )
+    shares = np.empty((len(base), int(offsets[-1])), np.float32)
+    none = np.zeros_like(shares)
     lean(drawn, offsets, weights, none, shares)
-    factors = _factors(found, phi, shares, offsets)
-    tables, rows = _tables(base, fit.evidence.sizes, found.places), _rows(found, offsets)
+    factors = _factors(found, exactly, shares, offsets)
+    tables, rows = _tables(base, sizes, found.places), _rows(found, offsets)
     for _ in range(ROUNDS):
-        _meet_tables(drawn, weights, tables, fit.evidence.sizes)
+        if tables:
+            sweep(drawn, weights, sizes, tables, _soft, counted(drawn, weights, tables[0], sizes))
         lean(drawn, offsets, weights, none, shares)
-        missing = wanted - phi.T.astype(np.float64) @ shares
+        missing = wanted - exactly.T @ shares
         if np.abs(missing[:, rows]).max() < max(1.0, CLOSE * len(base)):
             break  # the tables were met a moment ago
         for _ in range(2):
             step = _step(found, missing, factors, offsets)
             lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
-            missing = wanted - phi.T.astype(np.float64) @ shares
+            missing = wanted - exactly.T @ shares
     return pick(drawn, weights, rng)
 
 
@@ -182,35 +180,37 @@ def _rows(found: Related, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _wanted(
-    found: Related, base: NDArray[np.int32], draw: Draw, offsets: NDArray[np.int64], rng: np.random.Generator
+    found: Related,
+    phi: Array,
+    base: NDArray[np.int32],
+    draw: Draw,
+    offsets: NDArray[np.int64],
+    rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Return the sums of φ over the records of each category that a copy has to have, (D, rows), and first scores.
 
     They are those of the regression with coefficients drawn anew and intercepts such that its margins are the copy's.
     """
-    phi = found.basis.values.astype(np.float64)
     wanted, scores = np.zeros((phi.shape[1], int(offsets[-1]))), np.zeros((phi.shape[1], int(offsets[-1])))
     for place, likelihood, logit in zip(found.places, found.likelihoods, found.logits, strict=True):
         rows = slice(int(offsets[place]), int(offsets[place + 1]))
         margin = np.maximum(np.bincount(base[:, place], minlength=likelihood.shape[1]), 0.5)
         h = logit.drawn(rng)
         for _ in range(MARGINS):
-            posterior = given(softmax(phi @ h), likelihood)
+            posterior = given(scipy.special.softmax(phi @ h, axis=1), likelihood)
             h[0] += np.log(np.clip(margin / np.maximum(posterior.sum(axis=0), 0.5), 0.2, 5.0))
-        wanted[:, rows] = phi.T @ given(softmax(phi @ h), likelihood)
+        wanted[:, rows] = phi.T @ given(scipy.special.softmax(phi @ h, axis=1), likelihood)
         scores[:, rows] = h
         scores[0, rows] -= np.log(np.maximum(draw.weights @ draw.theta[place], 1e-3))
     return wanted, scores
 
 
-def _factors(
-    found: Related, phi: NDArray[np.float32], shares: NDArray[np.float32], offsets: NDArray[np.int64]
-) -> list[Array]:
+def _factors(found: Related, phi: Array, shares: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[Array]:
     """Return, by variable, the inverse of how sums of φ answer to scores."""
     made = []
     for place in found.places:
         part = shares[:, offsets[place] : offsets[place + 1]].astype(np.float64)
-        whole = curvature(phi.astype(np.float64), part, np.full(phi.shape[1], 5.0))
+        whole = curvature(phi, part, np.full(phi.shape[1], 5.0))
         made.append(scipy.linalg.inv(whole))
     return made
 
@@ -224,32 +224,16 @@ def _step(found: Related, missing: Array, factors: Sequence[Array], offsets: NDA
     return step
 
 
-Table = tuple[NDArray[np.int64], NDArray[np.int64], Array]
-
-
-def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]) -> list[Table]:
-    """Return places, strides and counts of the copy's two-way tables that have a perturbed variable."""
+def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]) -> list[Target]:
+    """Return the copy's two-way tables that have a perturbed variable."""
     found = []
     for a, b in itertools.combinations(range(len(sizes)), 2):
         if a in places or b in places:
             counts = np.bincount(base[:, a].astype(np.int64) * sizes[b] + base[:, b], minlength=sizes[a] * sizes[b])
-            found.append((np.array([a, b]), np.array([sizes[b], 1]), counts.astype(np.float64)))
+            found.append(Target((a, b), counts.reshape(sizes[a], sizes[b]).astype(np.float64)))
     return found
 
 
-def _meet_tables(
-    drawn: NDArray[np.int16], weights: NDArray[np.float32], tables: Sequence[Table], sizes: Sequence[int]
-) -> None:
-    """Multiply the weights so that each two-way table in turn is met, once."""
-    from postrand.completion.raking_loops import tilt  # loads compiled loops
-
-    if not tables:
-        return
-    none = np.zeros(0, np.int64)
-    ahead = np.zeros(tables[0][2].size)
-    tilt(drawn, weights, none, none, np.ones(1), tables[0][0], tables[0][1], ahead)
-    for k, (places, strides, counts) in enumerate(tables):
-        factor = np.clip((counts + 0.3) / (ahead + 0.3), 1 / 3, 3.0)
-        after = tables[(k + 1) % len(tables)]
-        ahead = np.zeros(after[2].size)
-        tilt(drawn, weights, places, strides, factor, after[0], after[1], ahead)
+def _soft(wanted: Array, there: Array) -> Array:
+    """Return the factors of a step towards a table: small ones, since the means of φ have to be met too."""
+    return np.clip((wanted + 0.3) / (there + 0.3), 1 / 3, 3.0)

@@ -89,7 +89,7 @@ def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, star
     """Return the mode and the information there, by Newton's method, with complete data's where not convex."""
     h, value = start, _value(phi, likelihood, precision, start)
     for _ in range(STEPS):
-        prior = softmax(phi @ h)
+        prior = scipy.special.softmax(phi @ h, axis=1)
         posterior = given(prior, likelihood)
         gradient = phi.T @ (posterior - prior) - precision[:, None] * h
         complete, missing = curvature(phi, prior, precision), curvature(phi, posterior, np.zeros_like(precision))
@@ -109,14 +109,8 @@ def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, star
 
 
 def _value(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> float:
-    total = np.log(np.maximum((softmax(phi @ h) * likelihood).sum(axis=1), 1e-300)).sum()
+    total = np.log(np.maximum((scipy.special.softmax(phi @ h, axis=1) * likelihood).sum(axis=1), 1e-300)).sum()
     return float(total - (precision[:, None] * h * h).sum() / 2)
-
-
-def softmax(score: Array) -> Array:
-    """Return ``exp(score)`` of each row, divided by its sum."""
-    weight = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 def given(prior: Array, likelihood: NDArray[np.float32]) -> Array:

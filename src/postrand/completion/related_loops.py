@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from postrand.mixture.chances import find
+from postrand.mixture.chances import find, product, put_all
+from postrand.mixture.loops import draw_code, put
+from postrand.mixture.truncation import impossible
 from postrand.support.jit import compiled
 
 TRIES = 50
@@ -20,7 +22,7 @@ def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: i
     classes, variables = weights.size, packed.offsets.size - 1
     bent, totals = np.empty(theta.shape, np.float64), np.empty((variables, classes))
     p, q, full = np.empty(classes), np.empty(classes), np.empty(classes)
-    covered = np.empty(variables, np.bool_)
+    covered, x = np.empty(variables, np.bool_), np.empty(variables, np.int64)
     for i in range(group.size):
         g = group[i]
         _bend(packed, theta, tilts[i], bent, totals)
@@ -41,7 +43,7 @@ def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: i
                     p[k] *= totals[j, k]
         total = p.sum()
         for c in range(out.shape[1]):
-            _draw(packed, g, p, total, bent, totals, base[i], out[i, c], rng)
+            _draw(packed, g, p, total, bent, totals, base[i], x, out[i, c], rng)
 
 
 @compiled
@@ -56,14 +58,6 @@ def _bend(packed, theta, tilt, bent, totals):  # type: ignore[no-untyped-def]  #
 
 
 @compiled
-def _cell(packed, cell, k, bent):  # type: ignore[no-untyped-def]  # numba finds the types
-    value = 1.0
-    for at in range(packed.row_start[cell], packed.row_start[cell + 1]):
-        value *= bent[packed.rows[at], k]
-    return value
-
-
-@compiled
 def _seen(packed, y, bent, totals, covered, q, full):  # type: ignore[no-untyped-def]  # numba finds the types
     """Fill ``q`` (K,) with what the released cell y has from its sources, ``full`` with what it has from all cells."""
     law = packed.law_of[y]
@@ -72,7 +66,7 @@ def _seen(packed, y, bent, totals, covered, q, full):  # type: ignore[no-untyped
     for k in range(q.size):
         q[k] = 0.0
         for e in range(packed.source_start[y], packed.source_start[y + 1]):
-            q[k] += packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+            q[k] += packed.extra[e] * product(packed, packed.source[e], bent, k)
         full[k] = packed.noise[y] * _all(packed, law, k, bent, totals)
 
 
@@ -85,81 +79,57 @@ def _all(packed, law, k, bent, totals):  # type: ignore[no-untyped-def]  # numba
         return value
     value = 0.0
     for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
-        value += _cell(packed, cell, k, bent)
+        value += product(packed, cell, bent, k)
     return value
 
 
 @compiled
-def _draw(packed, g, p, total, bent, totals, own, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+def _draw(packed, g, p, total, bent, totals, own, x, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw one candidate into ``out`` (J,); the record's own copy where none that keeps the rules is found."""
     for _ in range(TRIES):
         k = find(p, rng.random() * total)
-        out[:] = -1
+        put_all(x, -1)
         for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
-            j = packed.owner[packed.exact[e]]
-            out[j] = packed.exact[e] - packed.offsets[j]
+            put(packed, packed.exact[e], x)
         for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
-            _draw_cell(packed, packed.seen[s], k, bent, totals, out, rng)
-        for j in range(out.size):
-            if out[j] < 0:
-                out[j] = _draw_code(packed, j, k, bent, totals, rng)
-        if _keeps(packed, out):
+            _draw_cell(packed, packed.seen[s], k, bent, totals, x, rng)
+        for j in range(x.size):
+            if x[j] < 0:
+                x[j] = draw_code(packed, bent, k, j, rng)
+        if not impossible(packed, x):
+            for j in range(x.size):
+                out[j] = x[j] - packed.offsets[j]
             return
     out[:] = own
 
 
 @compiled
-def _draw_code(packed, j, k, bent, totals, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    left = rng.random() * totals[j, k]
-    last = packed.offsets[j + 1] - 1
-    for row in range(packed.offsets[j], last):
-        left -= bent[row, k]
-        if left < 0:
-            return row - packed.offsets[j]
-    return last - packed.offsets[j]
-
-
-@compiled
-def _draw_cell(packed, y, k, bent, totals, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+def _draw_cell(packed, y, k, bent, totals, x, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the true cell of a law given its released cell y and the class; full combinations code by code."""
     law = packed.law_of[y]
     full = packed.noise[y] * _all(packed, law, k, bent, totals)
     sources = 0.0
     for e in range(packed.source_start[y], packed.source_start[y + 1]):
-        sources += packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+        sources += packed.extra[e] * product(packed, packed.source[e], bent, k)
     left = rng.random() * (full + sources)
     for e in range(packed.source_start[y], packed.source_start[y + 1]):
-        left -= packed.extra[e] * _cell(packed, packed.source[e], k, bent)
+        left -= packed.extra[e] * product(packed, packed.source[e], bent, k)
         if left < 0:
-            _set(packed, packed.source[e], out)
+            _set(packed, packed.source[e], x)
             return
     if packed.partial[law] < 0:
         return  # what stays -1 is drawn code by code
     for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
-        left -= packed.noise[y] * _cell(packed, cell, k, bent)
+        left -= packed.noise[y] * product(packed, cell, bent, k)
         if left < 0 or cell == packed.cell_start[law + 1] - 1:
-            _set(packed, cell, out)
+            _set(packed, cell, x)
             return
 
 
 @compiled
-def _set(packed, cell, out):  # type: ignore[no-untyped-def]  # numba finds the types
+def _set(packed, cell, x):  # type: ignore[no-untyped-def]  # numba finds the types
     for at in range(packed.row_start[cell], packed.row_start[cell + 1]):
-        j = packed.owner[packed.rows[at]]
-        out[j] = packed.rows[at] - packed.offsets[j]
-
-
-@compiled
-def _keeps(packed, codes):  # type: ignore[no-untyped-def]  # numba finds the types
-    for b in range(packed.boxes.shape[0]):
-        inside = True
-        for j in range(codes.size):
-            if not packed.boxes[b, packed.offsets[j] + codes[j]]:
-                inside = False
-                break
-        if inside:
-            return False
-    return True
+        put(packed, packed.rows[at], x)
 
 
 @compiled

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.mixture.evidence import Evidence
-from postrand.mixture.packing import Packed
+from postrand.mixture.packing import Packed, pack
 from postrand.mixture.values import Draw, Settings
 
 
@@ -30,6 +30,11 @@ class Fit:
     occupied: NDArray[np.int64]
     packed: tuple[Packed, NDArray[np.int64]] | None = field(default=None, repr=False)
 
+    @property
+    def arranged(self) -> tuple[Packed, NDArray[np.int64]]:
+        """The evidence as the loops read it, and the group of each record."""
+        return pack(self.evidence) if self.packed is None else self.packed
+
     def copy(self, number: int) -> NDArray[np.int32]:
         """Return completed copy ``number`` = 0, 1, ...: true codes (n, J), drawn given release and ``draws[number]``.
 
@@ -37,4 +42,4 @@ class Fit:
         """
         from postrand.mixture.drawing import complete  # loads compiled loops
 
-        return complete(self.evidence, self.draws[number], (self.seed, number), self.packed)
+        return complete(self.evidence, self.draws[number], (self.seed, number), self.arranged)
