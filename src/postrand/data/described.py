@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(of: pa.DataType) -> bool:
-    return types.is_integer(of) or types.is_floating(of)
+    return bool(types.is_integer(of) or types.is_floating(of))
 
 
 def _check_missing(column: pa.ChunkedArray, variable: Variable) -> None:
