@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
+from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.exposure import Exposure, TrueFile
-from postrand.risk.informed import THRESHOLD, Matches, Spread
+from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
@@ -28,11 +29,16 @@ NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_KEYS = "no categorical variable has the role 'key'"
 
 
+Share = tuple[float, float, float | None]
+
+
 @dataclass(frozen=True, slots=True)
 class RiskFigure:
     """One measure of risk before and after a plan; None where it is not known, and then ``why`` says the reason.
 
     ``code`` names it in policies and JSON. ``unit``: ``records``, ``share`` (0 to 1) or ``records in a class``.
+    ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
+    those of the records in smaller classes.
     """
 
     code: str
@@ -41,6 +47,7 @@ class RiskFigure:
     after: float | None
     unit: str
     why: str = ""
+    shares: tuple[Share, ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -87,7 +94,9 @@ def _exposures(before: Exposure, after: Exposure | None, why: str) -> Iterator[R
         first, later = spread(before), None if after is None else spread(after)
         for part, words in _PARTS.items():
             sides = _part(first, part), _part(later, part)
-            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", none if first is None else why)
+            reason = none if first is None else why
+            shares = () if part or first is None else _shares(first, later)
+            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares)
     text = "Expected correct matches, register attacker, all records"
     yield figure("register_matches", text, lambda e: e.register_expected, NO_SHARE)
 
@@ -109,6 +118,11 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], str], ...] 
 
 def _part(spread: Spread | None, part: str) -> float | None:
     return None if spread is None else {"": spread.mean, "_largest": spread.largest, "_above": spread.above}[part]
+
+
+def _shares(before: Spread, after: Spread | None) -> tuple[Share, ...]:
+    later = [None] * len(LEVELS) if after is None else after.shares
+    return tuple(zip(LEVELS, before.shares, later, strict=True))
 
 
 def _expected(found: Matches | None) -> float | None:
@@ -160,11 +174,16 @@ def _classes(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[Ri
     before, after = _sizes(keys), [_sizes(one) for one in drawn]
     least = float(np.mean([f.min() for f in after])) if after else None
     text = "k-anonymity: records in the smallest class"
-    yield RiskFigure("k", text, float(before.min()), least, "records in a class", why)
+    shares = {k: (float((before < k).mean()), _mean_below(after, k)) for k in CLASS_SIZES}
+    every = tuple((float(k), *sides) for k, sides in shares.items())
+    yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)
     for k in CLASSES:
         what = "Records alone in their class" if k == 2 else f"Records in classes below {k}"
-        later = float(np.mean([(f < k).mean() for f in after])) if after else None
-        yield RiskFigure(f"below_{k}", what, float((before < k).mean()), later, "share", why)
+        yield RiskFigure(f"below_{k}", what, *shares[k], "share", why)
+
+
+def _mean_below(sizes: Sequence[Any], k: int) -> float | None:
+    return float(np.mean([(one < k).mean() for one in sizes])) if sizes else None
 
 
 def _sizes(keys: KeyCodes) -> Any:
