@@ -26,6 +26,8 @@ from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
+ChosenWith = Literal["sizes", "file"]
+CHOSEN_WITH: tuple[str, ...] = get_args(ChosenWith)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Plan:
     ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too, and
     so is what ``also`` says of all of them. ``file`` is what the plan asks of the whole file; if that has an ε, the one
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
-    variables of which each record shows a random subset.
+    variables of which each record shows a random subset. ``chosen_with``: whether blocks and levels follow from the
+    codebook and public decisions, or were found with the ``file``, which the certificate then says.
     """
 
     source: Path | File | Table
@@ -103,6 +106,7 @@ class Plan:
     engine: Resources = NOTHING
     file: FileGoal | None = None
     split: SplitPlan | None = None
+    chosen_with: ChosenWith = "sizes"
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]

@@ -71,8 +71,10 @@ class Trial:
         return all(found is not None and found <= wanted.points for wanted, found in pairs)
 
 
-def tried(candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Path, needs: Needs, n: int) -> Trial:
-    """Return a candidate at a total ε, designed from the sizes alone where it reads no file.
+def tried(
+    candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Path, needs: Needs, n: int
+) -> Trial | None:
+    """Return a candidate at a total ε, designed from the sizes alone where it reads no file; None if it is not new.
 
     Raises
     ------
@@ -81,8 +83,8 @@ def tried(candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Pa
     """
     sections = candidate.sections(epsilon)
     if not sections:
-        raise NothingNewError("the best blocks are those of another plan")
-    data = {**base, **sections, **({"codebook": base["codebook"]} if "codebook" in base else {})}
+        return None
+    data = {**base, **sections}
     if candidate.chosen_with == "file" and candidate.has_epsilon:
         data["design"] = {**data["design"], "chosen_with": "file"}
     with warnings.catch_warnings():
@@ -94,10 +96,6 @@ def tried(candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Pa
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, _uniform)
         widths = tuple(_half_width(mechanism, wanted, n) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths)
-
-
-class NothingNewError(PostrandError):
-    """A candidate that is the same as another one."""
 
 
 def designed(plan: Plan) -> Mechanism:
@@ -131,18 +129,18 @@ def harmonic(worths: Sequence[TableWorth]) -> float:
     return len(known) / sum(1 / value for value in known) if known and len(known) == len(held) else 0.0
 
 
-def beats(a: Trial, b: Trial, risks: dict[int, tuple[float, ...]] | None = None) -> bool:
-    """Return whether one plan is as good as another in ε, risk, worth and detail, and better in one of them."""
-    first, second = _measures(a, risks), _measures(b, risks)
+def beats(a: Trial, b: Trial) -> bool:
+    """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one of them."""
+    first, second = _measures(a), _measures(b)
     as_good = all(x >= y - ALIKE * abs(y) for x, y in zip(first, second, strict=True))
     return as_good and any(x > y + ALIKE * abs(y) for x, y in zip(first, second, strict=True))
 
 
-def _measures(trial: Trial, risks: dict[int, tuple[float, ...]] | None) -> tuple[float, ...]:
+def _measures(trial: Trial) -> tuple[float, ...]:
     """Return what a plan is judged by, each the larger the better."""
     level = -trial.epsilon if trial.candidate.has_epsilon else -math.inf
-    risk = () if risks is None else tuple(-value for value in risks.get(id(trial), ()))
-    return (max(level, -1e9), *risk, trial.one, trial.two, trial.detail)
+    whole = float(trial.plan.split is None)  # every record shows all variables, for analyses of many of them
+    return (max(level, -1e9), trial.one, trial.two, trial.detail, whole)
 
 
 def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[tuple[Trial, str]]]:
