@@ -118,7 +118,7 @@ def commands(journey, file):
 
 
 def run(call, journey, folder, records=WHOLE):
-    """Take a journey; return its figures, or None where its records are not here. ``call(words)`` returns plain data."""
+    """Take a journey; return its figures, or None without its records. ``call(words)`` returns plain data."""
     file = journey.make(folder, records)
     if file is None:
         return None
