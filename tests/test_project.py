@@ -30,7 +30,7 @@ FLOORS = (
     ("engines", "estimate", "privacy"),
     ("certification", "completion", "designers"),
     ("metadata", "report", "risk"),
-    ("plan", "release"),
+    ("alternatives", "plan", "release"),
     ("workflow",),
     ("testing",),
     ("app",),
