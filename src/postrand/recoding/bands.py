@@ -130,7 +130,7 @@ class Bands:
 def quantile_edges(rows: Sequence[Sequence[str]], bands: int) -> tuple[float, ...]:
     """Return the edges of so many bands with about the same weight of a table: lowest number, then quantiles.
 
-    Edge k is the least number up to which more than the share ``k/bands`` of the weight lies. The first row is of names.
+    Edge k is the least number up to which more than the share ``k/bands`` of the weight lies. The first row has names.
 
     >>> quantile_edges([["pay", "persons"], ["10", "2"], ["20", "1"], ["30", "1"]], 2)
     (10.0, 20.0)
