@@ -336,6 +336,8 @@ def test_confidential_counts_are_marked_in_the_certificate():
 
 
 def test_the_suite_of_the_family_finds_a_kind_that_looks_at_other_records(monkeypatch):
-    monkeypatch.setattr(MergeRare, "to_arrow", lambda self, column: pa.array([str(len(column))] * len(column)))
+    monkeypatch.setattr(
+        MergeRare, "to_arrow", lambda self, column: pa.array([str(len(column))] * len(column), pa.string())
+    )
     with pytest.raises(AssertionError, match="depends on other records"):
         postrand.testing.recoding.check(MergeRare)

@@ -69,6 +69,12 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
 )
+@click.option(
+    "--recode",
+    multiple=True,
+    metavar="RECODE",
+    help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
+)
 @reading_options
 def init(
     file: Path | None,
@@ -81,6 +87,7 @@ def init(
     keys: str | None,
     way: Literal["best", "blocks", "split"],
     reading: Any,
+    recode: tuple[str, ...],
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
@@ -94,7 +101,7 @@ def init(
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     source = records_of(file, uri, table, query, password_from)
-    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading)
+    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode)
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
     lines += [f"wrote {made.codebook}", f"wrote {made.plan}"]

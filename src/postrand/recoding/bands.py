@@ -80,7 +80,8 @@ class Bands:
         if not is_whole(asked, 2):
             what = "'bands' is not the number of bands of the table"
             raise SpecificationError(sentence(what, got=shown(asked, repr), wanted=">= 2"))
-        return {**options, "bands": quantile_edges(rows_of(options["table"], folder, "table"), int(asked))}
+        rows = rows_of(options["table"], folder, "table")
+        return {**options, "bands": quantile_edges(rows, int(asked)), "table": Path(options["table"]).name}
 
     @property
     def reads(self) -> Reads:

@@ -22,6 +22,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_
 from postrand.objectives import MutualInformation
 from postrand.plan import infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
+from postrand.recoding.typed import entries_of
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
@@ -32,6 +33,7 @@ from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
+from postrand.workflow import recodes
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
@@ -104,6 +106,7 @@ def start(
     ddi: Path | None = None,
     way: Way = "best",
     settings: formats.ReadSettings | None = None,
+    recode: Sequence[str] = (),
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
@@ -114,7 +117,8 @@ def start(
     is ``best`` and that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come
     from the file itself, or from a DDI-Codebook document ``ddi``. How the file is read, its separator for example, is
     what ``settings`` say and, for what they leave open, what the file shows; the plan states it, so that no later step
-    has to find it out again.
+    has to find it out again. ``recode`` are recodes, each as :func:`postrand.recoding.typed.entry_of` reads it: the
+    codebook has them, and describes their results.
 
     Raises
     ------
@@ -131,15 +135,19 @@ def start(
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     settings = settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
-    source = open_records(file if isinstance(file, Table) else formats.placed(file, read_as))
+    opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
+    source = open_records(opened_as)
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
         if has_controls(n)
     ]
     raise_all(DataError, hidden)
-    described = source if ddi is None else metadata.described(source, metadata.read_ddi(ddi))
-    drafts = infer.infer(described, roles=assign_roles(source.schema.names, roles))
+    made = recodes.prepared(entries_of(recode), Path(), source, "--recode")
+    source = recodes.reopened(opened_as, made, source)
+    described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
+    source = made.of(source)
+    drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
     named = {name for given in roles.values() for name in given}
     singling = _singling(source, drafts)
     drafts = [_undecided(draft, singling, named) for draft in drafts]
@@ -149,7 +157,7 @@ def start(
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, writing.codebook_text(drafts)), (plan_path, plan)):
+        for path, text in ((book_path, writing.codebook_text(drafts) + made.written(folder)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)
