@@ -1,4 +1,4 @@
-"""The same recoded release from every engine, kind of source and frame, compared with a file that was recoded before."""
+"""The same recoded release from every engine, source and frame, compared with a file that was recoded before."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -61,7 +62,8 @@ class Trial:
             return f"{head}\n  {self.problem}"
         sides = (tallied(self.before), tallied(self.after))
         lines = [head, f"  {'number of categories':<24}{'before':>10}{'after':>10}"]
-        lines += [f"  {name:<24}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in sides[0]]
+        used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
+        lines += [f"  {name:<24}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
         shown = list(self.after.items())
         lines += [f"  {name:<24}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
         more = len(shown) - MAX_SHOWN
@@ -90,7 +92,7 @@ def tallied(counts: Mapping[str, int]) -> dict[str, int]:
     """
     every = ["no", *(step_of(low) for low in STEPS)]
     found = [step_of(count) for count in counts.values()]
-    return {"all": len(found), **{f"{step} records": found.count(step) for step in every}}
+    return {"in all": len(found), **{f"{step} records": found.count(step) for step in every}}
 
 
 def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...], Prepared]:
@@ -171,10 +173,17 @@ def _trial(source: Source, recode: Recode) -> Trial:
 
 
 def _note(recode: Recode, counts: Mapping[Any, int]) -> str:
-    if not hasattr(recode.kind, "settled"):
+    """Say what this file says of a rule on rare categories: that it would merge others, or too few records."""
+    kind: Any = recode.kind
+    if not hasattr(kind, "settled"):
         return ""
-    now = settled(recode, counts).kind
-    if {key_of(v) for v in now.merged} == {key_of(v) for v in recode.kind.merged}:  # type: ignore[attr-defined]  # both are of that kind
-        return ""
-    what = "by this file the rule would merge other categories"
-    return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
+    merged = {key_of(value) for value in kind.merged}
+    now: Any = settled(dataclasses.replace(recode, kind=dataclasses.replace(kind, merged=None)), counts).kind
+    if {key_of(value) for value in now.merged} != merged:
+        what = "by this file the rule would merge other categories"
+        return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
+    held = sum(n for value, n in counts.items() if key_of(value) in merged)
+    if merged and held < kind.least(sum(counts.values())):
+        what = "the merged categories together have fewer records than the rule asks for"
+        return sentence(what, fix="raise merge_rare, or group them with another category in 'groups'")
+    return ""
