@@ -1,4 +1,4 @@
-"""The commands before a release: draft a plan, assess the file, design, compare, tune.
+"""The commands before a release: draft a plan, assess the file, design, draw the curve, tune.
 
 Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
 """
@@ -248,17 +248,17 @@ def design(plan: Path) -> Result:
     help="Privacy budgets (values of epsilon).",
 )
 @click.option("--plot", type=FOLDER, help="Write the curves to this new SVG file.")
-def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
+def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
     """Show the privacy-utility curve of every structure.
 
     At each epsilon: the information kept, the variance of the analyst's estimates, and proven bounds.
     """
-    from postrand.designers import compare as compared
+    from postrand.designers import compare
 
-    curve = compared(_prior(prior), _numbers(epsilons, "--epsilons"))
+    found = compare(_prior(prior), _numbers(epsilons, "--epsilons"))
     if plot is not None:
-        _write_new(plot, curve.svg())
-    return curve.to_dict(), curve.text()
+        _write_new(plot, found.svg())
+    return found.to_dict(), found.text()
 
 
 @command

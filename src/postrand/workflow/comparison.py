@@ -21,7 +21,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.showing import few
-from postrand.workflow.comparison_risk import RiskFigure, risk_figures
+from postrand.workflow.comparison_risk import Exposures, RiskFigure, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of
@@ -51,6 +51,7 @@ class PlanFigures:
     two_way: tuple[TableWorth, ...]
     settings: tuple[tuple[str, str], ...]
     unperturbed: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -72,6 +73,7 @@ class PlanFigures:
             "worth": {"one_way": _worths(self.one_way), "two_way": _worths(self.two_way)},
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
+            "not_covered": list(self.not_covered),
         }
 
     def to_json(self) -> str:
@@ -107,9 +109,16 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = of_file(plan, mechanism, certify(mechanism, claims_of(plan, mechanism, known), facts_of(plan)), known)
-    report, _ = assess(known.held, plan.codebook, fraction=fraction)
-    truth = TrueFile.read(known.held, plan.codebook, fraction)
-    return computed(known, mechanism, certificate, report, truth, name=name)
+    return figures_known(known, mechanism, certificate, fraction, name=name)
+
+
+def figures_known(
+    known: Known, mechanism: Mechanism, certificate: Certificate, fraction: float | None = None, *, name: str = ""
+) -> PlanFigures:
+    """Return the figures of a designed and certified plan from what is known of its file."""
+    report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
+    truth = TrueFile.read(known.held, known.plan.codebook, fraction)
+    return computed(known, mechanism, certificate, report, truth, Exposures.of(truth, mechanism), name=name)
 
 
 def computed(
@@ -118,10 +127,11 @@ def computed(
     certificate: Certificate,
     report: RiskReport | None,
     truth: TrueFile | None,
+    attacks: Exposures | None,
     *,
     name: str = "",
 ) -> PlanFigures:
-    """Return the figures of a designed and certified plan; ``report`` and ``truth`` are those of its file."""
+    """Return the figures of a plan; ``report``, ``truth`` and ``attacks`` are those of its file."""
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -135,13 +145,14 @@ def computed(
         records=records,
         claims=plain_claims(certificate, mechanism),
         epsilon=certificate.account.total,
-        risks=risk_figures(truth, report, mechanism),
+        risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, law),
         two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, law),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
+        not_covered=certificate.not_covered,
     )
 
 

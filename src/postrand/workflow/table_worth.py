@@ -24,6 +24,12 @@ MAX_CELLS = 10_000
 USELESS_RECORDS, USELESS_SHARE = 100, 0.01
 """A table that is worth fewer records than this, or a smaller share of the file's, is called of little use."""
 
+TABLES = "What tables of perturbed variables are worth"
+TABLES_CAPTION = (
+    "How many unperturbed records would give the table as precisely, by the tables of the file. “Of little use”: fewer "
+    f"than {USELESS_RECORDS} records, or less than {USELESS_SHARE:.0%} of the file.",
+)
+
 Law = Callable[[Sequence[str]], NDArray[np.float64] | None]
 
 
@@ -112,3 +118,16 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     poor = sum(one.is_of_little_use for one in worths)
     text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle"
     yield text + (f"; {poor} of {len(worths)} of little use" if poor else "")
+
+
+def worth_rows(tables: Sequence[TableWorth]) -> list[dict[str, object]]:
+    """Return the rows of a page on the worth of tables."""
+    return [
+        {
+            "Table": one.name,
+            "Unperturbed records it is worth": one.why or shown(one.effective_records),
+            "Of the file's": f"{one.records:,}",
+            "Note": "of little use" if one.is_of_little_use else "",
+        }
+        for one in tables
+    ]
