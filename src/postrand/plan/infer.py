@@ -9,6 +9,7 @@ column have a label, labelled values that do not occur become categories too.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -101,17 +102,17 @@ def load_codebook(path: str | Path) -> Codebook:
     """
     path = Path(path)
     data = read_toml(path, "the codebook")
-    known = ("variables", "rules", "rules_file")
+    known = ("variables", "rules", "rules_file", "recodes")
     problems = [
         sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
         for name in data
         if name not in known
     ]
     try:
-        codebook = Codebook.from_dict(data, where=path.name)
+        codebook = Codebook.from_dict(data, where=path.name, folder=path.parent)
         if "rules_file" in data:
             rules = read_rules(path.parent / _file_name(data["rules_file"], path.name), codebook)
-            codebook = Codebook(codebook.variables, codebook.rules + rules)
+            codebook = dataclasses.replace(codebook, rules=codebook.rules + rules)
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None
     for variable in codebook.variables:

@@ -28,7 +28,7 @@ from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, 
 from postrand.plan.infer import load_codebook
 from postrand.plan.policy import policy_of
 from postrand.plan.split_plan import split_from
-from postrand.plan.values import PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
+from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
 from postrand.plan.written import format_problems
 from postrand.privacy import (
     MODELS,
@@ -54,7 +54,7 @@ _SECTIONS = (
     "policy",
 )
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
-_DESIGN = ("objective", "structure", "prior", "prior_epsilon")
+_DESIGN = ("objective", "structure", "prior", "prior_epsilon", "chosen_with")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] that is already refused
 _ANY = ((0, 1, 1.0),)  # replaces edges that are already refused
@@ -106,6 +106,9 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.problems += _release_problems(release, f"{where} [release]")
     metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
     check.design = check.choices(design, "[design]")
+    chosen_with = design.get("chosen_with", CHOSEN_WITH[0])
+    if chosen_with not in CHOSEN_WITH:
+        check.add("unknown 'chosen_with'", "[design]", got=shown(chosen_with, repr), wanted=" or ".join(CHOSEN_WITH))
     check.record = privacy
     if needs_file(privacy):
         check.unasked = record
@@ -139,7 +142,19 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
     place = table or formats.placed((folder / file).resolve(), settings)
     plan = Plan(
-        place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal, split, policy
+        place,
+        codebook,
+        privacy,
+        tuple(blocks),
+        release,
+        metadata,
+        numerical,
+        also,
+        resources,
+        goal,
+        split,
+        policy,
+        chosen_with,
     )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep

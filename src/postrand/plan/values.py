@@ -27,6 +27,8 @@ from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
+ChosenWith = Literal["sizes", "file"]
+CHOSEN_WITH: tuple[str, ...] = get_args(ChosenWith)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Plan:
     so is what ``also`` says of all of them. ``file`` is what the plan asks of the whole file; if that has an ε, the one
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
     variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
-    written.
+    written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
+    with the ``file``, which the certificate then says.
     """
 
     source: Path | File | Table
@@ -106,6 +109,7 @@ class Plan:
     file: FileGoal | None = None
     split: SplitPlan | None = None
     policy: Policy | None = None
+    chosen_with: ChosenWith = "sizes"
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]
