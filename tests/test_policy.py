@@ -164,7 +164,7 @@ def planned(folder, tmp_path, policy):
 def test_a_plan_that_does_not_meet_its_policy_writes_nothing(folder, tmp_path, inside):
     plan = planned(folder, tmp_path, STRICT)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(PolicyError, match="right|correct matches"):
+    with pytest.raises(PolicyError, match="correct matches"):
         run(plan, tmp_path / "out", release_key=b"k" * 32, dossier=tmp_path / "dossier" if inside else None)
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -151,10 +151,8 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     met = len(poor) <= rule.share * len(chosen)
     names = [one.name for one in poor if one is not None]
     why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
-    unknown = sum(one is None for one in chosen)
-    why = "; ".join(
-        [why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"] * bool(unknown)
-    )
+    if None in chosen:
+        why = "; ".join([why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"])
     return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
 
 
