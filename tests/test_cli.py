@@ -85,7 +85,7 @@ def test_every_step_on_a_small_file(started):
 def test_the_dossier_takes_a_sampling_fraction(started):
     folder = started
     asked = ("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--sampling-fraction")
-    for wrong, words in (("0.1", "is used for the dossier only"), ("2", "outside its range")):
+    for wrong, words in (("0.1", "is used for the dossier and the policy only"), ("2", "outside its range")):
         refused = call(*asked, wrong)
         assert (refused.exit_code, words in refused.output) == (2, True)
     assert not (folder / "out").exists()

@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -258,3 +258,8 @@ def unperturbed_lines(found: Any) -> list[str]:
     """Return the findings as lines; open decisions come last."""
     lines = [f"- {text}" for text in found.sentences]
     return [*(["", "Released unperturbed:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
+
+
+def in_words(claims: Iterable[str]) -> list[str]:
+    """Return what claims mean as lines."""
+    return ["", "In words:", *(f"- {text}" for text in claims)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.certification import Certificate, certify
-from postrand.certification.certificate import Claim, blocks_of
+from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.privacy.words import file_in_plain_words, in_plain_words
+from postrand.report.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
@@ -28,7 +27,6 @@ from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
-from postrand.workflow.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
@@ -118,7 +116,7 @@ def figures_known(
     """Return the figures of a designed and certified plan from what is known of its file."""
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    return computed(known, mechanism, certificate, report, truth, Exposures.of(truth, mechanism), name=name)
+    return computed(known, mechanism, certificate, report, truth, name=name)
 
 
 def computed(
@@ -127,7 +125,7 @@ def computed(
     certificate: Certificate,
     report: RiskReport | None,
     truth: TrueFile | None,
-    attacks: Exposures | None,
+    attacks: Exposures | None = None,
     *,
     name: str = "",
 ) -> PlanFigures:
@@ -143,7 +141,9 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=plain_claims(certificate, mechanism),
+        claims=plain_claims(
+            certificate.claims, mechanism, None if certificate.file is None else certificate.file.to_dict()
+        ),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, law),
@@ -156,24 +156,10 @@ def computed(
     )
 
 
-def plain_claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
-    """Return what each claim of a certificate means, one plain sentence for each."""
-    told = [in_plain_words(c.privacy, c.variables, _size(c, mechanism), within=c.within) for c in certificate.claims]
-    level = certificate.file
-    if level is not None and level.epsilon is not None:
-        told.append(file_in_plain_words(level.epsilon, level.delta))
-    return tuple(told)
-
-
-def _size(claim: Claim, mechanism: Mechanism) -> int:
-    """Return the number of combinations of values that a claim is about."""
-    split = [mechanism.require_codebook()[name].size for name in claim.variables if name in mechanism.partly]
-    return math.prod([block.matrix.size for block in blocks_of(claim, mechanism)] + split)
-
-
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
     """Return how each part of the plan treats its variables, by the name of the part."""
     found = [("privacy", options.describe(plan.privacy))]
+    found += [(f"recode of {one.variable}", one.in_words()) for one in plan.codebook.recodes]
     found += [("also claimed", options.describe(model)) for model in plan.also]
     for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
         text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"

@@ -81,19 +81,22 @@ class Exposures:
 
 
 def risk_figures(
-    truth: TrueFile | None, report: RiskReport | None, mechanism: Mechanism, attacks: Exposures | None
+    truth: TrueFile | None, report: RiskReport | None, mechanism: Mechanism, attacks: Exposures | None = None
 ) -> tuple[RiskFigure, ...]:
     """Return every measure that exists for both sides; ``report`` is that of the unperturbed file.
+
+    ``attacks`` are those of the file, if they are known already.
 
     After perturbation the attacks are simulated (:mod:`postrand.risk.informed`), class sizes are means over simulated
     releases, and τ1 and τ2 the expected links that stay right (:mod:`postrand.risk.expected`).
     """
+    attacks = Exposures.of(truth, mechanism) if attacks is None else attacks
     if truth is None or attacks is None:
         why = NO_KEYS if truth is None else "the file has no records"
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth.keys))
     return (
-        *_exposures(attacks.before, attacks.after, attacks.why),
+        *exposure_figures(attacks.before, attacks.after, attacks.why),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
         *_classes(truth.keys, drawn, attacks.why),
     )
@@ -102,7 +105,9 @@ def risk_figures(
 _MATCHES = "Expected correct matches, informed attacker, all persons"
 
 
-def _exposures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
+def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
+    """Yield the measures of the two attackers; without ``after``, ``why`` says the reason."""
+
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
         later = None if after is None else value(after)

@@ -19,6 +19,7 @@ from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
@@ -44,7 +45,6 @@ from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
 from postrand.workflow.policy_check import PolicyCheck, check_policy
-from postrand.workflow.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"

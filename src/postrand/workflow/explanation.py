@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.plan import Plan
+from postrand.report.table_worth import USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
 from postrand.support.guesses import of_hundred
 from postrand.support.showing import few
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
-from postrand.workflow.table_worth import USELESS_RECORDS, TableWorth, middle, shown
 
 _WIDTH = 100
 

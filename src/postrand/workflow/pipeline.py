@@ -123,7 +123,7 @@ def _run(
     made = job.release(out, writer, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
-    return dataclasses.replace(made, findings=found)
+    return dataclasses.replace(made, findings=found, records=job.content.records)
 
 
 def _check_policy(

@@ -7,11 +7,11 @@ from typing import Any
 
 from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
+from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
-from postrand.workflow.table_worth import TableWorth, shown
 
 NAMES = {
     "epsilon": "Certified ε of a record",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
+from postrand.report.table_worth import TableWorth, middle, shown
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.table_worth import TableWorth, middle, shown
 
 NONE = "–"
 
