@@ -31,7 +31,7 @@ FLOORS = (
     ("engines", "estimate", "privacy"),
     ("certification", "completion", "designers"),
     ("metadata", "report", "risk"),
-    ("plan", "release"),
+    ("alternatives", "plan", "release"),
     ("workflow",),
     ("testing",),
     ("app",),

@@ -1,4 +1,5 @@
 from . import estimate, risk
+from .alternatives.frames import microaggregate, suppress
 from .certification.certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
 from .designers import (
@@ -36,6 +37,7 @@ from .release import Release, read_release, verify
 from .release.completed import complete
 from .risk import tune
 from .support.randomness import ReleaseKey, load_key
+from .workflow.alternative_files import recheck
 from .workflow.pipeline import run
 from .workflow.unperturbed import findings
 
@@ -89,13 +91,16 @@ __all__ = [
     "load_matrix",
     "load_mechanism",
     "load_plan",
+    "microaggregate",
     "perturb",
     "randomised_response",
     "read_release",
+    "recheck",
     "risk",
     "round_bistochastic",
     "run",
     "split_design",
+    "suppress",
     "tune",
     "verify",
 ]

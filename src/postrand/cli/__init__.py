@@ -2,6 +2,7 @@
 
 try:
     from postrand.cli import advise as advise
+    from postrand.cli import alternatives as alternatives
     from postrand.cli import analyse as analyse
     from postrand.cli import columns as columns
     from postrand.cli import complete as complete

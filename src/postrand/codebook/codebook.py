@@ -148,6 +148,7 @@ class Codebook:
         if without:
             what = f"variables without a role: {', '.join(without)}"
             fix = "set their roles, or run 'postrand init' again with --other '*' or --drop '*' for all others"
+            fix += "; --other takes columns that single out persons only by their names"
             problems.insert(0, sentence(what, where=where, wanted=", ".join(ROLES), fix=fix))
         if not data.get("variables"):
             problems.append(sentence("the codebook has no variables", where=where, fix="run 'postrand init FILE'"))

@@ -119,7 +119,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [block for block in planned if block is not None]
     split, wrong = split_from(data.get("split"), design, codebook, f"{where} [split]")
     check.problems += wrong
-    shown = () if split is None else split.variables
+    in_split = () if split is None else split.variables
     if codebook is not None:
         check.problems += fit_problems(blocks, split, codebook, where)
     perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
@@ -127,19 +127,19 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
     check.problems += wrong
     if codebook is not None and release is not None and is_names(release.as_is):
-        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *shown}
+        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *in_split}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
         origin = None if table or not file else Path(file)
         whole = dataclasses.replace(release, target=target)
-        check.problems += format_problems(codebook, whole, origin, shown, f"{where} [release]")
+        check.problems += format_problems(codebook, whole, origin, in_split, f"{where} [release]")
     if codebook is not None and release is not None and release.completed is not None:
         check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
     policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]")
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
-    blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
+    blocks = [with_clear(block, blocks, in_split, codebook) for block in blocks]
     place = table or formats.placed((folder / file).resolve(), settings)
     plan = Plan(
         place,
