@@ -26,11 +26,11 @@ from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
+from postrand.report.table_worth import pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
-from postrand.workflow.table_worth import pairs_of
 
 Shaped = tuple[BlockPlan, LinkedCells | None]
 
