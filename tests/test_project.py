@@ -23,6 +23,7 @@ FLOORS = (
     ("address",),
     ("errors",),
     ("support",),
+    ("recoding",),
     ("codebook",),
     ("formats", "ranks"),
     ("mechanism",),

@@ -12,6 +12,7 @@ from postrand import formats
 from postrand.app import designing, goals
 from postrand.app.decisions import Decisions, Opened, open_decisions
 from postrand.codebook.variable import variable_to_dict
+from postrand.engines.database import open_records
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
 from postrand.plan import Plan, load_plan
 from postrand.support import options
@@ -72,7 +73,7 @@ def _same(one: Any, other: Any) -> bool:
 def _opened(path: Path | formats.File, plan: Plan) -> Opened:
     drafts = tuple(variable_to_dict(v) for v in plan.codebook.variables)
     rows, missing = 0, dict.fromkeys(plan.codebook.names, 0)
-    for batch in formats.read(path, plan.codebook).batches():
+    for batch in open_records(path, plan.codebook).batches():
         rows += batch.num_rows
         for name in missing:
             missing[name] += batch.column(name).null_count

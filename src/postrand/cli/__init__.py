@@ -1,6 +1,7 @@
 """The command line: one sub-command a step; each parses, makes one library call, and prints."""
 
 try:
+    from postrand.cli import advise as advise
     from postrand.cli import alternatives as alternatives
     from postrand.cli import analyse as analyse
     from postrand.cli import columns as columns

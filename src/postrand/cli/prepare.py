@@ -85,7 +85,8 @@ def init(
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
 
-    Edit both files afterwards. Roles that you do not give stay empty. Fill them in before you run 'postrand protect'.
+    Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
+    So do columns that --other '*' would release as they are, but whose exact values single out persons.
     How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
     an option has to say it.
     """

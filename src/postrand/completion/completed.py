@@ -40,8 +40,9 @@ class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
     ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file,
-    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies
-    follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables, if ``anchor``
+    says that they may. The copies follow from the released records, ``mechanism``, ``seed``, ``settings``, ``anchor``
+    and ``totals`` alone.
     """
 
     released: Any
@@ -52,6 +53,7 @@ class Completed:
     anchors: tuple[Anchor, ...] = ()
     totals: Totals = NO_TOTALS
     related: Related | None = None
+    anchor: bool = True
     _kept: dict[int, NDArray[np.integer]] = field(default_factory=dict, init=False)
 
     @property
@@ -176,7 +178,7 @@ def complete(
     )
     related = relate(found, columns, codes)
     told, moved = _examined(found, modelled, anchor, wanted, related)
-    return Completed(frame, mechanism, modelled, found, told, moved, wanted, related)
+    return Completed(frame, mechanism, modelled, found, told, moved, wanted, related, anchor)
 
 
 def _examined(

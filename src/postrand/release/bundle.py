@@ -38,7 +38,8 @@ from postrand.support.signals import unfinished
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
-CODEBOOK_SCHEMA = "postrand/codebook/1"
+CODEBOOK_SCHEMAS = ("postrand/codebook/1", "postrand/codebook/2")
+"""Of a codebook without recodes, and of one with them."""
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION, README = "manifest.json", "description.json", "README.txt"
@@ -286,7 +287,7 @@ def derive(
     section = None if completed is None else report.completed_section(completed, data.name)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
+        CODEBOOK: canonical_json.dump(_codebook_data(mechanism, data)),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name, found, section).encode(),
@@ -301,7 +302,7 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     held = {name: formats.values_of(data, shown[name])[-1] for name in mechanism.partly}
     found = book.to_dict()
     entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
-    return {**found, "variables": entries}
+    return {"schema": CODEBOOK_SCHEMAS[bool(book.recodes)], **found, "variables": entries}
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,6 @@ def columns_of(data: Path, mechanism: Mechanism, as_table: bool = False) -> pa.S
 
 def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
-    settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
     found = completed.diagnostics
     return {
         "schema": SCHEMA,
@@ -133,7 +133,7 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion
         "copies": len(completed.frames),
         "records": completed.released.num_rows,
         "seed": completed.seed,
-        "settings": settings,
+        "settings": settings_of(completed),
         "released": {"data": {}, "mechanism_sha256": mechanism.digest()},
         "file": path.name,
         "files": {},
@@ -164,6 +164,11 @@ def data_digests(root: Path, data: str) -> dict[str, str]:
 def notes(found: completion.Diagnostics) -> list[str]:
     """Return what a reader must know of the copies: warnings, and what it costs to meet totals."""
     return [*dict.fromkeys([*found.warnings, *(() if found.totals is None else found.totals.sentences)])]
+
+
+def settings_of(completed: completion.Completed) -> dict[str, Any]:
+    """Return the settings that the copies follow from, by the names that :func:`postrand.complete` has for them."""
+    return {**dataclasses.asdict(completed.settings), "anchor": completed.anchor}
 
 
 def totals_of(completed: completion.Completed) -> list[dict[str, Any]]:

@@ -116,6 +116,7 @@ def _page(
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             file=_file(certificate),
+            recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
             variables=found.variables[:VARIABLE_BUDGET],

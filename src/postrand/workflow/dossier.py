@@ -30,7 +30,15 @@ from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import DesignedBlock
-from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
+from postrand.workflow.dossier_risk import (
+    CAPTION,
+    MEANING,
+    assess,
+    exposure_rows,
+    measure_sections,
+    measures,
+    report_rows,
+)
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
@@ -161,28 +169,6 @@ def collect(
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
     return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured, split)
-
-
-def assess(
-    source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
-) -> tuple[risk.RiskReport | None, str]:
-    """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
-
-    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights.
-    """
-    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
-    if not keys:
-        return None, "no categorical variable has the role 'key'"
-    weight = next((v.name for v in codebook.with_role("weight")), None)
-    share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
-    try:
-        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
-    except PostrandError as error:
-        split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
-        try:
-            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
-        except PostrandError:
-            return None, str(error)
 
 
 def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:

@@ -332,7 +332,7 @@ def _proposal(
 def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
     """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
     book = None if codebook is None else infer.load_codebook(codebook)
-    return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
+    return risk.assess(open_records(file, book), keys, codebook=book, **choices)
 
 
 def measure(
@@ -367,7 +367,7 @@ def measure(
     if record_key is not None and records is None:
         raise UsageError(sentence("record ids are asked for, and no file of records", fix="name one: --records FILE"))
     book = None if codebook is None else infer.load_codebook(codebook)
-    source = formats.read(file, book)
+    source = open_records(file, book)
     ids = None if record_key is None else read_columns(source, [record_key])
     asked: Any = "all" if list(measures) == ["all"] else measures
     chosen = choices if book is None else _with_roles(book, choices)
@@ -426,7 +426,7 @@ def tune(
             fix = "use FILE and --keys, or --plan plan.toml"
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
-        return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
+        return risk.tune(open_records(file, book), keys, codebook=book, **choices)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}
     twice = [name for name, value in given.items() if value]
     if twice:

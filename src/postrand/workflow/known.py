@@ -30,6 +30,7 @@ from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
+from postrand.workflow.table_worth import pairs_of
 
 Shaped = tuple[BlockPlan, LinkedCells | None]
 
@@ -146,6 +147,7 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
     for variable in plan.codebook.variables if dossier else ():
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
+    yield from (Count(names) for names in (pairs_of(plan.perturbed, plan.codebook) if dossier else ()))
     if dossier and plan.split is not None:
         yield from (Count(names) for names in plan.split.workload.tables)
 
