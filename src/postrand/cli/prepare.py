@@ -105,7 +105,7 @@ def init(
     made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode)
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
-    lines += [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
@@ -115,7 +115,7 @@ def init(
         )
     if not (made.without_role or made.undecided):
         lines.append("Next: read both, then run 'postrand design'")
-    lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "undecided", "linked")}
     return {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told}, "\n".join(lines)
 
 
