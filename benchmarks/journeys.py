@@ -185,10 +185,16 @@ def tables(results):
             rows.append(f"| {journey.what} | not on this machine |" + " – |" * 7)
             continue
         before, after = (number(value) for value in got["matches"])
-        rows.append(
-            f"| {journey.what} | {got['records']:,} | {got['way']}, ε = {got['epsilon']:.3g} | {before} → {after} | "
-            f"{100 * got['largest'][1]:.2g} % | {pair(got['one_way'])} | {pair(got['two_way'])} | {of_first(got['first'])} | {journey.before} |"
-        )
+        cells = [
+            f"{got['way']}, ε = {got['epsilon']:.3g}",
+            f"{before} → {after}",
+            f"{100 * got['largest'][1]:.2g} %",
+            pair(got["one_way"]),
+            pair(got["two_way"]),
+            of_first(got["first"]),
+            journey.before,
+        ]
+        rows.append(f"| {journey.what} | {got['records']:,} | {' | '.join(cells)} |")
         spent = got["seconds"]
         times.append(
             f"| {journey.what} | " + " | ".join(f"{s:.1f}" for s in (*spent.values(), sum(spent.values()))) + " |"

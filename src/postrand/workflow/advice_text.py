@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
+from postrand.report.table_worth import shown, worth_line
 from postrand.support.guesses import guesses_in_words
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import BOUND, Needs
 from postrand.workflow.comparison import figure
-from postrand.workflow.table_worth import shown, worth_line
 
 if TYPE_CHECKING:
     from postrand.workflow.advice import Advised
