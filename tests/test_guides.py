@@ -57,3 +57,21 @@ def test_the_tutorial_s_figures_are_those_that_the_commands_print(tmp_path, monk
     assert "sample uniques        579" in told.output
     assert "15.0" in told.output
     assert "579 of 4,000" in page
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_on_the_file_of_the_demo(tmp_path, monkeypatch):
+    import pyarrow.parquet as pq
+
+    from postrand.workflow.demo import survey
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    pq.write_table(survey(), tmp_path / "demo" / "gss.parquet")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"in place of yours:\n\n```\n(.*?)```", readme, re.DOTALL)
+    for line in block.splitlines():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            told = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+        assert told.exit_code == 0, (line, told.output)
