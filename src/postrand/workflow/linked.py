@@ -51,7 +51,8 @@ def proposed(
             names = {last, _root(last, parent)}
         if last in parent and last not in named and names - {last} <= set(perturbed):
             dropped.add(last)
-            notes.setdefault(last, []).append(f"{link.text}: it tells nothing more, and would undo the perturbation")
+            text = f"{link.text}: {last} tells nothing more, and released as it is it would undo the perturbation"
+            notes.setdefault(last, []).append(text)
         elif names <= set(perturbed) and math.prod(sizes[name] for name in names) <= MAX_JOINT:
             groups.append(names)
             notes.setdefault(last, []).append(f"{link.text}: one joint fact, one block in the plan")
