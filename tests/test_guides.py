@@ -75,3 +75,14 @@ def test_the_commands_of_the_readme_run_on_the_file_of_the_demo(tmp_path, monkey
             warnings.simplefilter("ignore")
             told = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
         assert told.exit_code == 0, (line, told.output)
+
+
+def test_advice_says_what_to_do_about_a_limit_that_is_not_met(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "\n".join(f"{n % 2},{n % 3},{n % 5}" for n in range(300))
+    (tmp_path / "s.csv").write_text(f"sex,area,job\n{rows}\n")
+    for limit, wanted in (("correct matches <= 1", True), ("epsilon <= 2", False)):
+        words = ["advise", "s.csv", "--keys", "sex,area,job", "--limit", limit, "--out", f"advice-{wanted}"]
+        told = CliRunner().invoke(main, words)
+        assert told.exit_code == 0, told.output
+        assert ("Next: for a limit that is not met" in told.output) == wanted
