@@ -35,8 +35,8 @@ from postrand.workflow.comparison import PlanFigures, figures_of
 
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 _NOT_MET = (
-    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look find "
-    "one that meets it, with the records."
+    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look "
+    "find one that meets it, with the records."
 )
 
 
