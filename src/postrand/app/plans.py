@@ -87,6 +87,7 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
     kept = {name: data[name] for name in _KEPT if name in data}
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
+    kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:
         level = {goals.DELTA: repr(plan.file.delta)}

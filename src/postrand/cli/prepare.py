@@ -70,6 +70,12 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
 )
+@click.option(
+    "--recode",
+    multiple=True,
+    metavar="RECODE",
+    help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
+)
 @reading_options
 def init(
     file: Path | None,
@@ -82,6 +88,7 @@ def init(
     keys: str | None,
     way: Literal["best", "blocks", "split"],
     reading: Any,
+    recode: tuple[str, ...],
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
@@ -95,10 +102,10 @@ def init(
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     source = records_of(file, uri, table, query, password_from)
-    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading)
+    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode)
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
-    lines += [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
@@ -108,7 +115,7 @@ def init(
         )
     if not (made.without_role or made.undecided):
         lines.append("Next: read both, then run 'postrand design'")
-    lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "undecided", "linked")}
     return {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told}, "\n".join(lines)
 
 

@@ -167,7 +167,8 @@ def _sample(plan: Plan) -> Sample | None:
     house = household_of(plan)
     exempt = [house] if house and plan.release.renumbers else []
     perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt)
+    units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:
