@@ -141,9 +141,7 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=plain_claims(
-            certificate.claims, mechanism, None if certificate.file is None else certificate.file.to_dict()
-        ),
+        claims=_claims(certificate, mechanism),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, law),
@@ -154,6 +152,12 @@ def computed(
         ),
         not_covered=certificate.not_covered,
     )
+
+
+def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
+    """Return the plain claims, and what the rank laws of numerical columns state, which have no guesses."""
+    plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
+    return (*plain, *(f"{column.variable}: {column.sentence}." for column in certificate.numerical))
 
 
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
