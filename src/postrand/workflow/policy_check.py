@@ -140,7 +140,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         chosen += figures.two_way if rule.tables in ("two-way", "all") else ()
         about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
     else:
-        known = {frozenset(one.variables): one for one in (*figures.one_way, *figures.two_way)}
+        known = {frozenset(one.variables): one for one in figures.tables}
         chosen += [known.get(frozenset(names)) for names in rule.tables]
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [None if one is None else one.effective_records for one in chosen]
@@ -152,7 +152,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     names = [one.name for one in poor if one is not None]
     why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
     if None in chosen:
-        why = "; ".join([why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"])
+        why = "; ".join([why] * bool(why) + ["not known: a named table has no perturbed variable, or too many cells"])
     return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
 
 
