@@ -32,7 +32,6 @@ from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
-from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
 from postrand.workflow.linked import joint_note, parts_of
@@ -48,7 +47,8 @@ SOURCE_NOTE = """\
 How the file is read, as it was found or given. Correct it here if something is wrong: nothing is guessed later."""
 PRIVACY_NOTE = """\
 The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
-A smaller epsilon protects more. epsilon = 1: {}."""
+A smaller epsilon protects more. With epsilon = 1 no released value is more than 2.72 times as likely under one true
+value as under another."""
 DESIGN_NOTE = """\
 How the matrices are chosen, unless a block has its own choice.
 prior = "uniform" reveals nothing about the file. prior = "file" tunes the matrices to the file's own frequencies and
@@ -298,7 +298,7 @@ def plan_text(
         _comment(plan, SOURCE_NOTE)
     plan["source"] = {**said, "codebook": "codebook.toml", **read_as}
     split = proposal.way == "split"
-    _comment(plan, SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE.format(guesses_in_words(1.0)))
+    _comment(plan, SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE)
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
     _comment(plan, DESIGN_NOTE)
     plan["design"] = {
