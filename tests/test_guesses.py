@@ -119,7 +119,7 @@ def test_claims_on_single_variables_are_said_together():
     )
     laws = {name: randomised_response(book[name].size, 1.0) for name in book.names}
     each = [Claim(DifferentialPrivacy(1.0), (name,)) for name in book.names]
-    told = plain_claims([Claim(DifferentialPrivacy(3.0), book.names), *each], Mechanism(laws, book))
+    told = plain_claims([Claim(DifferentialPrivacy(9.0), book.names), *each], Mechanism(laws, book))
     assert len(told) == 2
     assert told[0].startswith("sex, own, area together: ")
     assert "among 12 equally likely combinations" in told[0]

@@ -11,10 +11,7 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand.cli import main
-from postrand.mechanism import Mechanism
-from postrand.mechanism.matrix import randomised_response
 from postrand.plan.policy import MEASURES, load_policy
-from postrand.risk import Tuning
 from postrand.workflow.draft import initialise
 from tests.conftest import ROOT
 
@@ -148,10 +145,3 @@ def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
     assert "Tables of two perturbed variables" in report
     assert "50 are right without the release" in report
     assert call("verify", tmp_path / "out").exit_code == 0
-
-
-def test_a_tuned_level_is_said_in_guesses():
-    law = Mechanism({"sex": randomised_response(2, 1.0), "own": randomised_response(2, 1.0)})
-    text = str(Tuning("tau2", 1.0, 2.0, law, (), "found"))
-    assert "epsilon = 2 of a record: of 100 guesses between two equally likely values" in text
-    assert "guesses" not in str(Tuning("tau2", 1.0, np.inf, None, (), "not needed"))

@@ -21,7 +21,6 @@ from postrand.risk.cells import KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.weights import checked_weights
-from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
 
@@ -91,8 +90,6 @@ class Tuning:
     def __str__(self) -> str:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
-        if self.mechanism is not None and math.isfinite(total := sum(b.epsilon for b in self.mechanism.blocks)):
-            lines.append(f"  epsilon = {total:.4g} of a record: {guesses_in_words(total)}")
         heads = ("level", self.measure, "error", "95% below", "nats kept", "unchanged")
         lines.append(" ".join(f"{head:>10}" for head in heads))
         for p in self.points:
