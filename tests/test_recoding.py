@@ -5,6 +5,7 @@ import datetime
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,10 @@ from postrand.recoding import Recode
 from postrand.recoding.bands import Bands, quantile_edges
 from postrand.recoding.base import kinds
 from postrand.recoding.rare import MergeRare
+from postrand.release import fields
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.pipeline import run
+from tests.json_schema import problems
 
 BOOK = """
 [[variables]]
@@ -341,3 +344,33 @@ def test_the_suite_of_the_family_finds_a_kind_that_looks_at_other_records(monkey
     )
     with pytest.raises(AssertionError, match="depends on other records"):
         postrand.testing.recoding.check(MergeRare)
+
+
+KEPT = Path(__file__).parent / "fixtures" / "releases" / "3" / "recoded"
+
+
+def test_a_release_with_recodes_is_read_and_verified_for_ever():
+    """It was made by the first version that has recodes, and is never made again."""
+    assert pr.verify(KEPT).verdict == "verified"
+    found = pr.read_release(KEPT)
+    assert json.loads((KEPT / "codebook.json").read_text())["schema"] == "postrand/codebook/2"
+    assert [type(recode.kind).__name__ for recode in found.codebook.recodes] == [
+        "Groups",
+        "Hierarchy",
+        "MergeRare",
+        "Bands",
+        "Limits",
+    ]
+    assert any("occupation" in text and "confidential" in text for text in found.not_covered)
+    data = json.loads((KEPT / "codebook.json").read_text())
+    schema = fields.schema_of(data, "codebook.json")
+    assert list(problems(data, schema, schema)) == []
+
+
+def test_a_kind_that_this_version_does_not_know_is_refused(tmp_path):
+    root = tmp_path / "release"
+    shutil.copytree(KEPT, root)
+    text = (root / "codebook.json").read_text()
+    (root / "codebook.json").write_text(text.replace('"merge_rare"', '"melt"'))
+    with pytest.raises(PostrandError, match="no kind of recoding"):
+        pr.read_release(root)

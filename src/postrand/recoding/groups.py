@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.recoding.base import Reads, Scalar, key_of, label_problems, listed
+from postrand.support.arrow import from_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Groups:
         """Return the name of each value's group; see :class:`postrand.recoding.Recoding`."""
         found = {key_of(value): name for name, old in self.groups for value in old}
         rest = self.others or None
-        return pa.array([found.get(key_of(v), rest) for v in column.to_pylist()], pa.string())
+        return from_texts([found.get(key_of(v), rest) for v in column.to_pylist()])
 
     def categories(self) -> tuple[str, ...]:
         """Return the new names in their order, that of the rest last."""
