@@ -18,7 +18,7 @@ from postrand.plan import Plan, load_plan
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims")
+_KEPT = ("engine", "metadata", "claims", "policy")
 _FORMS = ("format", "shuffle", "as_is")
 _PARTS = (
     "source",
@@ -32,6 +32,7 @@ _PARTS = (
     "metadata",
     "engine",
     "file",
+    "policy",
 )
 
 
@@ -46,6 +47,8 @@ def open_plan(path: Path, folder: Path) -> Decisions:
         If the plan or its file cannot be read.
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
+    if plan.policy is not None:  # whose file is named from the plan's folder
+        data["policy"] = {"file": str((path.parent / data["policy"]["file"]).resolve())}
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))
