@@ -265,6 +265,8 @@ def _wrong(entry: str, place: Path) -> str:
             '[[recodes]]\nvariable = "sex"\nhierarchy = "regions.csv"\nlevel = 7',
             "the hierarchy does not have this level",
         ),
+        ('[[recodes]]\nvariable = "sex"\nmissing = ["x"]\ntype = "whole"\ntop = 3', "unknown type 'whole'"),
+        ('[[recodes]]\nvariable = "sex"\n[recodes.groups]\nx = [["f"]]', "a group contains what is no category"),
         ('[[recodes]]\nvariable = "sex"\nhierarchy = "none.csv"\nlevel = 1', "the table cannot be read"),
         ('[[recodes]]\nvariable = "sex"\nmerge_rare = 20', "the rare categories are not written down"),
         ('[[recodes]]\nvariable = "sex"\n[recodes.groups]\nx = ["f"]\ny = ["f", "m"]', "category 'f' is in two groups"),
@@ -374,3 +376,16 @@ def test_a_kind_that_this_version_does_not_know_is_refused(tmp_path):
     (root / "codebook.json").write_text(text.replace('"merge_rare"', '"melt"'))
     with pytest.raises(PostrandError, match="no kind of recoding"):
         pr.read_release(root)
+
+
+def test_the_codebook_of_a_release_opens_no_file(place):
+    """A table that is not in it is not read from the machine of whoever verifies it."""
+    entry = {"variable": "region", "hierarchy": str(place / "regions.csv"), "level": 1}
+    with pytest.raises(SpecificationError, match="no folder to read it from"):
+        Recode.from_dict(entry)
+
+
+def test_a_large_hierarchy_is_read_quickly(tmp_path):
+    (tmp_path / "codes.csv").write_text("".join(f"{n};{n // 2};*\n" for n in range(40_000)))
+    entry = {"variable": "job", "hierarchy": "codes.csv", "level": 1}
+    assert len(Recode.from_dict(entry, folder=tmp_path).kind.categories()) == 20_000
