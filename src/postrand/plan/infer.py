@@ -344,7 +344,8 @@ class _Column:
         if dated := self.has_values and self.dates and not categories:
             yield DATES
         if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):
-            yield f"more than {self.limit} different values, not listed here: role = 'drop', or group them with [[recodes]]"
+            many = f"more than {self.limit} different values, not listed here"
+            yield f"{many}: role = 'drop', or group them with [[recodes]]"
         if self.role == "key" and self.has_values and not categories:
             yield "a key variable without categories is released unperturbed: group its values, or set role = 'drop'"
         if self._is_key() and not self.role:
@@ -354,7 +355,8 @@ class _Column:
         least = max(_RARE, self.records // _RARE_SHARE)
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
-            yield f"categories with fewer than {least:,} records: {rare}; merge them with [[recodes]], if that makes sense"
+            few = f"categories with fewer than {least:,} records: {rare}"
+            yield f"{few}; merge them with [[recodes]], if that makes sense"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
