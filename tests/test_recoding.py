@@ -336,8 +336,20 @@ def test_confidential_counts_are_marked_in_the_certificate():
     book = Codebook((Variable("job", "key", ("nurse", "Other")),), recodes=(rare,))
     mechanism = pr.Mechanism({"job": pr.randomised_response(2, 1.0)}, book)
     said = pr.certify(mechanism, []).not_covered
-    assert any("rare in the confidential file: job" in sentence for sentence in said)
-    assert issubclass(DataError, PostrandError)
+    assert any("how these variables were recoded" in text and text.endswith("begin: job.") for text in said)
+    assert rare.to_dict()["provenance"] == "confidential"
+
+
+def test_other_recodes_can_be_marked_too_and_rare_categories_must_be():
+    entry = {"variable": "age", "bands": [0, 50], "provenance": "confidential"}
+    recode = Recode.from_dict(entry)
+    assert (recode.is_confidential, recode.to_dict()) == (True, entry)
+    book = Codebook((Variable("age", "key", ("0-49", "50+")),), recodes=(recode,))
+    mechanism = pr.Mechanism({"age": pr.randomised_response(2, 1.0)}, book)
+    certificate = pr.certify(mechanism, [pr.DifferentialPrivacy(1.0)]).of_file(mechanism, 1000, 1e-6)
+    assert {"code": "confidential_recodes", "variables": ["age"]} in certificate.file.fails
+    with pytest.raises(SpecificationError, match="looks at the file, so it is not public"):
+        Recode.from_dict({"variable": "job", "merge_rare": 5, "provenance": "public"})
 
 
 def test_the_suite_of_the_family_finds_a_kind_that_looks_at_other_records(monkeypatch):
@@ -363,7 +375,7 @@ def test_a_release_with_recodes_is_read_and_verified_for_ever():
         "Bands",
         "Limits",
     ]
-    assert any("occupation" in text and "confidential" in text for text in found.not_covered)
+    assert any("occupation" in text and "recoded" in text for text in found.not_covered)
     data = json.loads((KEPT / "codebook.json").read_text())
     schema = fields.schema_of(data, "codebook.json")
     assert list(problems(data, schema, schema)) == []
