@@ -38,6 +38,11 @@ Combinations that cannot occur are refused in the file and never released. Write
 below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
 variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
 (empty: any value).
+
+Columns can be recoded before anything else: write one [[recodes]] table for each result, with variable, from (the
+column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85, or
+hierarchy = "areas.csv" and level = 1. The variable describes the result. 'postrand recode' tries it on the file, and
+docs/recoding.md explains all kinds.
 """
 
 
