@@ -15,6 +15,7 @@ from postrand.plan.infer import load_codebook
 from postrand.risk.linked import Column, columns_of, dummy_sets, links
 from postrand.risk.linked_sums import sums
 from postrand.risk.sample import sampled
+from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.draft import start
 
 N = 3000
@@ -124,6 +125,15 @@ def drafted(tmp_path, roles):
     return made, {v.name: v.role for v in load_codebook(made.codebook).variables}, made.plan.read_text()
 
 
+def sizes_with_rules(made):
+    """The sizes of the matrices as the draft is, and with the rules that it proposes in comments."""
+    plain = [block.matrix.size for block in design_blocks(pr.load_plan(made.plan))]
+    text = made.codebook.read_text()
+    before, _, rules = text.partition("and the plan would be refused.\n")
+    made.codebook.write_text(before + "\n" + rules.replace("# ", ""))
+    return plain, [block.matrix.size for block in design_blocks(pr.load_plan(made.plan))]
+
+
 def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tmp_path):
     keys = ["year", "area", "region", "full", "half", "none"]
     made, roles, plan = drafted(tmp_path, {"key": keys, "other": ["*"]} | {"drop": ["wage", "bonus", "pay", "lwage"]})
@@ -131,6 +141,7 @@ def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tm
     assert roles["part"] == "other"
     blocks = [list(block.variables) for block in pr.load_plan(made.plan).blocks]
     assert blocks == [["year"], ["area", "region"], ["full", "half", "none"]]
+    assert sizes_with_rules(made) == ([7, 48, 8], [7, 48, 3])  # a near-function excludes nothing
     assert "One joint fact, one block: full, half, none; area, region." in plan
     assert "epsilon = 3.0" in plan
     assert any("y94 is a function of year" in text for text in made.linked)
@@ -141,6 +152,12 @@ def test_a_role_that_was_chosen_stays(tmp_path):
     made, roles, _ = drafted(tmp_path, {"key": ["year", "y94"], "drop": ["*"]})
     assert roles["y94"] == "key"
     assert [block.variables for block in pr.load_plan(made.plan).blocks] == [("year", "y94")]
+    assert sizes_with_rules(made) == ([14], [7])
+    plan = pr.load_plan(made.plan)
+    rules = [str(rule) for rule in plan.codebook.rules]
+    assert rules == ["y94 = 0, year = 94", "y94 = 1, year = 90 or 91 or 92 or 93 or 95 or 96"]
+    pr.run(plan, tmp_path / "out", release_key=pr.ReleaseKey.from_seed(1))
+    assert pr.verify(tmp_path / "out").ok
 
 
 def test_init_says_what_is_linked_without_counts(tmp_path):

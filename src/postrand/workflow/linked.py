@@ -7,22 +7,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrand.risk.linked import columns_of, links
+from postrand.risk.linked import Column, Link, columns_of, links
 from postrand.risk.sample import Sampled
+from postrand.workflow.linked_rules import rules_of, values_of
 
 MAX_JOINT = 2_000
 """Cells of a joint block that is proposed."""
+MAX_DUMMIES = 6
+"""Dummies in a joint block; of more, most combinations would be cells that cannot occur."""
 _NOT_LOOKED_AT = ("drop", "household", "record_key", "weight")
 Draft = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """Hold drafts with roles and notes, the groups of variables for one block each, and everything in sentences."""
+    """Hold drafts with roles and notes, the groups of variables for one block each, and everything in sentences.
+
+    ``rules`` exclude the combinations that do not occur in such a group.
+    """
 
     drafts: tuple[dict[str, Any], ...]
     joint: tuple[tuple[str, ...], ...] = ()
     sentences: tuple[str, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
 
 
 def proposed(
@@ -39,7 +46,8 @@ def proposed(
     has to stay is one joint fact, and gets one block. Of other links a note tells.
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
-    found = links(columns_of(sample, [name for name in looked if name in sample.table.column_names]))
+    columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
+    found = links(columns)
     parent = {link.variables[0]: link.of[0] for link in found if link.kind in ("function", "recode")}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
     dropped: set[str] = set()
@@ -52,16 +60,18 @@ def proposed(
         if last in parent and last not in named and names - {last} <= set(perturbed):
             dropped.add(last)
             notes.setdefault(last, []).append(f"{link.text}: it tells nothing more, and would undo the perturbation")
-        elif names <= set(perturbed) and math.prod(sizes[name] for name in names) <= MAX_JOINT:
+        elif names <= set(perturbed) and _is_small(link, [sizes[name] for name in names]):
             groups.append(names)
             notes.setdefault(last, []).append(f"{link.text}: one joint fact, one block in the plan")
         elif link.kind != "dummies" or names & set(perturbed):
             fix = f"role = 'drop' for {last}, or perturb all of them together"
+            fix = "make one variable of them in the file" if link.kind == "dummies" else fix
             notes.setdefault(last, []).append(f"{link.text}, so one tells the others: {fix}")
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
     joint = _merged([{_kept(name, dropped, parent) for name in group} for group in groups], list(sizes))
     text = tuple(f"{n}: role = 'drop'; {t}" if n in dropped else t for n, own in notes.items() for t in own)
-    return Proposed(made, tuple(own for own in joint if math.prod(sizes[n] for n in own) <= MAX_JOINT), text)
+    joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
+    return Proposed(made, tuple(joint), text, _rules(found, columns, sample, drafts, joint))
 
 
 def parts_of(names: Sequence[str], joint: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -78,6 +88,27 @@ def joint_note(joint: Sequence[Sequence[str]]) -> str:
     """Return the sentence of a plan on its joint blocks; empty where there are none."""
     listed = "; ".join(", ".join(own) for own in joint)
     return f"\nOne joint fact, one block: {listed}. Separate blocks would spend epsilon on it again." if listed else ""
+
+
+def _is_small(link: Link, sizes: Sequence[int]) -> bool:
+    return math.prod(sizes) <= MAX_JOINT and (link.kind != "dummies" or len(sizes) <= MAX_DUMMIES)
+
+
+def _rules(
+    found: Sequence[Link],
+    columns: Mapping[str, Column],
+    sample: Sampled,
+    drafts: Sequence[Draft],
+    joint: Sequence[Sequence[str]],
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the rules of the links within joint blocks; none where a part of the file was seen only."""
+    inside = {name for own in joint for name in own}
+    if not sample.is_whole:
+        return ()
+    listed = {d["name"]: list(d.get("categories", ())) for d in drafts if d["name"] in inside}
+    read = {name: values_of(sample.table.column(name), columns[name], own) for name, own in listed.items()}
+    values = {name: own for name, own in read.items() if own is not None}
+    return tuple(rule for link in found for rule in rules_of(link, columns, values) if inside.issuperset(rule))
 
 
 def _root(name: str, parent: Mapping[str, str]) -> str:
