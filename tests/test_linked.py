@@ -45,6 +45,7 @@ def survey(seed=0):
             "pay": np.round(wage + bonus, 2),
             "lwage": np.log(wage),
             "band": np.searchsorted([800, 2000], wage),
+            "late part": ((year == 94) & (part == 1)).astype(int),
         }
     )
 
@@ -64,6 +65,7 @@ def test_each_kind_of_link_is_found_and_nothing_else():
         "lwage and wage are recodes of one another",
         "band is a function of wage",
         "pay = wage + bonus",
+        "late part is a function of year, part",
     }
 
 
@@ -146,6 +148,18 @@ def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tm
     assert "epsilon = 3.0" in plan
     assert any("y94 is a function of year" in text for text in made.linked)
     assert "y94 is a function of year: it tells nothing more" in made.codebook.read_text()
+
+
+def test_a_product_of_two_that_are_perturbed_is_dropped(tmp_path):
+    _, roles, _ = drafted(tmp_path, {"key": ["year", "part"], "other": ["*"]})
+    assert roles["late part"] == "drop"
+
+
+def test_numbers_of_records_are_not_taken_for_parents(tmp_path):
+    table = survey().sort_by("area").append_column("id", pa.array(range(N)))
+    pq.write_table(table, tmp_path / "s.parquet")
+    made = start(tmp_path / "s.parquet", tmp_path / "work", {"key": ["area", "region"]})
+    assert not any(" id" in text for text in made.linked)
 
 
 def test_a_role_that_was_chosen_stays(tmp_path):

@@ -24,6 +24,7 @@ NEAR, NEAR_RARE = 0.99, 0.9
 RECORDS_A_VALUE = 5
 """A column whose values have fewer records on average would be a function of everything by chance."""
 MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
+MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
 _SCREEN, _SLACK = 2_000, 0.05
 Ints = NDArray[np.int64]
@@ -112,7 +113,33 @@ def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
     for name, terms in sums(total).items():
         derived.setdefault(name, Link("sum", (name,), tuple(terms), tuple(terms.values())))
     sets = [Link("dummies", own) for own in dummy_sets(held) if not _same_parent(own, derived)]
+    known = {*derived, *(name for link in sets for name in link.names)}
+    derived |= _of_two({name: column for name, column in held.items() if name not in known})
     return (*sets, *derived.values())
+
+
+def _of_two(held: Mapping[str, Column]) -> dict[str, Link]:
+    """Return the exact functions of two columns with few values, the last columns first: a product follows its factors.
+
+    A pair has ``RECORDS_A_PAIR`` records for each of its cells, so that nothing is a function of it by chance.
+    """
+    few = [name for name, column in held.items() if column.size <= MOST_VALUES and (column.codes >= 0).all()][
+        :MOST_PAIRED
+    ]
+    if not few:
+        return {}
+    n, found = held[few[0]].codes.size, {}
+    for y, (a, b) in itertools.product(reversed(few), itertools.combinations(few, 2)):
+        if y in found or {a, b} & {y, *found} or held[a].size * held[b].size * RECORDS_A_PAIR > n:
+            continue
+        for part in (slice(_SCREEN), slice(None)):
+            cells = held[a].codes[part] * held[b].size + held[b].codes[part]
+            counts = np.bincount(cells * held[y].size + held[y].codes[part])
+            if (counts > 0).sum() > (np.bincount(cells) > 0).sum():
+                break
+        else:
+            found[y] = Link("function", (y,), (a, b))
+    return found
 
 
 def _functions(held: Mapping[str, Column]) -> dict[str, Link]:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from postrand.risk.linked import Column, Link, columns_of, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
@@ -47,24 +49,26 @@ def proposed(
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
     columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
+    columns = {name: column for name, column in columns.items() if not _is_id(column)}
     found = links(columns)
-    parent = {link.variables[0]: link.of[0] for link in found if link.kind in ("function", "recode")}
+    exact = [link for link in found if link.kind in ("function", "recode")]
+    parent = {link.variables[0]: link.of[0] for link in exact if len(link.of) == 1}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
     dropped: set[str] = set()
     groups: list[set[str]] = []
     notes: dict[str, list[str]] = {}
     for link in found:
         last, names = link.variables[-1], set(link.names)
-        if link.kind in ("function", "recode"):
-            names = {last, _root(last, parent)}
-        if last in parent and last not in named and names - {last} <= set(perturbed):
+        if link in exact:
+            names = {last, *(_root(name, parent) for name in link.of)}
+        if link in exact and last not in named and names - {last} <= set(perturbed):
             dropped.add(last)
             notes.setdefault(last, []).append(f"{link.text}: it tells nothing more, and would undo the perturbation")
         elif names <= set(perturbed) and _is_small(link, [sizes[name] for name in names]):
             groups.append(names)
             notes.setdefault(last, []).append(f"{link.text}: one joint fact, one block in the plan")
         elif link.kind != "dummies" or names & set(perturbed):
-            fix = f"role = 'drop' for {last}, or perturb all of them together"
+            fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
             fix = "make one variable of them in the file" if link.kind == "dummies" else fix
             notes.setdefault(last, []).append(f"{link.text}, so one tells the others: {fix}")
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
@@ -72,6 +76,12 @@ def proposed(
     text = tuple(f"{n}: role = 'drop'; {t}" if n in dropped else t for n, own in notes.items() for t in own)
     joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
     return Proposed(made, tuple(joint), text, _rules(found, columns, sample, drafts, joint))
+
+
+def _is_id(column: Column) -> bool:
+    """Whether a column is whole numbers, all different: a file sorted by something has it follow their order."""
+    numbers = column.numbers
+    return column.size == column.codes.size and numbers is not None and bool((numbers == np.rint(numbers)).all())
 
 
 def parts_of(names: Sequence[str], joint: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -88,6 +98,13 @@ def joint_note(joint: Sequence[Sequence[str]]) -> str:
     """Return the sentence of a plan on its joint blocks; empty where there are none."""
     listed = "; ".join(", ".join(own) for own in joint)
     return f"\nOne joint fact, one block: {listed}. Separate blocks would spend epsilon on it again." if listed else ""
+
+
+def _superfluous(link: Link, perturbed: Collection[str]) -> str:
+    """Return what could be dropped: the derived variable, or what it follows from where that stays unperturbed."""
+    last = link.variables[-1]
+    beside = [name for name in link.of if name not in perturbed]
+    return ", ".join(beside) if last in perturbed and beside else last
 
 
 def _is_small(link: Link, sizes: Sequence[int]) -> bool:

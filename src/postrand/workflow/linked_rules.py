@@ -36,7 +36,7 @@ def rules_of(link: Link, columns: Mapping[str, Column], values: Mapping[str, lis
         off, on = ({name: values[name][place] for name in link.names} for place in (0, 1))
         pairs = [{a: on[a], b: on[b]} for a, b in itertools.combinations(link.names, 2)]
         return [*pairs, off] if len(pairs) < MOST else []
-    if link.kind not in ("function", "recode") or columns[link.variables[0]].size > MOST:
+    if link.kind not in ("function", "recode") or len(link.of) > 1 or columns[link.variables[0]].size > MOST:
         return []
     y, x = link.variables[0], link.of[0]
     there = (columns[x].codes >= 0) & (columns[y].codes >= 0)
