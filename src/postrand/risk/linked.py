@@ -128,7 +128,8 @@ def _of_two(held: Mapping[str, Column]) -> dict[str, Link]:
     ]
     if not few:
         return {}
-    n, found = held[few[0]].codes.size, {}
+    n = held[few[0]].codes.size
+    found: dict[str, Link] = {}
     for y, (a, b) in itertools.product(reversed(few), itertools.combinations(few, 2)):
         if y in found or {a, b} & {y, *found} or held[a].size * held[b].size * RECORDS_A_PAIR > n:
             continue
