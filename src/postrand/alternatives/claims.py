@@ -99,11 +99,11 @@ class Claims:
             return tuple(f"{name}: {change} {100 * share:.2g}% of its variance." for name, share in self.lost.items())
         proven = "fewer are not enough for these claims (proven)"
         if not self.is_optimal:
-            proven = f"these claims need at least {100 * (self.at_least or 0):.2f}%"
+            proven = f"these claims need at least {100 * (self.at_least or 0):.3g}%"
         each = (
             f"{name}: suppressed in {share_text(share)} of the records." for name, share in self.lost.items() if share
         )
-        return (f"{100 * self.suppressed:.2f}% of the key values are suppressed; {proven}.", *each)
+        return (f"{100 * self.suppressed:.3g}% of the key values are suppressed; {proven}.", *each)
 
     @property
     def sentences(self) -> tuple[str, ...]:
