@@ -207,11 +207,15 @@ def told(plan):
 def test_what_is_perturbed_separately_is_told_and_what_is_joint_is_not(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    apart = plan_of(tmp_path / "a", [["year"], ["y94"], ["area"]], [])
-    assert told(apart) == [((), ("year", "y94"))]
+    apart = plan_of(tmp_path / "a", [["year"], ["y94"], ["area"], ["period"]], [])
+    assert told(apart) == [((), ("year", "y94", "period"))]
     sentence = next(f.sentence for f in pr.findings(apart).found if f.code == "linked")
+    assert sentence.startswith("y94, period are functions of year; they are perturbed separately")
     assert "epsilon is spent again on one fact, and released values contradict each other" in sentence
+    assert sentence.endswith("perturb them in one block, or drop y94, period")
     assert told(plan_of(tmp_path / "b", [["year", "y94"], ["area"]], [])) == []
+    (tmp_path / "c").mkdir()  # period is not released
+    assert told(plan_of(tmp_path / "c", [["year"], ["y94"]], [])) == [((), ("year", "y94"))]
 
 
 def test_a_coarse_copy_that_stays_unperturbed_is_told(tmp_path):

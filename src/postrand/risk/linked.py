@@ -47,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Hold one link: ``variables`` follow from ``of``, or are dummies of one fact, of which exactly one is 1.
+    """Hold one link: each of ``variables`` follows from ``of``; or they are dummies, of which exactly one is 1.
 
     ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
     sum ``v = ± a ± b ...``.
@@ -67,14 +67,15 @@ class Link:
     def text(self) -> str:
         """What was found, in words, without counts and values."""
         first, of = ", ".join(self.variables), ", ".join(self.of)
+        is_ = "is a function" if len(self.variables) == 1 else "are functions"
         if self.kind == "sum":
             terms = zip(self.signs, self.of, strict=True)
             total = " ".join(f"{'+' if sign > 0 else '-'} {name}" for sign, name in terms).removeprefix("+ ")
             return f"{first} = {total}"
         return {
             "recode": f"{first} and {of} are recodes of one another",
-            "function": f"{first} is a function of {of}",
-            "near": f"{first} is a function of {of} in nearly all records",
+            "function": f"{first} {is_} of {of}",
+            "near": f"{first} {is_} of {of} in nearly all records",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
 

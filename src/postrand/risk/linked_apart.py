@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from postrand.mechanism import Mechanism
 from postrand.risk.linked import Link
@@ -36,10 +36,11 @@ def torn_apart(
 
     ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already.
     """
-    for link in links:
+    released = [link for link in links if all(name in units or name in clear for name in link.names)]
+    for link in _gathered(released, units):
         about = tuple(name for name in link.names if name in units)
         free = tuple(name for name in link.names if name in clear)
-        if len(about) + len(free) < len(link.names) or not about:
+        if not about:
             continue
         if len({units[name] for name in about}) > 1:
             yield Apart((), about, f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}")
@@ -49,6 +50,19 @@ def torn_apart(
             yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}")
 
 
+def _gathered(links: Sequence[Link], units: Mapping[str, str]) -> Iterator[Link]:
+    """Yield the functions of one variable that the release treats alike as one link, and all others as they are."""
+    found: dict[object, Link] = {}
+    for link in links:
+        beside = {units.get(name) for name in link.of}
+        own = units.get(link.variables[0])
+        alike = (link.kind, link.of, "clear" if own is None else own in beside)
+        key = alike if link.kind in ("function", "near") else link
+        held = found.get(key)
+        found[key] = link if held is None else replace(held, variables=(*held.variables, *link.variables))
+    yield from found.values()
+
+
 def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:
     in_blocks = all(units[name].startswith("block") for name in about)
     cost = "epsilon is spent again on one fact, and" if in_blocks else "one fact is perturbed several times, and"
@@ -56,6 +70,6 @@ def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:
 
 
 def _together(link: Link, about: Sequence[str], units: Mapping[str, str]) -> str:
-    drop = f"drop {link.variables[-1]}"
+    drop = f"drop {', '.join(link.variables[-1:] if link.kind == 'dummies' else link.variables)}"
     ranked = any(units[name].startswith("rank") for name in about)
     return drop if ranked else f"perturb them in one block, or {drop}"
