@@ -7,8 +7,8 @@ times, or not at all, otherwise.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -78,6 +78,21 @@ class Link:
             "near": f"{first} {is_} of {of} in nearly all records",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
+
+
+def gathered(links: Iterable[Link], alike: Callable[[Link], object]) -> Iterator[Link]:
+    """Yield the functions of the same columns that are ``alike`` as one link, and all other links as they are.
+
+    >>> three = [Link("function", (name,), ("year",)) for name in ("y94", "y96", "decade")]
+    >>> [link.text for link in gathered(three, lambda link: link.variables[0].startswith("y"))]
+    ['y94, y96 are functions of year', 'decade is a function of year']
+    """
+    found: dict[object, Link] = {}
+    for link in links:
+        key = (link.kind, link.of, alike(link)) if link.kind in ("function", "near") else link
+        held = found.get(key)
+        found[key] = link if held is None else replace(held, variables=(*held.variables, *link.variables))
+    yield from found.values()
 
 
 def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from postrand.mechanism import Mechanism
-from postrand.risk.linked import Link
+from postrand.risk.linked import Link, gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,12 @@ def torn_apart(
     ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already.
     """
     released = [link for link in links if all(name in units or name in clear for name in link.names)]
-    for link in _gathered(released, units):
+
+    def stands(link: Link) -> object:
+        own = units.get(link.variables[0])
+        return "clear" if own is None else own in {units.get(name) for name in link.of}
+
+    for link in gathered(released, stands):
         about = tuple(name for name in link.names if name in units)
         free = tuple(name for name in link.names if name in clear)
         if not about:
@@ -48,19 +53,6 @@ def torn_apart(
             reason = "no epsilon prevents this: drop the unperturbed variables, or perturb all of them together"
             text = f"{link.text}; {', '.join(free)} released unperturbed reveal true values of {', '.join(about)}"
             yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}")
-
-
-def _gathered(links: Sequence[Link], units: Mapping[str, str]) -> Iterator[Link]:
-    """Yield the functions of one variable that the release treats alike as one link, and all others as they are."""
-    found: dict[object, Link] = {}
-    for link in links:
-        beside = {units.get(name) for name in link.of}
-        own = units.get(link.variables[0])
-        alike = (link.kind, link.of, "clear" if own is None else own in beside)
-        key = alike if link.kind in ("function", "near") else link
-        held = found.get(key)
-        found[key] = link if held is None else replace(held, variables=(*held.variables, *link.variables))
-    yield from found.values()
 
 
 def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:

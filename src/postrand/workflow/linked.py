@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from postrand.risk.linked import Column, Link, columns_of, links
+from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
 
@@ -54,28 +54,42 @@ def proposed(
     exact = [link for link in found if link.kind in ("function", "recode")]
     parent = {link.variables[0]: link.of[0] for link in exact if len(link.of) == 1}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
-    dropped: set[str] = set()
     groups: list[set[str]] = []
-    notes: dict[str, list[str]] = {}
+    decided: dict[str, list[Link]] = {"drop": [], "joint": [], "note": []}
     for link in found:
-        last, names = link.variables[-1], set(link.names)
-        if link in exact:
-            names = {last, *(_root(name, parent) for name in link.of)}
-        if link in exact and last not in named and names - {last} <= set(perturbed):
-            dropped.add(last)
-            notes.setdefault(last, []).append(f"{link.text}: it tells nothing more, and would undo the perturbation")
-        elif names <= set(perturbed) and _is_small(link, [sizes[name] for name in names]):
+        names = {link.variables[-1], *(_root(name, parent) for name in link.of)} if link in exact else {*link.names}
+        if link in exact and link.variables[0] not in named and names - {link.variables[0]} <= {*perturbed}:
+            decided["drop"].append(link)
+        elif names <= {*perturbed} and _is_small(link, [sizes[name] for name in names]):
+            decided["joint"].append(link)
             groups.append(names)
-            notes.setdefault(last, []).append(f"{link.text}: one joint fact, one block in the plan")
-        elif link.kind != "dummies" or names & set(perturbed):
-            fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
-            fix = "make one variable of them in the file" if link.kind == "dummies" else fix
-            notes.setdefault(last, []).append(f"{link.text}, so one tells the others: {fix}")
+        elif link.kind != "dummies" or names & {*perturbed}:
+            decided["note"].append(link)
+    dropped = {link.variables[0] for link in decided["drop"]}
+    notes: dict[str, list[str]] = {}
+    for action, own in decided.items():
+        for link in own:
+            notes.setdefault(link.variables[-1], []).append(_text(action, link, perturbed))
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
-    joint = _merged([{_kept(name, dropped, parent) for name in group} for group in groups], list(sizes))
-    text = tuple(f"{n}: role = 'drop'; {t}" if n in dropped else t for n, own in notes.items() for t in own)
+    joint = _merged([{_root(n, parent) if n in dropped else n for n in group} for group in groups], list(sizes))
     joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
-    return Proposed(made, tuple(joint), text, _rules(found, columns, sample, drafts, joint))
+    told = [
+        _text(action, link, perturbed)
+        for action, own in decided.items()
+        for link in gathered(own, lambda link: bool({*link.variables} & {*perturbed}))
+    ]
+    return Proposed(made, tuple(joint), tuple(told), _rules(found, columns, sample, drafts, joint))
+
+
+def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
+    if action == "drop":
+        return f"{link.text}: role = 'drop', or it would undo the perturbation"
+    if action == "joint":
+        return f"{link.text}: one joint fact, to be perturbed in one block"
+    if link.kind == "dummies":
+        return f"{link.text}: make one variable of them in the file"
+    fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
+    return f"{link.text}, so one tells the others: {fix}"
 
 
 def _is_id(column: Column) -> bool:
@@ -102,9 +116,8 @@ def joint_note(joint: Sequence[Sequence[str]]) -> str:
 
 def _superfluous(link: Link, perturbed: Collection[str]) -> str:
     """Return what could be dropped: the derived variable, or what it follows from where that stays unperturbed."""
-    last = link.variables[-1]
     beside = [name for name in link.of if name not in perturbed]
-    return ", ".join(beside) if last in perturbed and beside else last
+    return ", ".join(beside if beside and {*link.variables} & {*perturbed} else link.variables)
 
 
 def _is_small(link: Link, sizes: Sequence[int]) -> bool:
@@ -132,10 +145,6 @@ def _root(name: str, parent: Mapping[str, str]) -> str:
     while name in parent:
         name = parent[name]
     return name
-
-
-def _kept(name: str, dropped: Collection[str], parent: Mapping[str, str]) -> str:
-    return _root(name, parent) if name in dropped else name
 
 
 def _with(draft: Draft, notes: Sequence[str], is_dropped: bool) -> dict[str, Any]:
