@@ -115,7 +115,10 @@ class Claims:
         named = [*(name for own in self.classes for name in own), *filter(None, [self.sensitive])]
         names = list(dict.fromkeys(named))
         held = {name: codes_of(column) for name, column in zip(names, to_arrow(frame, names).columns, strict=True)}
-        raise_all(PrivacyError, [problem for own in self.classes for problem in self._problems(own, held)])
+        records = next(codes.size for codes, _ in held.values())
+        other = sentence("the number of records is not that of the claims", fix="check the file that the claims are of")
+        problems = [problem for own in self.classes for problem in self._problems(own, held)]
+        raise_all(PrivacyError, [*problems, *([other] if records != self.records else [])])
 
     def _problems(self, own: Sequence[str], held: Mapping[str, tuple[IntArray, int]]) -> Iterator[str]:
         keys, where = key_codes({name: held[name] for name in own}), f"columns {', '.join(own)}"

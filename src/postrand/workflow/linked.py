@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,34 +51,43 @@ def proposed(
     columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
     columns = {name: column for name, column in columns.items() if not _is_id(column)}
     found = links(columns)
-    exact = [link for link in found if link.kind in ("function", "recode")]
-    parent = {link.variables[0]: link.of[0] for link in exact if len(link.of) == 1}
+    parent = {link.variables[0]: link.of[0] for link in found if _is_exact(link) and len(link.of) == 1}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
-    groups: list[set[str]] = []
-    decided: dict[str, list[Link]] = {"drop": [], "joint": [], "note": []}
-    for link in found:
-        names = {link.variables[-1], *(_root(name, parent) for name in link.of)} if link in exact else {*link.names}
-        if link in exact and link.variables[0] not in named and names - {link.variables[0]} <= {*perturbed}:
-            decided["drop"].append(link)
-        elif names <= {*perturbed} and _is_small(link, [sizes[name] for name in names]):
-            decided["joint"].append(link)
-            groups.append(names)
-        elif link.kind != "dummies" or names & {*perturbed}:
-            decided["note"].append(link)
-    dropped = {link.variables[0] for link in decided["drop"]}
+    facts = {link: {*link.variables, *(_root(n, parent) for n in link.of)} for link in found}
+    decided = {link: _action(link, facts[link], {*perturbed}, named, sizes) for link in found}
+    dropped = {link.variables[0] for link, action in decided.items() if action == "drop"}
     notes: dict[str, list[str]] = {}
-    for action, own in decided.items():
-        for link in own:
+    for link, action in decided.items():
+        if action:
             notes.setdefault(link.variables[-1], []).append(_text(action, link, perturbed))
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
+    groups = [facts[link] for link, action in decided.items() if action == "joint"]
     joint = _merged([{_root(n, parent) if n in dropped else n for n in group} for group in groups], list(sizes))
     joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
-    told = [
+    told = tuple(
         _text(action, link, perturbed)
-        for action, own in decided.items()
-        for link in gathered(own, lambda link: bool({*link.variables} & {*perturbed}))
-    ]
-    return Proposed(made, tuple(joint), tuple(told), _rules(found, columns, sample, drafts, joint))
+        for action in ("drop", "joint", "note")
+        for link in gathered(
+            [link for link in found if decided[link] == action],
+            lambda link: bool({*link.variables} & {*perturbed}),
+        )
+    )
+    return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint))
+
+
+def _is_exact(link: Link) -> bool:
+    return link.kind in ("function", "recode")
+
+
+def _action(
+    link: Link, names: set[str], perturbed: set[str], named: Collection[str], sizes: Mapping[str, int]
+) -> Literal["drop", "joint", "note", ""]:
+    """Return what to do with a link, whose one fact is in the variables ``names``; nothing where no harm is done."""
+    if _is_exact(link) and link.variables[0] not in named and names - {link.variables[0]} <= perturbed:
+        return "drop"
+    if names <= perturbed and _is_small(link, [sizes[name] for name in names]):
+        return "joint"
+    return "note" if link.kind != "dummies" or names & perturbed else ""
 
 
 def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
