@@ -36,6 +36,7 @@ from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
 from postrand.workflow.linked import joint_note, parts_of
 from postrand.workflow.linked import proposed as proposed_links
+from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
@@ -164,10 +165,11 @@ def start(
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
     plan = plan_text(place, drafts, epsilon, open_, way, rows, linked.joint)
+    book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, writing.codebook_text(drafts) + made.written(folder)), (plan_path, plan)):
+        for path, text in ((book_path, book + made.written(folder)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)
