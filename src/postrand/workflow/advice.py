@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,14 +25,16 @@ from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
-from postrand.workflow.advice_choice import FEWEST, Trial, beats, frontier, tried
+from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import BOUND, Needs
 from postrand.workflow.advice_risk import Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
-from postrand.workflow.comparison import PlanFigures, figures_of
+from postrand.workflow.comparison import PlanFigures
 
+MANY_SPLIT = 22
+"""A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 
 
@@ -45,6 +47,7 @@ class Advised:
     figures: PlanFigures
     reasons: tuple[str, ...]
     asked: tuple[tuple[str, float | None, float | None, bool], ...]
+    findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""
@@ -55,6 +58,7 @@ class Advised:
             "chosen_with": self.trial.candidate.chosen_with,
             "reasons": list(self.reasons),
             "asked": limits,
+            "findings": list(self.findings),
             "figures": self.figures.to_dict(),
         }
 
@@ -128,7 +132,7 @@ class _Maker:
         self, place: Any, folder: Path, out: Path, needs: Needs, subject: Subject, fraction: float | None
     ) -> None:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
-        self.risks = Risks(place, fraction)
+        self.risks = Risks(place, fraction, needs)
         self.met: dict[int, bool] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         self.subjects = [subject]
@@ -174,8 +178,10 @@ class _Maker:
         head += claims_in_words(trial)
         head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        figures = figures_of(load_plan(path), fraction=self.fraction, name=f"plan-{number}")
-        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)))
+        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
+            figures = _before(figures, self.risks.before(self.subject.book))
+        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)), told)
 
     def _base(self, candidate: Candidate) -> dict[str, Any]:
         return {
@@ -209,13 +215,20 @@ class _Maker:
         first = next((trial for trial in chosen if trial.candidate.has_epsilon), None)
         if first is None:
             return chosen
-        levels = [BOUND] if first.epsilon > BOUND else []
-        levels += [first.epsilon / 2] if len(chosen) + len(levels) < FEWEST else []
-        for level in levels:
-            found = self.at(first.candidate, level)
-            if found is not None and not any(beats(other, found) for other in chosen):
-                chosen = [*chosen[:3], found]
+        if first.epsilon > BOUND:
+            bounded = self.at(first.candidate, BOUND)
+            chosen = [*chosen[: MOST - 1], *([] if bounded is None else [bounded])]
+        if len(chosen) < FEWEST:
+            parts = (0.5, 0.75) if len(self.subject.perturbed) <= MANY_SPLIT else (0.75,)
+            lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
+            chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
+
+
+def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigures:
+    """Return figures whose risk before is that of the file as it is, where that is known."""
+    risks = (dataclasses.replace(one, before=held.get(one.code)) for one in figures.risks)
+    return dataclasses.replace(figures, risks=tuple(risks))
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:

@@ -132,7 +132,8 @@ def needs_from(
 
     Examples
     --------
-    >>> asked = needs_from("acquaintance", ["epsilon <= 6", "individual <= .1"], ["tables"], ["2 points for sex x area"])
+    >>> limits = ["epsilon <= 6", "individual <= .1"]
+    >>> asked = needs_from("acquaintance", limits, ["tables"], ["2 points for sex x area"])
     >>> asked.epsilon, [str(limit) for limit in asked.of_file], asked.precisions[0].table
     (6.0, ['individual <= 0.1'], ('sex', 'area'))
     """

@@ -70,7 +70,9 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
         yield "Reason: all categories are kept."
     if trial.candidate.recodes:
         names = ", ".join(str(entry["variable"]) for entry in trial.candidate.recodes)
-        raw = next((one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None)
+        raw = next(
+            (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
+        )
         gain = "" if raw is None else f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
         yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
     if others and trial.candidate.has_epsilon and trial.epsilon < min(one.epsilon for one in others):
@@ -102,6 +104,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after)}"
+    yield from (f"  Released unperturbed: {text}" for text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
 

@@ -72,7 +72,7 @@ def risk_figures(truth: TrueFile | None, report: RiskReport | None, mechanism: M
         law, after, why = None, None, str(error)
     drawn = [] if law is None else list(_drawn(law, truth.keys))
     return (
-        *_exposures(before, after, why),
+        *exposure_figures(before, after, why),
         *_taus(truth, report, mechanism, law, drawn, why),
         *_classes(truth.keys, drawn, why),
     )
@@ -81,7 +81,9 @@ def risk_figures(truth: TrueFile | None, report: RiskReport | None, mechanism: M
 _MATCHES = "Expected correct matches, informed attacker, all persons"
 
 
-def _exposures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
+def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
+    """Yield the risk of persons and households before and after; ``why`` it is not known after."""
+
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
         later = None if after is None else value(after)
