@@ -132,7 +132,7 @@ class _Maker:
         self, place: Any, folder: Path, out: Path, needs: Needs, subject: Subject, fraction: float | None
     ) -> None:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
-        self.risks = Risks(place, fraction, needs)
+        self.risks, self.records = Risks(place, fraction, needs), subject.records or 0
         self.met: dict[int, bool] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         self.subjects = [subject]
@@ -141,7 +141,9 @@ class _Maker:
         self.files = {id(one.book): name for one, name in zip(self.subjects, (BOOK, RECODED), strict=False)}
         for one in self.subjects:
             one.book.save(folder / self.files[id(one.book)])
-        self.source = (place if isinstance(place, (Table, formats.File)) else formats.File(place)).to_dict(folder)
+        self.source = (
+            place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
+        ).to_dict(folder)
         self.notes = list(_size_notes(subject))
 
     def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
@@ -168,7 +170,7 @@ class _Maker:
 
     def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
         """Return a candidate at a level."""
-        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.subject.records)
+        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.records)
 
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
         """Write a plan, read it again as ``protect`` will, and return it with its figures."""

@@ -139,7 +139,7 @@ def needs_from(
     """
     problems: list[str] = []
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
-    wanted = [found for text in precisions if (found := _precision(text, problems)) is not None]
+    wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
     named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
     who = attacker or "list"
     problems += _unknown("attacker", [who], get_args(Attacker))
