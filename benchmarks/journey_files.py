@@ -4,12 +4,13 @@ Each function writes one file with at most ``records`` records into a folder and
 records are not on this machine.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED = Path(os.environ.get("POSTRAND_SHARED") or Path(__file__).resolve().parents[2] / "shared" / "data")
 JOBS = {1: "Studentin", 2: "Landwirtschaft", 3: "Büro, Verkauf", 4: "Lehre, Pflege", 5: "Führung", 6: "Akademikerin"}
 REMARKS = ("no remark", "asked to be called\nin the evening", 'said "never again"', "moved; new address", "", "ill")
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import postrand as pr
+import postrand.testing.recoding
 from postrand.codebook import Codebook, Variable
 from postrand.columns.recoded import recoded
 from postrand.data.frames import TableSource
@@ -24,7 +25,6 @@ from postrand.recoding.bands import Bands, quantile_edges
 from postrand.recoding.base import kinds
 from postrand.recoding.rare import MergeRare
 from postrand.support.randomness import ReleaseKey
-from postrand.testing.recoding import check
 from postrand.workflow.pipeline import run
 
 BOOK = """
@@ -93,7 +93,7 @@ def place(tmp_path):
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_kind_keeps_the_laws_of_the_family(kind):
-    check(kind)
+    postrand.testing.recoding.check(kind)
 
 
 def test_bands_are_those_of_a_search_by_hand():
@@ -333,3 +333,11 @@ def test_confidential_counts_are_marked_in_the_certificate():
     said = pr.certify(mechanism, []).not_covered
     assert any("rare in the confidential file: job" in sentence for sentence in said)
     assert issubclass(DataError, PostrandError)
+
+
+def test_the_suite_of_the_family_finds_a_kind_that_looks_at_other_records(monkeypatch):
+    monkeypatch.setattr(
+        MergeRare, "to_arrow", lambda self, column: pa.array([str(len(column))] * len(column), pa.string())
+    )
+    with pytest.raises(AssertionError, match="depends on other records"):
+        postrand.testing.recoding.check(MergeRare)

@@ -2,6 +2,7 @@ from . import estimate, risk
 from .alternatives.frames import microaggregate, suppress
 from .certification.certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
+from .data.recoded import recode
 from .designers import (
     BistochasticMatrix,
     Circulant,
@@ -96,6 +97,7 @@ __all__ = [
     "randomised_response",
     "read_release",
     "recheck",
+    "recode",
     "risk",
     "round_bistochastic",
     "run",

@@ -6,7 +6,9 @@ try:
     from postrand.cli import analyse as analyse
     from postrand.cli import columns as columns
     from postrand.cli import complete as complete
+    from postrand.cli import plans as plans
     from postrand.cli import prepare as prepare
+    from postrand.cli import recode as recode
     from postrand.cli import release as release
     from postrand.cli import workbench as workbench
     from postrand.cli.frame import main

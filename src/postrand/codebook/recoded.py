@@ -30,6 +30,18 @@ def recode_problems(recodes: Sequence[Recode], codebook: Variables) -> Iterable[
             yield from _result_problems(recode, codebook[recode.variable], where)
 
 
+def column_problems(recodes: Sequence[Recode], names: Sequence[str]) -> Iterable[str]:
+    """Yield the problems of recodes with the columns of a file: one that is not there, a result named as another."""
+    sources = {recode.source for recode in recodes}
+    for recode in recodes:
+        if recode.source not in names:
+            what = f"no column {recode.source!r} to recode into {recode.variable!r}{nearest(recode.source, names)}"
+            yield sentence(what, fix="correct 'from' in [[recodes]] of the codebook")
+        if recode.variable in names and recode.variable not in sources:
+            what = f"the file already has a column {recode.variable!r}"
+            yield sentence(what, fix="give the result of the recode another name")
+
+
 def _result_problems(recode: Recode, variable: Variable, where: str) -> Iterable[str]:
     if variable.role in _NUMBERS:
         yield sentence(f"a variable with the role {variable.role!r} is not recoded", where=where)

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
-from postrand.errors import DataError, raise_all, sentence
+from postrand.codebook.recoded import column_problems
+from postrand.errors import DataError, raise_all
 from postrand.formats import BATCH_ROWS, PartsSource, Source
 from postrand.formats.base import select
 from postrand.recoding import Recode
@@ -65,13 +66,9 @@ class RecodedSource:
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order."""
         names = select(self.schema, columns, Path("recoded records"))
-        by_name = {recode.variable: recode for recode in self.recodes}
-        needed = dict.fromkeys(by_name[name].source if name in by_name else name for name in names)
-        for batch in self.source.batches(list(needed), batch_size):
-            held = [
-                by_name[n].apply(batch.column(by_name[n].source)) if n in by_name else batch.column(n) for n in names
-            ]
-            yield pa.RecordBatch.from_arrays(held, names=names)
+        asked = [recode for recode in self.recodes if recode.variable in names]
+        for batch in self.source.batches(needed_for(names, asked), batch_size):
+            yield recoded_batch(batch, asked).select(names)
 
 
 def recoded(source: Source, recodes: Sequence[Recode]) -> Source:
@@ -84,22 +81,38 @@ def recoded(source: Source, recodes: Sequence[Recode]) -> Source:
     """
     if not recodes:
         return source
-    names, sources = source.schema.names, {recode.source for recode in recodes}
-    problems = [
-        sentence(f"no column {recode.source!r} to recode into {recode.variable!r}", wanted=", ".join(names[:10]))
-        for recode in recodes
-        if recode.source not in names
-    ]
-    problems += [
-        sentence(f"the file already has a column {recode.variable!r}", fix="give the result of the recode another name")
-        for recode in recodes
-        if recode.variable in names and recode.variable not in sources
-    ]
-    raise_all(DataError, problems)
+    raise_all(DataError, column_problems(recodes, source.schema.names))
     if isinstance(source, PartsSource):
         parts: Any = tuple(RecodedSource(part, tuple(recodes)) for part in source.parts)
         return dataclasses.replace(source, parts=parts)
     return RecodedSource(source, tuple(recodes))
+
+
+def unrecoded(source: Source) -> tuple[Source, tuple[Recode, ...]]:
+    """Return what :func:`recoded` was given, for those who recode elsewhere; a source without recodes as it is."""
+    if isinstance(source, RecodedSource):
+        return source.source, source.recodes
+    if isinstance(source, PartsSource) and isinstance(source.parts[0], RecodedSource):
+        pairs = [unrecoded(part) for part in source.parts]
+        return dataclasses.replace(source, parts=tuple(plain for plain, _ in pairs)), pairs[0][1]
+    return source, ()
+
+
+def needed_for(names: Sequence[str], recodes: Sequence[Recode]) -> list[str]:
+    """Return the columns of the file from which these columns of the recoded records are made."""
+    sources = {recode.variable: recode.source for recode in recodes}
+    return list(dict.fromkeys(sources.get(name, name) for name in names))
+
+
+def recoded_batch(batch: pa.RecordBatch, recodes: Sequence[Recode]) -> pa.RecordBatch:
+    """Return a batch with the results of all recodes whose columns it has, in place of these columns."""
+    asked = [recode for recode in recodes if recode.source in batch.schema.names]
+    if not asked:
+        return batch
+    sources = {recode.source for recode in asked}
+    held = {name: batch.column(name) for name in batch.schema.names if name not in sources}
+    held |= {recode.variable: recode.apply(batch.column(recode.source)) for recode in asked}
+    return pa.RecordBatch.from_arrays(list(held.values()), names=list(held))
 
 
 def before_recodes(codebook: Codebook, types: Mapping[str, str]) -> Codebook:

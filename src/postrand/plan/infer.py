@@ -79,7 +79,10 @@ def infer(
     """
     roles, limit = roles or {}, _MOST_TEXTS if max_categories is None else max_categories
     convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
-    columns = [_Column(f, limit, convert, roles.get(f.name, ""), max_categories is None) for f in source.schema]
+    columns = [
+        _Column(f, limit, convert if is_text(f.type) else None, roles.get(f.name, ""), max_categories is None)
+        for f in source.schema
+    ]
     for batch in source.batches():
         for column in columns:
             column.add(batch.column(column.field.name))

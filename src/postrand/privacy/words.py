@@ -6,13 +6,14 @@ Every surface that says something of ε, δ, α or β to people asks here. The f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postrand.privacy.base import promise
 from postrand.support.guesses import guesses_in_words, right_guesses
 from postrand.support.showing import few
 
+MOST_TOLD = 12
 LITTLE = 0.95
 """Where more than this share of guesses between two values can be right, a claim is said to protect little."""
 
@@ -32,6 +33,21 @@ def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: b
     text = text.replace("equally likely values", "equally likely combinations of values") if several else text
     inside = " (values of the same class)" if within else ""
     return f"{few(variables)}{' together' * several}{inside}: {text}{_little(model)}."
+
+
+def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool = False) -> str:
+    """Return one sentence for several variables, each with this claim by itself; ``sizes`` are their numbers of values.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> alike_in_plain_words(DifferentialPrivacy(1.0), {"sex": 2, "own": 2, "age": 12}).partition("; ")[2]
+    'age: of 100 guesses among 12 equally likely values, 8.3 and at most 20.'
+    """
+    base, texts = promise(model), {name: promise(model, 2 if within else size) for name, size in sizes.items()}
+    shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())
+    rest = [f"{n}: {text.removeprefix(f'{base}; ')}" for n, text in texts.items() if text != base or not shared]
+    inside = " (among values of the same class)" if within else ""
+    told = "; ".join([base] * shared + rest[:MOST_TOLD])
+    return f"{few(tuple(sizes))}, each by itself{inside}: {told}{_little(model)}."
 
 
 def file_in_plain_words(epsilon: float, delta: float) -> str:

@@ -80,7 +80,8 @@ class Bands:
         if not is_whole(asked, 2):
             what = "'bands' is not the number of bands of the table"
             raise SpecificationError(sentence(what, got=shown(asked, repr), wanted=">= 2"))
-        return {**options, "bands": quantile_edges(rows_of(options["table"], folder, "table"), int(asked))}
+        rows = rows_of(options["table"], folder, "table")
+        return {**options, "bands": quantile_edges(rows, int(asked)), "table": Path(options["table"]).name}
 
     @property
     def reads(self) -> Reads:
@@ -130,7 +131,7 @@ class Bands:
 def quantile_edges(rows: Sequence[Sequence[str]], bands: int) -> tuple[float, ...]:
     """Return the edges of so many bands with about the same weight of a table: lowest number, then quantiles.
 
-    Edge k is the least number up to which more than the share ``k/bands`` of the weight lies. The first row is of names.
+    Edge k is the least number up to which more than the share ``k/bands`` of the weight lies. The first row has names.
 
     >>> quantile_edges([["pay", "persons"], ["10", "2"], ["20", "1"], ["30", "1"]], 2)
     (10.0, 20.0)

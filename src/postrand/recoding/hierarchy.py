@@ -58,7 +58,7 @@ class Hierarchy:
             if row[0] in found:
                 raise SpecificationError(sentence("the value has a row already", where=f"{where}, row {number}"))
             found[row[0]] = row[level]
-        return {**options, "table": found}
+        return {**options, "hierarchy": Path(where).name, "table": found}
 
     @property
     def reads(self) -> Reads:

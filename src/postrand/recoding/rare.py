@@ -55,7 +55,7 @@ class MergeRare:
         SpecificationError
             If no category would be left, or ``others`` is one that is not rare.
         """
-        least = self.merge_rare if self.merge_rare >= 1 else self.merge_rare * sum(counts.values())
+        least = self.least(sum(counts.values()))
         rare = tuple(sorted((v for v, n in counts.items() if n < least), key=key_of))
         left = {key_of(v) for v in counts} - {key_of(v) for v in rare}
         if not left:
@@ -64,6 +64,10 @@ class MergeRare:
             what = f"{self.others!r} is a category of the file that is not rare"
             raise SpecificationError(sentence(what, fix="set others to another name"))
         return dataclasses.replace(self, merged=rare)
+
+    def least(self, records: int) -> float:
+        """Return how many records a category needs to stay, of so many with a value."""
+        return self.merge_rare if self.merge_rare >= 1 else self.merge_rare * records
 
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the values, or the name of the rare ones; see :class:`postrand.recoding.Recoding`."""

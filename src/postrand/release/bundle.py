@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, estimate, formats, metadata, report
-from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
+from postrand.certification.certificate import Certificate, Claim, Facts, certify, claims_from_dict, templates
 from postrand.certification.file_level import require
+from postrand.certification.plain_words import plain_claims
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
@@ -72,7 +73,7 @@ class Release:
 
     ``certificate`` has codes, levels and names; :attr:`certificate_sentences` and :attr:`not_covered` are its words.
     ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
-    not part of the release, and None where a release was read.
+    not part of the release, and None where a release was read; so is ``records``, their number.
     """
 
     path: Path
@@ -81,6 +82,7 @@ class Release:
     certificate: dict[str, Any]
     manifest: dict[str, Any]
     findings: Any = field(default=None, compare=False, repr=False)
+    records: int | None = field(default=None, compare=False, repr=False)
     _kept: KeptFrame = field(default_factory=KeptFrame, init=False, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -97,6 +99,12 @@ class Release:
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
         return wordings.claims(self.certificate, templates())
+
+    @property
+    def plain_claims(self) -> tuple[str, ...]:
+        """What the claims mean: how many guesses of an attacker are right without the release, and at most with it."""
+        claims, _ = claims_from_dict(self.certificate)
+        return plain_claims(claims, self.mechanism, self.certificate.get("file"))
 
     @property
     def not_covered(self) -> tuple[str, ...]:

@@ -173,14 +173,15 @@ def settings_of(completed: completion.Completed) -> dict[str, Any]:
 
 def totals_of(completed: completion.Completed) -> list[dict[str, Any]]:
     """Return the published totals that every copy meets: for each table its variables, cells and totals."""
+    held = [([completed.modelled.variables[p].name for p in t.places], t.counts) for t in completed.totals.tables]
+    tables = [(names, [_categories(completed, name) for name in names], counts) for names, counts in held]
+    tables += [(list(one.names), list(one.labels), one.counts) for one in completed.totals.met]
     found = []
-    for table in completed.totals.tables:
-        names = [completed.modelled.variables[place].name for place in table.places]
-        texts = [_categories(completed, name) for name in names]
+    for names, texts, table in tables:
         cells = [
             [known[code] for known, code in zip(texts, cell, strict=True)] for cell in np.ndindex(*map(len, texts))
         ]
-        counts = [round(float(count)) for count in table.counts.ravel()]
+        counts = [round(float(count)) for count in table.ravel()]
         found.append({"variables": names, "categories": cells, "totals": counts})
     return found
 

@@ -29,7 +29,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "claim.metric": "values at distance d are released under ε-privacy of at most ε d, ε <= {level:up}",
         "claim.bistochastic": (
-            "bistochastic privacy holds with β >= {level:down}, {bits:down} of {most_bits:short} bits"
+            "bistochastic privacy holds with β >= {level:down}, it hides at least {bits:down} of {most_bits:short} bits"
         ),
         "claim.recognition": (
             "no released combination of these keys, seen {sets}{strata}, points to a person with a posterior "

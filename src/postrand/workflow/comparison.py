@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,23 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.certification import Certificate, certify
-from postrand.certification.certificate import Claim, blocks_of
+from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.privacy.words import file_in_plain_words, in_plain_words
+from postrand.report.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.showing import few
-from postrand.workflow.comparison_risk import RiskFigure, risk_figures
+from postrand.workflow.comparison_risk import Exposures, RiskFigure, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
-from postrand.workflow.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
@@ -51,6 +49,7 @@ class PlanFigures:
     two_way: tuple[TableWorth, ...]
     settings: tuple[tuple[str, str], ...]
     unperturbed: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -72,6 +71,7 @@ class PlanFigures:
             "worth": {"one_way": _worths(self.one_way), "two_way": _worths(self.two_way)},
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
+            "not_covered": list(self.not_covered),
         }
 
     def to_json(self) -> str:
@@ -107,8 +107,15 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = of_file(plan, mechanism, certify(mechanism, claims_of(plan, mechanism, known), facts_of(plan)), known)
-    report, _ = assess(known.held, plan.codebook, fraction=fraction)
-    truth = TrueFile.read(known.held, plan.codebook, fraction)
+    return figures_known(known, mechanism, certificate, fraction, name=name)
+
+
+def figures_known(
+    known: Known, mechanism: Mechanism, certificate: Certificate, fraction: float | None = None, *, name: str = ""
+) -> PlanFigures:
+    """Return the figures of a designed and certified plan from what is known of its file."""
+    report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
+    truth = TrueFile.read(known.held, known.plan.codebook, fraction)
     return computed(known, mechanism, certificate, report, truth, name=name)
 
 
@@ -118,10 +125,11 @@ def computed(
     certificate: Certificate,
     report: RiskReport | None,
     truth: TrueFile | None,
+    attacks: Exposures | None = None,
     *,
     name: str = "",
 ) -> PlanFigures:
-    """Return the figures of a designed and certified plan; ``report`` and ``truth`` are those of its file."""
+    """Return the figures of a plan; ``report``, ``truth`` and ``attacks`` are those of its file."""
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -133,36 +141,25 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=plain_claims(certificate, mechanism),
+        claims=plain_claims(
+            certificate.claims, mechanism, None if certificate.file is None else certificate.file.to_dict()
+        ),
         epsilon=certificate.account.total,
-        risks=risk_figures(truth, report, mechanism),
+        risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, law),
         two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, law),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
+        not_covered=certificate.not_covered,
     )
-
-
-def plain_claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
-    """Return what each claim of a certificate means, one plain sentence for each."""
-    told = [in_plain_words(c.privacy, c.variables, _size(c, mechanism), within=c.within) for c in certificate.claims]
-    level = certificate.file
-    if level is not None and level.epsilon is not None:
-        told.append(file_in_plain_words(level.epsilon, level.delta))
-    return tuple(told)
-
-
-def _size(claim: Claim, mechanism: Mechanism) -> int:
-    """Return the number of combinations of values that a claim is about."""
-    split = [mechanism.require_codebook()[name].size for name in claim.variables if name in mechanism.partly]
-    return math.prod([block.matrix.size for block in blocks_of(claim, mechanism)] + split)
 
 
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
     """Return how each part of the plan treats its variables, by the name of the part."""
     found = [("privacy", options.describe(plan.privacy))]
+    found += [(f"recode of {one.variable}", one.in_words()) for one in plan.codebook.recodes]
     found += [("also claimed", options.describe(model)) for model in plan.also]
     for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
         text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"

@@ -55,26 +55,50 @@ class RiskFigure:
         return {name: getattr(self, name) for name in names} | ({"why": self.why} if self.why else {})
 
 
-def risk_figures(truth: TrueFile | None, report: RiskReport | None, mechanism: Mechanism) -> tuple[RiskFigure, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposures:
+    """Hold the attacks on a file before and after a mechanism, and its law on the keys.
+
+    ``after`` and ``law`` are None where the law is not known; ``why`` says the reason.
+    """
+
+    before: Exposure
+    after: Exposure | None
+    law: Law | None
+    why: str = ""
+
+    @classmethod
+    def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:
+        """Attack the file and simulated releases of it; None without keys or records."""
+        if truth is None or not truth.keys.records:
+            return None
+        before = truth.exposure()
+        try:
+            law = law_of(mechanism, truth.keys.names, truth.keys.shape)
+            return cls(before, truth.exposure(mechanism), law)
+        except PostrandError as error:
+            return cls(before, None, None, str(error))
+
+
+def risk_figures(
+    truth: TrueFile | None, report: RiskReport | None, mechanism: Mechanism, attacks: Exposures | None = None
+) -> tuple[RiskFigure, ...]:
     """Return every measure that exists for both sides; ``report`` is that of the unperturbed file.
+
+    ``attacks`` are those of the file, if they are known already.
 
     After perturbation the attacks are simulated (:mod:`postrand.risk.informed`), class sizes are means over simulated
     releases, and τ1 and τ2 the expected links that stay right (:mod:`postrand.risk.expected`).
     """
-    if truth is None or not truth.keys.records:
+    attacks = Exposures.of(truth, mechanism) if attacks is None else attacks
+    if truth is None or attacks is None:
         why = NO_KEYS if truth is None else "the file has no records"
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
-    before = truth.exposure()
-    try:
-        law: Law | None = law_of(mechanism, truth.keys.names, truth.keys.shape)
-        after, why = truth.exposure(mechanism), ""
-    except PostrandError as error:
-        law, after, why = None, None, str(error)
-    drawn = [] if law is None else list(_drawn(law, truth.keys))
+    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth.keys))
     return (
-        *exposure_figures(before, after, why),
-        *_taus(truth, report, mechanism, law, drawn, why),
-        *_classes(truth.keys, drawn, why),
+        *exposure_figures(attacks.before, attacks.after, attacks.why),
+        *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
+        *_classes(truth.keys, drawn, attacks.why),
     )
 
 
@@ -82,7 +106,7 @@ _MATCHES = "Expected correct matches, informed attacker, all persons"
 
 
 def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
-    """Yield the risk of persons and households before and after; ``why`` it is not known after."""
+    """Yield the measures of the two attackers; without ``after``, ``why`` says the reason."""
 
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
@@ -91,7 +115,7 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
 
     yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
     text = "Expected correct matches, informed attacker, sample uniques"
-    yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "no sample uniques")
+    yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
     for code, who, spread, none in _SPREADS:
         first, later = spread(before), None if after is None else spread(after)
         for part, words in _PARTS.items():
@@ -127,8 +151,8 @@ def _shares(before: Spread, after: Spread | None) -> tuple[Share, ...]:
     return tuple(zip(LEVELS, before.shares, later, strict=True))
 
 
-def _expected(found: Matches | None) -> float | None:
-    return None if found is None else found.expected
+def _expected(found: Matches | None) -> float:
+    return 0.0 if found is None else found.expected  # no sample uniques, no matches among them
 
 
 _TAUS: tuple[tuple[Literal["tau1", "tau2"], str], ...] = (

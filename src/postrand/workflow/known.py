@@ -26,11 +26,11 @@ from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
+from postrand.report.table_worth import pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
-from postrand.workflow.table_worth import pairs_of
 
 Shaped = tuple[BlockPlan, LinkedCells | None]
 
@@ -167,7 +167,8 @@ def _sample(plan: Plan) -> Sample | None:
     house = household_of(plan)
     exempt = [house] if house and plan.release.renumbers else []
     perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt)
+    units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

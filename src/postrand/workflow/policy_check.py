@@ -7,16 +7,21 @@ from typing import Any
 
 from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
+from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import decimal
+from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
-from postrand.workflow.table_worth import TableWorth, shown
 
 NAMES = {
     "epsilon": "Certified ε of a record",
     "effective_records": "Unperturbed records that a table is worth",
     "unperturbed": "Released unperturbed",
 }
+
+
+class PolicyWarning(UserWarning):
+    """A plan that does not meet a rule of its policy, which is not enforced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,10 @@ class PolicyCheck:
 
     def problems(self) -> list[str]:
         """Return a sentence for each rule that is not met: without figures, because messages may be kept in logs."""
-        fix = "run 'postrand check' for the figures; lower epsilon, recode, or change the plan"
-        what = "the plan does not meet a rule of the policy"
-        return [
-            sentence(what, where=self.title or "policy", got=one.rule, wanted=one.limit, fix=fix) for one in self.failed
-        ]
+        fix = "run 'postrand check' for the figures, then change the plan"
+        where = self.title or "policy"
+        what = "a rule of the policy is not met"
+        return [sentence(f"{what}: {one.rule}", where=where, wanted=one.limit, fix=fix) for one in self.failed]
 
 
 def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
@@ -107,7 +111,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
 def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {rule.limit:g}"
     if rule.measure == "epsilon":
-        return Verdict(NAMES["epsilon"], limit, "none", decimal(figures.epsilon, 4), figures.epsilon <= rule.limit)
+        return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
     found = figures.risk(rule.measure)
     if found is None or found.after is None:
         return _not_known(rule, limit, found)
@@ -147,8 +151,8 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     met = len(poor) <= rule.share * len(chosen)
     names = [one.name for one in poor if one is not None]
     why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
-    unknown = sum(one is None for one in chosen)
-    why = "; ".join([why] * bool(why) + [f"{unknown} named tables are of no two perturbed variables"] * bool(unknown))
+    if None in chosen:
+        why = "; ".join([why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"])
     return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
 
 
