@@ -15,7 +15,8 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
 from postrand.plan import load_plan
 from postrand.workflow.advice_bands import banded
-from postrand.workflow.advice_needs import BOUND, Needs, needs_from
+from postrand.workflow.advice_needs import Needs, needs_from
+from postrand.workflow.epsilon import BOUND
 
 SIZES = {"sex": 2, "area": 3, "work": 4, "own": 2, "group": 5, "house": 3}
 

@@ -26,41 +26,18 @@ from postrand.release.internal import require_outside
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
-from postrand.workflow.advice_needs import BOUND, Needs
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.epsilon import BOUND
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Advised:
-    """Hold one recommended plan: its file, its trial, its figures, the reasons, and what it keeps of what is asked."""
-
-    path: Path
-    trial: Trial
-    figures: PlanFigures
-    reasons: tuple[str, ...]
-    asked: tuple[tuple[str, float | None, float | None, bool], ...]
-    findings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: internal, because it has the risk of the file."""
-        limits = [{"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked]
-        return {
-            "plan": str(self.path),
-            "way": self.trial.candidate.name,
-            "chosen_with": self.trial.candidate.chosen_with,
-            "reasons": list(self.reasons),
-            "asked": limits,
-            "findings": list(self.findings),
-            "figures": self.figures.to_dict(),
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

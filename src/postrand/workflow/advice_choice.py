@@ -20,7 +20,7 @@ from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.planned import mechanism_of
-from postrand.workflow.table_worth import TableWorth, little_use, pairs_of, table_worth
+from postrand.report.table_worth import TableWorth, little_use, pairs_of, table_worth
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""

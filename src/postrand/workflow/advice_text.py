@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.support.guesses import guesses_in_words
 from postrand.workflow.advice_choice import Trial
-from postrand.workflow.advice_needs import BOUND, Needs
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_plan import Advised
 from postrand.workflow.comparison import figure
-from postrand.workflow.table_worth import shown, worth_line
+from postrand.workflow.epsilon import GUIDE, above_bound
+from postrand.report.table_worth import shown, worth_line
 
-if TYPE_CHECKING:
-    from postrand.workflow.advice import Advised
-
-GUIDE = "docs/choosing-epsilon.md"
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
     "the certificate says so."
@@ -41,19 +37,6 @@ def record_claim(plan: Plan) -> str:
     """Return the plan's claim on the record as a plain sentence."""
     size = math.prod(plan.codebook[name].size for name in plan.perturbed)
     return in_plain_words(plan.privacy, plan.perturbed, size)
-
-
-def above_bound(epsilon: float) -> Iterator[str]:
-    """Yield what a sum of epsilons above the stated bound means, in words; nothing below it.
-
-    >>> list(above_bound(4.0)), next(above_bound(53.0)).partition(":")[0]
-    ([], 'epsilon = 53 for a record is above 8')
-    """
-    if epsilon > BOUND:
-        yield (
-            f"epsilon = {epsilon:g} for a record is above {BOUND:g}: {guesses_in_words(epsilon, of='records')}. "
-            f"'postrand advise' proposes plans with less; see {GUIDE}"
-        )
 
 
 def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | None) -> Iterator[str]:
