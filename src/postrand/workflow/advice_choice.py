@@ -16,11 +16,11 @@ from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
+from postrand.report.table_worth import TableWorth, little_use, pairs_of, table_worth
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.planned import mechanism_of
-from postrand.report.table_worth import TableWorth, little_use, pairs_of, table_worth
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""

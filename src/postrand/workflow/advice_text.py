@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
+from postrand.report.table_worth import shown, worth_line
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.comparison import figure
 from postrand.workflow.epsilon import GUIDE, above_bound
-from postrand.report.table_worth import shown, worth_line
 
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
