@@ -48,7 +48,7 @@ def test_the_best_guess_under_randomised_response_is_the_bound(size):
     assert best == pytest.approx(right_guesses(2.0, 1 / size), rel=1e-9)
 
 
-@pytest.mark.parametrize(("size", "epsilon", "worth"), [(5, 1.0, 65.4), (10, 2.0, None), (2, 4.0, 929.4)])
+@pytest.mark.parametrize(("size", "epsilon", "worth"), [(5, 1.0, 65.4), (10, 2.0, None), (2, 4.0, 929.3)])
 def test_the_worth_of_the_page_is_that_of_the_estimator(size, epsilon, worth):
     """From the variance of the unbiased estimator of a mechanism, at a million records."""
     book = Codebook((Variable("v", "key", tuple(map(str, range(size)))),))
