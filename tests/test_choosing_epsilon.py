@@ -105,6 +105,13 @@ def test_init_with_a_limit_writes_plans_that_meet_it(tmp_path):
     assert all(load_plan(path).privacy.epsilon <= 2 for path in advised)
 
 
+def test_init_with_a_wrong_question_leaves_nothing_behind(tmp_path):
+    file = write(tmp_path / "s.parquet", 3)
+    asked = ["--keys", "*", "--precision", "2 points for sox", "--out", str(tmp_path)]
+    assert CliRunner().invoke(main, ["init", str(file), *asked]).exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["s.parquet"]
+
+
 def test_tune_says_what_its_level_means(tmp_path):
     file = write(tmp_path / "s.parquet", 7)
     keys = ",".join(f"v{k}" for k in range(7))

@@ -57,6 +57,7 @@ def work(tmp_path_factory):
 
 
 WHOLE = {
+    "advise": ["{survey}", "--codebook", "{book}", "--out", "{new}"],
     "init": ["{survey}", "--out", "{new}"],
     "assess": [
         "{survey}",

@@ -47,6 +47,7 @@ ALLOWED = {
     | {"scipy.special", "scipy._lib._array_api", "importlib.metadata"},
     "assess people.parquet --keys sex,area": ARRAYS | {"tomlkit"},
     "design --plan work/plan.toml": ARRAYS,
+    "advise people.parquet --keys sex,area --out advice": ARRAYS | DRAW | {"tomlkit"},
 }
 SCRIPT = """
 import atexit, json, sys

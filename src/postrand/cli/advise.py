@@ -11,7 +11,7 @@ import click
 
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, reading_options
 from postrand.cli.machine import may_use
-from postrand.errors import UsageError, sentence
+from postrand.errors import PostrandError, UsageError, sentence
 
 
 def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,7 +166,12 @@ def advice_lines(source: Any, made: Any, needs: Any, out: Path, *, is_open: bool
     from postrand.workflow.advice import advise as advised
 
     place = File(source, made.settings) if isinstance(source, Path) else source
-    found = advised(place, load_codebook(made.codebook), needs, out / "advice")
+    try:
+        found = advised(place, load_codebook(made.codebook), needs, out / "advice")
+    except PostrandError:
+        made.codebook.unlink()
+        made.plan.unlink()
+        raise
     return [*lines, "", found.text()], {"advice": found.to_dict()}
 
 

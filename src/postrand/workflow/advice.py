@@ -18,7 +18,7 @@ from postrand.codebook import Codebook
 from postrand.designers import UniformOffDiagonal
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
-from postrand.errors import DesignError, PostrandError, raise_all, sentence
+from postrand.errors import DesignError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -88,7 +88,7 @@ def advise(
         If no way can be designed.
     """
     require_outside(out)
-    raise_all(DesignError, target_problems(out))
+    raise_all(ReleaseError, target_problems(out))
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs)
     if subject.records is None:
