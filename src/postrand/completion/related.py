@@ -92,12 +92,15 @@ def separated(
 
 
 def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | None:
-    """Return the regressions of the mixture's perturbed variables on unperturbed columns; None if there are none."""
-    if not columns.variables:
-        return None
+    """Return the regressions of the mixture's perturbed variables on unperturbed columns.
+
+    None if there are no such columns, or every value is known: a law can change nothing.
+    """
     evidence = fit.evidence
-    basis = basis_of(codes, columns.variables)
     places = tuple(j for j in range(len(evidence.sizes)) if (evidence.exact[:, j] < 0).any())
+    if not columns.variables or not places:
+        return None
+    basis = basis_of(codes, columns.variables)
     seen = [seen_through(evidence, fit.draws, place) for place in places]
     logits = tuple(fit_logit(basis.values, basis.of, likelihood) for likelihood in seen)
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}

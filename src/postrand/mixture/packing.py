@@ -13,12 +13,15 @@ from postrand.mixture.evidence import Evidence, Law
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SILENT = 0.1
+"""Groups are pooled if the release says nothing of at most this share of their records, were true cells even."""
+
 
 class Packed(NamedTuple):
     """Hold evidence as flat arrays. A *row* is one code of one variable; ``x_start`` cuts ``x`` into its parts.
 
     A group is a set of records with the same evidence: ``counts`` of them, with the rows ``exact`` and the released
-    cells ``seen`` (numbered over all laws). ``P(released y | true c) = noise_y + extra_yc``: with the first part the
+    cells ``seen`` (numbered over all laws, without those that no record shows). ``P(released y | true c) = noise_y + extra_yc``: with the first part the
     release says nothing of c, and ``extra`` is zero but for the few cells ``source`` of each y: one, y itself, for
     randomised response. ``rows`` are those of each true cell (numbered over all laws).
     """
@@ -30,13 +33,14 @@ class Packed(NamedTuple):
     exact: Ints
     seen_start: Ints
     seen: Ints
+    tabled: int  # released cells below this number have a row in the table of their chances
     law_of: Ints  # of each released cell
     noise: Floats  # of each released cell
     source_start: Ints  # of each released cell
     source: Ints
     extra: Floats
-    table: Ints  # of each released cell with several sources: its row in the tables of one sweep, else -1
-    tabled: Ints  # released cells with a table
+    place: Ints  # of each released cell with several sources: its place among them, else -1
+    several: Ints  # released cells with several sources
     row_start: Ints  # of each true cell
     rows: Ints
     places_start: Ints  # of each law
@@ -48,6 +52,9 @@ class Packed(NamedTuple):
     ruled: Ints  # variables that take part in rules
     boxes: NDArray[np.bool_]  # (B, rows): impossible combinations, disjoint
     simple: NDArray[np.bool_]  # groups of one released cell with one source, all combinations and no rules
+    pooled: NDArray[np.bool_]  # other groups without rules, of whose records the release nearly always says something
+    cut: int  # so many first cells of a group are often those of the pooled group before
+    fresh: NDArray[np.bool_]  # pooled groups of which they are not
 
 
 def pack(evidence: Evidence) -> tuple[Packed, Ints]:
@@ -61,13 +68,20 @@ def pack(evidence: Evidence) -> tuple[Packed, Ints]:
     seen_start = np.concatenate([[0], np.cumsum(lengths)])
     at = np.repeat(evidence.start[first] - seen_start[:-1], lengths) + np.arange(seen_start[-1])
     seen = released_start[evidence.law[at]] + evidence.released[at]
-    laws = _laws(evidence, offsets, np.unique(seen))
+    cells, laws = _laws(evidence, offsets)
     boxes = disjoint(evidence.rules, evidence.sizes)
     ruled = np.flatnonzero(_touched(evidence.rules, evidence.sizes).any(axis=0))
-    one = (lengths == 1) & ~known.any(axis=1) & (len(boxes) == 0)
-    of = seen[np.minimum(seen_start[:-1], max(len(seen) - 1, 0))] if len(seen) else np.zeros(len(first), np.int64)
-    if len(seen):
-        one &= (laws["table"][of] < 0) & (laws["partial"][laws["law_of"][of]] < 0)
+    free = np.full(len(first), len(boxes) == 0)
+    simple = free & (lengths == 1) & ~known.any(axis=1)
+    simple[simple] = cells.plain[seen[seen_start[:-1][simple]]]
+    record = np.repeat(np.arange(len(first)), lengths)
+    silent = np.exp(np.bincount(record, np.log(np.maximum(cells.silent[seen], 1e-12)), len(first)))
+    tabled = np.unique(seen[~simple[record]])
+    used = np.concatenate([tabled, np.setdiff1d(seen, tabled)])
+    number = np.zeros(released_start[-1], np.int64)
+    number[used] = np.arange(len(used))
+    pooled = free & ~simple & (known.any(axis=1) | (silent < SILENT))
+    cut, fresh = _repeats(evidence.exact[first], seen_start, seen, pooled)
     packed = Packed(
         offsets=offsets,
         owner=np.repeat(np.arange(len(evidence.sizes)), evidence.sizes),
@@ -75,13 +89,40 @@ def pack(evidence: Evidence) -> tuple[Packed, Ints]:
         exact_start=np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int64),
         exact=exact.astype(np.int64),
         seen_start=seen_start.astype(np.int64),
-        seen=seen.astype(np.int64),
+        seen=number[seen],
         ruled=ruled.astype(np.int64),
         boxes=boxes,
-        simple=one,
+        simple=simple,
+        pooled=pooled,
+        cut=cut,
+        fresh=fresh,
+        tabled=len(tabled),
+        **cells.fields(used),
         **laws,
     )
     return packed, group
+
+
+def _repeats(exact: NDArray[np.int32], seen_start: Ints, seen: Ints, pooled: NDArray[np.bool_]) -> tuple[int, Any]:
+    """Return how many first cells of a pooled group are worth keeping, and the groups that do not have those before.
+
+    Groups are sorted, so that their first cells change seldom.
+    """
+    at = np.flatnonzero(pooled)
+    start, lengths = seen_start[at], np.diff(seen_start)[at]
+    same = np.zeros(len(at), bool)
+    same[1:] = (exact[at[1:]] == exact[at[:-1]]).all(axis=1)
+    best, cut, kept = math.inf, 0, same
+    for number in range(int(lengths.max(initial=0)) + 1):
+        if number:
+            cell = np.where(lengths >= number, seen[np.minimum(start + number - 1, len(seen) - 1)], -1)
+            same = same & np.concatenate([[False], (cell[1:] == cell[:-1]) & (cell[1:] >= 0)])
+        cost = (~same).sum() * (number + 2) + np.maximum(lengths - number, 0).sum()
+        if cost < best:
+            best, cut, kept = float(cost), number, same
+    fresh = np.zeros(len(pooled), bool)
+    fresh[at] = ~kept
+    return cut, fresh
 
 
 def _width(law: Law) -> int:
@@ -109,10 +150,38 @@ def _groups(evidence: Evidence) -> tuple[Ints, Ints, Ints]:
     return first.astype(np.int64), group.reshape(n).astype(np.int64), counts.astype(np.int64)
 
 
-def _laws(evidence: Evidence, offsets: Ints, used: Ints) -> dict[str, Any]:
-    parts: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("law_of", "noise", "sources", "source", "extra", "rows")
-    }
+class _Cells(NamedTuple):
+    """Hold the released cells of all laws, one after the other; ``plain``: one source, and all combinations."""
+
+    law_of: Ints
+    noise: Floats
+    sources: Ints
+    source: Ints
+    extra: Floats
+    plain: NDArray[np.bool_]
+    silent: Floats  # the share of records that show the cell of which it says nothing, were true cells even
+
+    def fields(self, used: Ints) -> dict[str, Ints | Floats]:
+        """Return what the loops read of the cells ``used``."""
+        starts, lengths = _starts(self.sources)[used], self.sources[used]
+        at = np.repeat(starts - _starts(lengths)[:-1], lengths) + np.arange(lengths.sum())
+        several = np.flatnonzero(lengths != 1)
+        place = np.full(len(used), -1)
+        place[several] = np.arange(len(several))
+        return {
+            "law_of": self.law_of[used],
+            "noise": self.noise[used],
+            "source_start": _starts(lengths),
+            "source": self.source[at],
+            "extra": self.extra[at],
+            "place": place,
+            "several": several,
+        }
+
+
+def _laws(evidence: Evidence, offsets: Ints) -> tuple[_Cells, dict[str, Any]]:
+    """Return the released cells of all laws, and the true ones as the loops read them."""
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in (*_Cells._fields, "rows")}
     row_lengths: list[Ints] = []
     places: list[Ints] = []
     member: list[Ints] = []
@@ -120,35 +189,31 @@ def _laws(evidence: Evidence, offsets: Ints, used: Ints) -> dict[str, Any]:
     cells = 0
     for number, law in enumerate(evidence.laws):
         noise, count, source, extra = _split(law)
+        shape = [evidence.sizes[v] for v in law.variables]
+        full = len(law.cells) == math.prod(shape)
+        even = np.bincount(np.repeat(np.arange(len(noise)), count), extra, len(noise)) / max(len(law.cells), 1)
         parts["law_of"].append(np.full(len(noise), number))
         parts["noise"].append(noise)
         parts["sources"].append(count)
         parts["source"].append(source + cells)
         parts["extra"].append(extra)
+        parts["plain"].append((count == 1) & full)
+        parts["silent"].append(noise / np.maximum(noise + even, 1e-300) * full)
         parts["rows"].append((law.cells + offsets[list(law.variables)]).ravel())
         row_lengths.append(np.full(len(law.cells), len(law.variables)))
         places.append(np.array(law.variables))
-        shape = [evidence.sizes[v] for v in law.variables]
-        if len(law.cells) < math.prod(shape):
+        if not full:
             partial[number] = len(member)
             where = np.full(math.prod(shape), -1)
             where[np.ravel_multi_index(tuple(law.cells.T), tuple(shape))] = np.arange(len(law.cells)) + cells
             member.append(where)
         cells += len(law.cells)
-    flat = {name: _joined(values) for name, values in parts.items()}
-    several = used[flat["sources"][used] != 1] if len(used) else used
-    table = np.full(len(flat["noise"]), -1)
-    table[several] = np.arange(len(several))
-    return {
-        "law_of": flat["law_of"].astype(np.int64),
-        "noise": flat["noise"].astype(np.float64),
-        "source_start": _starts(flat["sources"]),
-        "source": flat["source"].astype(np.int64),
-        "extra": flat["extra"].astype(np.float64),
-        "table": table.astype(np.int64),
-        "tabled": several.astype(np.int64),
+    kinds = {"noise": np.float64, "extra": np.float64, "silent": np.float64, "plain": np.bool_}
+    flat = {name: _joined(values).astype(kinds.get(name, np.int64)) for name, values in parts.items()}
+    rows = flat.pop("rows")
+    return _Cells(**flat), {
         "row_start": _starts(_joined(row_lengths)),
-        "rows": flat["rows"].astype(np.int64),
+        "rows": rows,
         "places_start": _starts(np.array([len(p) for p in places])),
         "places": _joined(places).astype(np.int64),
         "cell_start": _starts(np.array([len(law.cells) for law in evidence.laws])),
