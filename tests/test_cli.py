@@ -85,7 +85,7 @@ def test_every_step_on_a_small_file(started):
 def test_the_dossier_takes_a_sampling_fraction(started):
     folder = started
     asked = ("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--sampling-fraction")
-    for wrong, words in (("0.1", "is used for the dossier only"), ("2", "outside its range")):
+    for wrong, words in (("0.1", "is used for the dossier and the policy only"), ("2", "outside its range")):
         refused = call(*asked, wrong)
         assert (refused.exit_code, words in refused.output) == (2, True)
     assert not (folder / "out").exists()
@@ -280,14 +280,14 @@ def test_duplicate_record_keys_leave_nothing_behind(started):
 
 
 def test_compare_shows_every_structure_and_writes_its_plot(tmp_path):
-    code, curve = answer("compare", "--prior", "0.4,0.3,0.2,0.1", "--epsilons", "1,0.5", "--plot", tmp_path / "c.svg")
+    code, curve = answer("curve", "--prior", "0.4,0.3,0.2,0.1", "--epsilons", "1,0.5", "--plot", tmp_path / "c.svg")
     assert code == 0
     assert {p["structure"] for p in curve["points"]} >= {"uniform-off-diagonal", "symmetric", "circulant", "general"}
     assert all(p["bound"] >= p["information"] for p in curve["points"])
     assert (tmp_path / "c.svg").read_text().startswith("<svg")
-    assert call("compare", "--prior", "uniform:3", "--plot", tmp_path / "c.svg").exit_code == 2
-    assert call("compare", "--prior", "0.4,x").exit_code == 2
-    assert call("compare", "--prior", "0.4,0.7").exit_code == 6
+    assert call("curve", "--prior", "uniform:3", "--plot", tmp_path / "c.svg").exit_code == 2
+    assert call("curve", "--prior", "0.4,x").exit_code == 2
+    assert call("curve", "--prior", "0.4,0.7").exit_code == 6
 
 
 def test_tune_finds_a_level_within_the_limit(survey):
@@ -303,9 +303,7 @@ def test_tune_finds_a_level_within_the_limit(survey):
     assert call(*keys, "tau3 <= 5").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "name", ["init", "assess", "design", "protect", "verify", "estimate", "demo", "compare", "tune"]
-)
+@pytest.mark.parametrize("name", ["init", "assess", "design", "protect", "verify", "estimate", "demo", "curve", "tune"])
 def test_every_command_has_help(name):
     result = call(name, "--help")
     assert result.exit_code == 0

@@ -74,7 +74,7 @@ WHOLE = {
         "{more}",
     ],
     "design": ["--plan", "{plan}"],
-    "compare": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
+    "curve": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
     "tune": ["{survey}", "--keys", "sex", "--limit", "tau1 <= 5", "--sampling-fraction", "0.1", "--codebook", "{book}"],
     "protect": [
         "--plan",

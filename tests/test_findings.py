@@ -277,6 +277,18 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert "the most common released value of the members is the true value in about" in one.sentence
 
 
+@NOTED
+def test_a_household_variable_of_a_split_is_a_finding_too(tmp_path):
+    table = pa.table({"house": [str(i // 3) for i in range(900)], "tenure": ["ab"[i // 3 % 2] for i in range(900)]})
+    table = table.append_column("sex", [["FM"[i % 2] for i in range(900)]])
+    pq.write_table(table, tmp_path / "homes.parquet")
+    roles = ("--keys", "tenure,sex", "--household", "house", "--perturb", "split", "--out", tmp_path)
+    assert call("init", tmp_path / "homes.parquet", *roles).exit_code == 0
+    (one,) = [f for f in pr.findings(pr.load_plan(tmp_path / "plan.toml")).found if f.code == "household"]
+    assert one.about == ("tenure",)
+    assert set(one.figures) == {"constant"}
+
+
 README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income "
 
 

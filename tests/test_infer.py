@@ -292,3 +292,15 @@ def test_the_census_sample(shared_data):
     assert {d["missing"] for d in drafts} == {"category"}
     text = tomllib.loads(writing.codebook_text(drafts))
     assert [v["name"] for v in text["variables"]] == [d["name"] for d in drafts]
+
+
+def test_a_key_with_decimals_has_categories_and_one_without_categories_is_noted(tmp_path):
+    rows = "\n".join(f"{n % 4 + 0.5:.1f};{n * 1.5:.2f};{n % 3 + 0.5:.1f}".replace(".", ",") for n in range(600))
+    (tmp_path / "a.csv").write_text(f"age;pay;size\n{rows}\n")
+    settings = formats.ReadSettings(separator=";", decimal=",")
+    source = formats.read(formats.placed(tmp_path / "a.csv", settings))
+    age, pay, size = infer.infer(source, roles={"age": "key", "pay": "key"})
+    assert (age["type"], age["categories"]) == ("double", [0.5, 1.5, 2.5, 3.5])
+    assert (pay["type"], pay.get("categories"), size.get("categories")) == ("double", None, None)
+    assert any("released unperturbed" in note for note in pay["notes"])
+    assert not any("released unperturbed" in note for one in (age, size) for note in one.get("notes", ()))

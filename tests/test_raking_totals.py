@@ -17,6 +17,7 @@ from postrand.errors import EstimationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mixture import Draw, Evidence, Law
+from postrand.release.completed_files import given_totals, totals_of
 from postrand.support.randomness import ReleaseKey
 
 SIZES = {"sex": 2, "age": 3, "area": 3}
@@ -139,8 +140,11 @@ def test_totals_against_clear_columns_rules_and_weights_are_refused():
     true = truth(300, rng)
     law = Mechanism({"sex": randomised_response(2, 1.0)}, BOOK)
     shown = perturb(frame_of(true), law, ReleaseKey.from_seed(2))
-    with pytest.raises(UsageError, match="not variables of the model"):
-        complete(shown, law, copies=2, seed=1, totals={"area": {"area0": 100, "area1": 100, "area2": 100}})
+    wrong = {"area": {"area0": 100, "area1": 100, "area2": 100}}
+    with pytest.raises(UsageError, match=r"totals of area: the totals differ from the file's own.*leave these totals"):
+        complete(shown, law, copies=2, seed=1, totals=wrong)
+    with pytest.raises(UsageError, match=r"relate sex to area, released unchanged.*give the totals of sex alone"):
+        complete(shown, law, copies=2, seed=1, sweeps=10, totals={("sex", "area"): mapping(true, "sex", "area")})
     rule = Rule({"sex": ("sex0",), "age": ("age2",)})
     book = Codebook(BOOK.variables, (rule,))
     allowed = true[(true[:, 0] != 0) | (true[:, 1] != 2)]
@@ -152,6 +156,24 @@ def test_totals_against_clear_columns_rules_and_weights_are_refused():
     wrong["sex0", "age2"], wrong["sex0", "age1"] = wrong["sex0", "age1"], 0.0
     with pytest.raises(UsageError, match="rules forbid"):
         complete(shown, ruled, copies=2, seed=1, totals={("sex", "age"): wrong})
+
+
+def test_totals_of_unperturbed_columns_are_met_by_the_file_and_it_is_said():
+    rng = np.random.default_rng(5)
+    true = truth(300, rng)
+    law = Mechanism({"sex": randomised_response(2, 1.0)}, BOOK)
+    shown = perturb(frame_of(true), law, ReleaseKey.from_seed(2))
+    right = {"area": {names[0]: total for names, total in mapping(true, "area").items()}}
+    options = {"copies": 2, "seed": 1, "sweeps": 10, "classes": 2}
+    free = complete(shown, law, **options)
+    done = complete(shown, law, **options, totals=right)
+    assert "of unperturbed columns, which the release meets as it is: area" in str(done.diagnostics)
+    assert all(np.array_equal(done.codes(k), free.codes(k)) for k in range(2))
+    both = complete(shown, law, **options, totals=right | {"sex": {"sex0": 140, "sex1": 160}})
+    assert table_of(both.codes(1), (0,)).tolist() == [140, 160]
+    again = complete(shown, law, **options, totals=given_totals(totals_of(both)))  # as a file states them
+    assert np.array_equal(again.codes(0), both.codes(0))
+    assert again.diagnostics.to_dict() == both.diagnostics.to_dict()
 
 
 def hand(matrix, codes, released):

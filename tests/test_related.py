@@ -158,6 +158,31 @@ def test_without_noise_of_the_release_copies_are_the_true_file():
     assert all((codes == true).all() for codes in copies)
 
 
+def test_where_no_law_changes_a_value_there_is_nothing_to_relate():
+    told, described, true, _ = file(200, 3)
+    known = dataclasses.replace(told, exact=np.column_stack([true, told.exact[:, 2]]).astype(np.int32))
+    inner, _, columns, codes = separated(known, described)
+    assert relate(known_fit(inner, np.full((2, 2), 0.25), 2), columns, codes) is None
+
+
+def test_a_regression_of_a_nearly_known_variable_ends_at_its_maximum():
+    """Columns tell the category almost surely: whole steps of Newton's method go past the maximum, and stay there."""
+    rng, n = RNG(9), 600
+    group = rng.integers(0, 6, n)
+    category = np.where(rng.random(n) < 0.97, group, rng.integers(0, 6, n))
+    other = rng.integers(0, 4, n)
+    first, second = ([(codes == k) * 1.0 for k in range(1, size)] for codes, size in ((group, 6), (other, 4)))
+    columns = np.stack([*first, *second, *(a * b for a in first for b in second)], axis=1)
+    columns = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    basis = np.column_stack([np.ones(n), columns]).astype(np.float32)
+    likelihood = np.full((n, 6), 1e-4, np.float32)
+    likelihood[np.arange(n), category] = 1.0
+    found = fit_logit(basis, np.repeat([0, 1, 2, 3], [1, 5, 3, 15]), likelihood)
+    chances = scipy.special.softmax(basis @ found.coefficients, axis=1)
+    assert (chances.argmax(axis=1) == category).mean() > 0.95
+    assert np.abs(found.coefficients).max() < 10
+
+
 def test_the_basis_has_mean_zero_and_deviation_one():
     rng = RNG(0)
     codes = np.column_stack([rng.integers(0, 20, 5_000), rng.integers(0, 3, 5_000), rng.integers(0, 2, 5_000)])

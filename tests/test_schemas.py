@@ -22,7 +22,7 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import MODELS, DifferentialPrivacy, Finding
 from postrand.release import canonical_json, earlier, fields, rendering, whole_columns
-from postrand.release.bundle import CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, SCHEMAS, Release
+from postrand.release.bundle import CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, SCHEMAS, Release
 from postrand.release.completed_files import SCHEMA as COMPLETED_SCHEMA
 from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
 from postrand.release.ledger import Entry, Ledger
@@ -353,7 +353,7 @@ def test_what_is_written_today_fits_too(name: str, tmp_path: Path) -> None:
 
 def test_every_schema_is_carried() -> None:
     found = {path.stem for path in (Path(fields.__file__).parent / "schemas").glob("*.json")}
-    written = [*SCHEMAS, CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, COMPLETED_SCHEMA]
+    written = [*SCHEMAS, *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, COMPLETED_SCHEMA]
     written += [f"postrand/certificate/{number}" for number in NUMBERS]
     written += sorted(set(earlier.MECHANISMS.values()))
     names = {"-".join(schema.split("/")[1:]) for schema in written}
@@ -469,7 +469,7 @@ def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> No
 
 def test_the_format_s_page_names_every_schema_code_and_reserved_field() -> None:
     page = (ROOT / "docs" / "release-format.md").read_text()
-    written = [SCHEMAS[-1], CODEBOOK_SCHEMA, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, whole_columns.SCHEMAS[-1]]
+    written = [SCHEMAS[-1], *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, whole_columns.SCHEMAS[-1]]
     written.append(COMPLETED_SCHEMA)
     codes = [code.partition(".")[2] for code in wordings.WORDINGS if code.startswith("limit.")]
     names = [*fields.RESERVED_NAMES, *(str(entry[1][-1]) for entry in RESERVED)]

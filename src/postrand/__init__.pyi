@@ -1,6 +1,8 @@
 from . import estimate, risk
+from .alternatives.frames import microaggregate, suppress
 from .certification.certificate import Certificate, Claim, certify
 from .codebook import Codebook, Variable
+from .data.recoded import recode
 from .designers import (
     BistochasticMatrix,
     Circulant,
@@ -36,6 +38,7 @@ from .release import Release, read_release, verify
 from .release.completed import complete
 from .risk import tune
 from .support.randomness import ReleaseKey, load_key
+from .workflow.alternative_files import recheck
 from .workflow.pipeline import run
 from .workflow.unperturbed import findings
 
@@ -89,13 +92,17 @@ __all__ = [
     "load_matrix",
     "load_mechanism",
     "load_plan",
+    "microaggregate",
     "perturb",
     "randomised_response",
     "read_release",
+    "recheck",
+    "recode",
     "risk",
     "round_bistochastic",
     "run",
     "split_design",
+    "suppress",
     "tune",
     "verify",
 ]

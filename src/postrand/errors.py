@@ -10,7 +10,8 @@
     ├── DesignError              6   an infeasible problem, or a solver that did not converge
     ├── ReleaseError             7   a release that cannot be written, or that fails verification
     │   └── UncheckedError       9   a consistent release for which one of the checks could not run here
-    └── EstimationError          8   a quantity that the release cannot identify, or no convergence
+    ├── EstimationError          8   a quantity that the release cannot identify, or no convergence
+    └── PolicyError              11  a plan that does not meet the office's policy
 
 A message says what is wrong, where, what was given, what is expected and what to do next. It never contains a record's
 values, its identifier or a small count. It can name categories (the codebook publishes them) and the position of a row
@@ -84,6 +85,12 @@ class EstimationError(PostrandError):
     """A quantity that the release cannot identify, or an estimate that did not converge."""
 
     exit_code = 8
+
+
+class PolicyError(PostrandError):
+    """A plan that does not meet a rule of the office's policy."""
+
+    exit_code = 11
 
 
 def sentence(what: str, *, where: str = "", got: object = None, wanted: object = None, fix: str = "") -> str:

@@ -23,6 +23,7 @@ from postrand.codebook import Codebook, coding, not_released
 from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
+from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
 from postrand.risk.counts import RiskyCombination
@@ -80,7 +81,7 @@ def assess(decisions: Decisions, with_model: bool) -> Risk | None:
     if decisions.opened is None or not decisions.keys:
         return None
     book = documents.codebook_of(decisions)
-    source = formats.read(decisions.opened.path, book)
+    source = open_records(decisions.opened.path, book)
     weight = next((v.name for v in book.with_role("weight")), None)
     asked: dict[str, Any] = {}
     if with_model:
@@ -94,7 +95,7 @@ def measures(decisions: Decisions) -> risk.Assessment | None:
     if decisions.opened is None or not decisions.keys:
         return None
     book = documents.codebook_of(decisions)
-    source = formats.read(decisions.opened.path, book)
+    source = open_records(decisions.opened.path, book)
     role = {name: next((v.name for v in book.with_role(name)), None) for name in ("weight", "household")}
     share: dict[str, Any] = (
         {"sampling_fraction": decisions.fraction} if decisions.fraction else {"weight": role["weight"]}
@@ -110,7 +111,7 @@ def counts(decisions: Decisions, columns: Sequence[int]) -> Array:
     """Return the exact counts of the columns' combinations, one axis each."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
-    source = formats.read(decisions.opened.path, book)
+    source = open_records(decisions.opened.path, book)
     table = LocalEngine().count(source, book, [decisions.names[j] for j in columns])
     return table.dense().astype(np.float64)
 
@@ -296,6 +297,6 @@ def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport 
     """Return the risk before and after, each measured in its own records."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
-    before, _ = dossier.assess(formats.read(decisions.opened.path, book), book, None, decisions.fraction)
+    before, _ = dossier.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
     after, _ = dossier.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after

@@ -17,7 +17,7 @@ from postrand.formats import File, path_of
 from postrand.plan import writing
 
 MAX_NAMED = 5
-_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules")
+_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes")
 """What the forms decide of a plan; any other section of an opened plan is written as it was."""
 
 
@@ -27,8 +27,8 @@ def codebook_toml(decisions: Decisions) -> str:
         return ""
     pairs = zip(decisions.opened.drafts, decisions.roles, strict=True)
     text = writing.codebook_text({**draft, "role": role} for draft, role in pairs)
-    rules = decisions.kept.get("rules")
-    return text + "\n" + tomlkit.dumps({"rules": rules}) if rules else text
+    more = {name: decisions.kept[name] for name in ("rules", "recodes") if decisions.kept.get(name)}
+    return text + "\n" + tomlkit.dumps(more) if more else text
 
 
 def codebook_of(decisions: Decisions) -> Codebook:
@@ -38,7 +38,8 @@ def codebook_of(decisions: Decisions) -> Codebook:
         {k: v for k, v in draft.items() if k != "notes"} | {"role": role or "drop"}
         for draft, role in zip(decisions.opened.drafts, decisions.roles, strict=True)
     ]
-    return Codebook.from_dict({"variables": entries, "rules": decisions.kept.get("rules", [])})
+    more = {name: decisions.kept.get(name, []) for name in ("rules", "recodes")}
+    return Codebook.from_dict({"variables": entries, **more})
 
 
 def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:

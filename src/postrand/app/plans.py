@@ -12,12 +12,13 @@ from postrand import formats
 from postrand.app import designing, goals
 from postrand.app.decisions import Decisions, Opened, open_decisions
 from postrand.codebook.variable import variable_to_dict
+from postrand.engines.database import open_records
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
 from postrand.plan import Plan, load_plan
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims")
+_KEPT = ("engine", "metadata", "claims", "policy")
 _FORMS = ("format", "shuffle", "as_is")
 _PARTS = (
     "source",
@@ -31,6 +32,7 @@ _PARTS = (
     "metadata",
     "engine",
     "file",
+    "policy",
 )
 
 
@@ -45,6 +47,8 @@ def open_plan(path: Path, folder: Path) -> Decisions:
         If the plan or its file cannot be read.
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
+    if plan.policy is not None:  # whose file is named from the plan's folder
+        data["policy"] = {"file": str((path.parent / data["policy"]["file"]).resolve())}
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))
@@ -72,7 +76,7 @@ def _same(one: Any, other: Any) -> bool:
 def _opened(path: Path | formats.File, plan: Plan) -> Opened:
     drafts = tuple(variable_to_dict(v) for v in plan.codebook.variables)
     rows, missing = 0, dict.fromkeys(plan.codebook.names, 0)
-    for batch in formats.read(path, plan.codebook).batches():
+    for batch in open_records(path, plan.codebook).batches():
         rows += batch.num_rows
         for name in missing:
             missing[name] += batch.column(name).null_count
@@ -83,6 +87,7 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
     kept = {name: data[name] for name in _KEPT if name in data}
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
+    kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:
         level = {goals.DELTA: repr(plan.file.delta)}

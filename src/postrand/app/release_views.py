@@ -74,6 +74,8 @@ def protect_view(
             parts.append(tags.p("The choices have changed since then. Protect again to use them.", class_="warning"))
         parts += [
             tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
+            tags.p(tags.strong("In words")),
+            tags.ul(*(tags.li(s) for s in made.plain_claims[:30])),
             tags.p(
                 "Every claim was recomputed from the exact matrices. Next: compare before and after, then download."
             ),

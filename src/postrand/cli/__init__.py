@@ -1,10 +1,14 @@
 """The command line: one sub-command a step; each parses, makes one library call, and prints."""
 
 try:
+    from postrand.cli import advise as advise
+    from postrand.cli import alternatives as alternatives
     from postrand.cli import analyse as analyse
     from postrand.cli import columns as columns
     from postrand.cli import complete as complete
+    from postrand.cli import plans as plans
     from postrand.cli import prepare as prepare
+    from postrand.cli import recode as recode
     from postrand.cli import release as release
     from postrand.cli import workbench as workbench
     from postrand.cli.frame import main

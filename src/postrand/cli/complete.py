@@ -28,8 +28,11 @@ MODEL_FAILED = 10
 @click.option("--classes", metavar="K", default="0", help="Most classes of the model. Default: chosen by the fit.")
 @click.option("--chains", metavar="C", default="2", show_default=True, help="Chains of the fit.")
 @click.option("--sweeps", metavar="S", default="0", help="Sweeps of each chain. Default: chosen by the fit.")
+@click.option("--no-anchor", is_flag=True, help="Never move tables of two variables to the unbiased ones.")
 @may_use("threads", "scratch")
-def complete(directory: Path, out: Path, totals: Path | None, form: str | None, **numbers: str | None) -> Result:
+def complete(
+    directory: Path, out: Path, totals: Path | None, form: str | None, no_anchor: bool, **numbers: str | None
+) -> Result:
     """Make completed files: copies of the released file for any software.
 
     In each copy a true value is drawn for each perturbed one, given the released values, the published matrices and a
@@ -54,7 +57,7 @@ def complete(directory: Path, out: Path, totals: Path | None, form: str | None, 
         what = "the release does not verify, so no copies are made from it"
         raise ReleaseError([sentence(what, where=str(directory)), *found.problems])
     release = read(directory)
-    told = write_folder(out, release, completed_of(release, totals=totals, **chosen), form)
+    told = write_folder(out, release, completed_of(release, totals=totals, anchor=not no_anchor, **chosen), form)
     open_checks = [f"not verified in full: {problem}" for problem in found.problems]
     lines = [f"completed: {out / told['file']} ({told['copies']} copies of {told['records']:,} records)"]
     lines += [f"seed: {told['seed']}", *open_checks, *_found(told), f"Next: read {out / 'README.txt'}"]

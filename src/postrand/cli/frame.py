@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -130,6 +130,7 @@ def main() -> None:
       postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
       postrand assess survey.parquet ...  how identifiable are the records now?
       postrand design --plan plan.toml    the matrices, and what they keep and protect
+      postrand explain plan.toml          the plan in sentences for a board
       postrand protect --plan plan.toml --out release
       postrand verify release             anyone can check it; only the release is needed
       postrand estimate release --table sex,region
@@ -137,8 +138,8 @@ def main() -> None:
 
     Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
     5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
-    not run here. 10 complete: the files are written, but the model failed a test. 128 + n: stopped by signal n;
-    incomplete output was removed.
+    not run here. 10 complete: the files are written, but the model failed a test. 11 check, protect: the plan does not
+    meet a rule of the policy. 128 + n: stopped by signal n; incomplete output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
@@ -257,3 +258,8 @@ def unperturbed_lines(found: Any) -> list[str]:
     """Return the findings as lines; open decisions come last."""
     lines = [f"- {text}" for text in found.sentences]
     return [*(["", "Released unperturbed:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
+
+
+def in_words(claims: Iterable[str]) -> list[str]:
+    """Return what claims mean as lines."""
+    return ["", "In words:", *(f"- {text}" for text in claims)]

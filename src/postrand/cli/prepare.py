@@ -1,4 +1,4 @@
-"""The commands before a release: draft a plan, assess the file, design, compare, tune.
+"""The commands before a release: draft a plan, assess the file, design, draw the curve, tune.
 
 Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
 """
@@ -18,6 +18,7 @@ from postrand.cli.frame import (
     SOURCE,
     Result,
     command,
+    in_words,
     keys_option,
     names,
     reading_options,
@@ -69,6 +70,12 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
 )
+@click.option(
+    "--recode",
+    multiple=True,
+    metavar="RECODE",
+    help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
+)
 @reading_options
 def init(
     file: Path | None,
@@ -81,11 +88,13 @@ def init(
     keys: str | None,
     way: Literal["best", "blocks", "split"],
     reading: Any,
+    recode: tuple[str, ...],
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
 
-    Edit both files afterwards. Roles that you do not give stay empty. Fill them in before you run 'postrand protect'.
+    Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
+    So do columns that --other '*' would release as they are, but whose exact values single out persons.
     How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
     an option has to say it.
     """
@@ -93,10 +102,10 @@ def init(
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     source = records_of(file, uri, table, query, password_from)
-    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading)
+    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode)
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
-    lines += [f"wrote {made.codebook}", f"wrote {made.plan}"]
+    lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
@@ -106,7 +115,7 @@ def init(
         )
     if not (made.without_role or made.undecided):
         lines.append("Next: read both, then run 'postrand design'")
-    lists = {"without_role": list(made.without_role), "undecided": list(made.undecided)}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "undecided", "linked")}
     return {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told}, "\n".join(lines)
 
 
@@ -205,15 +214,17 @@ def design(plan: Path) -> Result:
     is written.
     """
     from postrand.certification.certificate import certify
+    from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
+    from postrand.report.table_worth import pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
     from postrand.workflow.design_split import design_split
-    from postrand.workflow.file_goal import of_file, solved
+    from postrand.workflow.file_goal import of_file, records_of, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
     from postrand.workflow.unperturbed import findings
-    from postrand.workflow.worth import expected, ways
+    from postrand.workflow.worth import expected, prior_law, ways
 
     loaded = load_plan(plan)
     check_sizes(loaded)
@@ -222,20 +233,23 @@ def design(plan: Path) -> Result:
     blocks, split = design_blocks(loaded, known), design_split(loaded, known)
     mechanism = mechanism_of(loaded, blocks, known, split)
     certificate = of_file(loaded, mechanism, certify(mechanism, claims_of(loaded, mechanism, known)), known)
-    worth = [expected(block, loaded.codebook) for block in blocks]
+    records = records_of(loaded, known.engine, known.source)
+    worth = [expected(block, loaded.codebook, records) for block in blocks]
+    law = prior_law(blocks, mechanism)
+    pairs = table_worth(mechanism, pairs_of(mechanism.variables, loaded.codebook), records, law)
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
-    data["claims"] = list(certificate.sentences)
-    data |= {} if certificate.file is None else {"file": certificate.file.to_dict()}
-    data["advice"] = list(loaded.advice)
-    lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
-    lines += [] if split is None else [str(split)]
+    file = {} if certificate.file is None else {"file": certificate.file.to_dict()}
+    plain = plain_claims(certificate.claims, mechanism, file.get("file"))
+    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": list(loaded.advice)}
+    data["two_way"] = [one.to_dict() for one in pairs]
     data["ways"], compared = ways(mechanism)
-    lines += [compared] * bool(compared)
-    level = [] if certificate.file is None else no_file_level(certificate.file.to_dict())
+    lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
+    lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
+    lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
     found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *loaded.advice, "", *certificate.sentences, *level, *unperturbed_lines(found)])
+    return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])
 
 
 @command
@@ -248,17 +262,17 @@ def design(plan: Path) -> Result:
     help="Privacy budgets (values of epsilon).",
 )
 @click.option("--plot", type=FOLDER, help="Write the curves to this new SVG file.")
-def compare(prior: str, epsilons: str, plot: Path | None) -> Result:
+def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
     """Show the privacy-utility curve of every structure.
 
     At each epsilon: the information kept, the variance of the analyst's estimates, and proven bounds.
     """
-    from postrand.designers import compare as compared
+    from postrand.designers import compare
 
-    curve = compared(_prior(prior), _numbers(epsilons, "--epsilons"))
+    found = compare(_prior(prior), _numbers(epsilons, "--epsilons"))
     if plot is not None:
-        _write_new(plot, curve.svg())
-    return curve.to_dict(), curve.text()
+        _write_new(plot, found.svg())
+    return found.to_dict(), found.text()
 
 
 @command

@@ -18,6 +18,7 @@ from postrand.cli.frame import (
     Result,
     command,
     confidential,
+    in_words,
     release_key,
     unperturbed_lines,
 )
@@ -60,6 +61,7 @@ def protect(
     """
     from postrand.plan import load_plan
     from postrand.release.ledger import Ledger
+    from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
 
     key = release_key(key_file, seed)
@@ -67,8 +69,11 @@ def protect(
     release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     claims = list(release.certificate_sentences)
     found = release.findings
-    data = {"release": str(release.path), "claims": claims, "findings": found.to_dict()}
-    return data, "\n".join([f"release: {release.path}", *claims, *unperturbed_lines(found)])
+    plain = list(release.plain_claims)
+    data = {"release": str(release.path), "claims": claims, "in_words": plain, "findings": found.to_dict()}
+    worth = list(two_way_lines(two_way(release.mechanism, release.records or 0)))
+    lines = [f"release: {release.path}", *claims, *in_words(plain), *[""] * bool(worth), *worth]
+    return data, "\n".join([*lines, *unperturbed_lines(found)])
 
 
 @command

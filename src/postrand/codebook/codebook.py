@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from postrand.codebook.recoded import recode_problems
 from postrand.codebook.rules import Rule, rule_problems
 from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.recoding import Recode
+from postrand.recoding.recode import recodes_from
 from postrand.support import saving
 from postrand.support.inputs import listed
 from postrand.support.showing import few
@@ -30,20 +33,23 @@ class Codebook:
 
     variables: tuple[Variable, ...]
     rules: tuple[Rule, ...] = ()
+    recodes: tuple[Recode, ...] = ()
 
     def __post_init__(self) -> None:
-        for field, kind in (("variables", Variable), ("rules", Rule)):
+        for field, kind in (("variables", Variable), ("rules", Rule), ("recodes", Recode)):
             held = listed(getattr(self, field))
             if held is None or not all(isinstance(one, kind) for one in held):
                 raise SpecificationError(sentence(f"the {field} of a codebook are not a list of {kind.__name__}"))
             object.__setattr__(self, field, held)
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
+        raise_all(SpecificationError, recode_problems(self.recodes, self))
 
     def __repr__(self) -> str:
         held = few([f"{v.name} ({v.role}{f', {v.size}' if v.is_categorical else ''})" for v in self.variables])
         rules = f"; {len(self.rules)} rules" if self.rules else ""
-        return f"Codebook({len(self.variables)} variables: {held}{rules})"
+        recodes = f"; {len(self.recodes)} recodes" if self.recodes else ""
+        return f"Codebook({len(self.variables)} variables: {held}{rules}{recodes})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,16 +74,23 @@ class Codebook:
         """Return the variables that have one of the roles, in column order."""
         return tuple(v for v in self.variables if v.role in roles)
 
+    def recode_of(self, name: str) -> Recode | None:
+        """Return the recode that makes a variable, or None where the file has the variable as it is."""
+        return next((recode for recode in self.recodes if recode.variable == name), None)
+
     def select(self, names: Iterable[str]) -> Codebook:
-        """Return the codebook of these variables, in the given order, with the rules that are only about them."""
+        """Return the codebook of these variables, in this order, with their recodes and the rules on them alone."""
         kept = tuple(self[name] for name in names)
         held = {v.name for v in kept}
-        return Codebook(kept, tuple(rule for rule in self.rules if held.issuperset(rule.variables)))
+        rules = tuple(rule for rule in self.rules if held.issuperset(rule.variables))
+        return Codebook(kept, rules, tuple(recode for recode in self.recodes if recode.variable in held))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; fields at their default are left out."""
         data: dict[str, Any] = {"variables": [variable_to_dict(v) for v in self.variables]}
-        return {**data, "rules": [rule.to_dict() for rule in self.rules]} if self.rules else data
+        for name, held in (("rules", self.rules), ("recodes", self.recodes)):
+            data |= {name: [one.to_dict() for one in held]} if held else {}
+        return data
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write a ``codebook.toml`` that plans name and :func:`postrand.load_codebook` reads.
@@ -96,8 +109,10 @@ class Codebook:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str = "codebook") -> Codebook:
+    def from_dict(cls, data: Mapping[str, Any], where: str = "codebook", folder: Path | None = None) -> Codebook:
         """Build a codebook from plain data; reports all problems of all variables together.
+
+        Tables that its recodes name are read from ``folder``.
 
         Raises
         ------
@@ -125,16 +140,22 @@ class Codebook:
                         variables.append(variable_from_dict(entry, place))
                 except SpecificationError as error:
                     problems += error.problems
+        recodes: tuple[Recode, ...] = ()
+        try:
+            recodes = recodes_from(data, where, folder)
+        except SpecificationError as error:
+            problems += error.problems
         if without:
             what = f"variables without a role: {', '.join(without)}"
             fix = "set their roles, or run 'postrand init' again with --other '*' or --drop '*' for all others"
+            fix += "; --other takes columns that single out persons only by their names"
             problems.insert(0, sentence(what, where=where, wanted=", ".join(ROLES), fix=fix))
         if not data.get("variables"):
             problems.append(sentence("the codebook has no variables", where=where, fix="run 'postrand init FILE'"))
         if not problems:
             problems += _codebook_problems(variables)
         raise_all(SpecificationError, problems)
-        return cls(tuple(variables), tuple(rules))
+        return cls(tuple(variables), tuple(rules), recodes)
 
 
 def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from postrand.completion.anchoring import Anchor, anchored, anchors
 from postrand.completion.diagnostics import Diagnostics, diagnose
+from postrand.completion.diagnostics_relations import compare_relations
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.files import write_frames
 from postrand.completion.frames import Copies
-from postrand.completion.related import Related, relate, related_copy, separated
-from postrand.completion.totals import NO_TOTALS, Given, Totals, read_totals
+from postrand.completion.related import Related, moves_of, relate, related_copy, separated
+from postrand.completion.related_pairs import acting_pairs
+from postrand.completion.totals import NO_TOTALS, Given, Totals, of_mixture, read_totals
 from postrand.completion.totals_cost import cost
 from postrand.completion.totals_moves import meet
 from postrand.errors import UsageError, raise_all, sentence, shown
@@ -30,6 +32,8 @@ from postrand.support.inputs import is_whole
 from postrand.support.progress import Stage, stage
 
 COPIES = 20
+PILOTS = 6
+"""Copies that are compared with the release to find which variables act together."""
 MAX_KEPT_BYTES = 1 << 28
 SEED_BITS = 53
 """A seed is below 2^53, so that every program reads it exactly from JSON."""
@@ -40,8 +44,9 @@ class Completed:
     """Hold completed copies of a release, and the fitted model that they were drawn from.
 
     ``frames`` are the copies, made when they are asked for; ``modelled`` says what the model has of the file,
-    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables. The copies
-    follow from the released records, ``mechanism``, ``seed`` and ``settings`` alone.
+    ``diagnostics`` how good it is. Where it is found biased, ``anchors`` move the copies' two-way tables, if ``anchor``
+    says that they may. The copies follow from the released records, ``mechanism``, ``seed``, ``settings``, ``anchor``
+    and ``totals`` alone.
     """
 
     released: Any
@@ -52,6 +57,7 @@ class Completed:
     anchors: tuple[Anchor, ...] = ()
     totals: Totals = NO_TOTALS
     related: Related | None = None
+    anchor: bool = True
     _kept: dict[int, NDArray[np.integer]] = field(default_factory=dict, init=False)
 
     @property
@@ -170,20 +176,22 @@ def complete(
     stage(Stage.READING)
     everything, described = evidence_of(frame, mechanism)
     evidence, modelled, columns, codes = separated(everything, described, mechanism.given)
-    wanted = NO_TOTALS if totals is None else read_totals(totals, evidence, modelled)
+    wanted = NO_TOTALS
+    if totals is not None:
+        wanted = of_mixture(read_totals(totals, everything, described), described, modelled)
     found = fit(
         evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
     )
-    related = relate(found, columns, codes)
-    told, moved = _examined(found, modelled, anchor, wanted, related)
-    return Completed(frame, mechanism, modelled, found, told, moved, wanted, related)
+    related, seen = relate(found, columns, codes), Seen(found.evidence)
+    told, moved = _examined(found, modelled, anchor, related, seen)
+    done = Completed(frame, mechanism, modelled, found, told, moved, wanted, related, anchor)
+    return _compared(_together(done, seen), seen)
 
 
 def _examined(
-    found: Fit, modelled: Modelled, anchor: bool, totals: Totals, related: Related | None
+    found: Fit, modelled: Modelled, anchor: bool, related: Related | None, seen: Seen
 ) -> tuple[Diagnostics, tuple[Anchor, ...]]:
     """Return what the diagnostics say, and how the copies have to move where they find the model biased."""
-    seen = Seen(found.evidence)
     labels = [variable.labels for variable in modelled.variables]
     roughly = {variable.name: variable.note for variable in modelled.variables if variable.note}
     left_out = dict(modelled.left_out)
@@ -192,11 +200,35 @@ def _examined(
         left_out |= dict.fromkeys(related.basis.left_out, "there are too many unperturbed columns for the records")
     told = diagnose(found, labels, left_out, roughly, seen=seen)
     moved = anchors(found, seen) if anchor and told.biased else ()
-    spent = None
-    if totals:
-        without = partial(codes_of, found, moved, dataclasses.replace(totals, tables=()), related)
-        spent = cost(found, totals, without, partial(codes_of, found, moved, totals, related))
-    return dataclasses.replace(told, anchored=bool(moved), totals=spent), moved
+    return dataclasses.replace(told, anchored=bool(moved)), moved
+
+
+def _together(done: Completed, seen: Seen) -> Completed:
+    """Return the copies moved to what two variables do together to an unperturbed column, where they do."""
+    if done.related is None:
+        return done
+    pilots = [done.codes(number) for number in range(min(PILOTS, done.copies))]
+    acting = acting_pairs(seen, done.related.places, done.related.names, done.related.basis, pilots)
+    if not acting:
+        return done
+    related = dataclasses.replace(done.related, acting=acting)
+    again = dataclasses.replace(done, related=related)
+    again._kept.update({at: codes for at, codes in done._kept.items() if not moves_of(related, done.fit, at)})
+    return again
+
+
+def _compared(done: Completed, seen: Seen) -> Completed:
+    """Return the copies with what their relations to unperturbed columns and their totals are found to be."""
+    found, totals, related, spent, relations = done.fit, done.totals, done.related, None, None
+    if related is not None:
+        relations = compare_relations(related, seen, done.copies, done.codes)
+    if totals or totals.met:
+        without = partial(codes_of, found, done.anchors, NO_TOTALS, related)
+        spent = cost(found, totals, without, done.codes)
+    told = dataclasses.replace(done.diagnostics, totals=spent, relations=relations)
+    again = dataclasses.replace(done, diagnostics=told)
+    again._kept.update(done._kept)
+    return again
 
 
 def codes_of(

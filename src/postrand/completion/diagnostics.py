@@ -12,6 +12,7 @@ import numpy as np
 
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
 from postrand.completion.diagnostics_plain import number, points, shares, thinned
+from postrand.completion.diagnostics_relations import Relations
 from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest, overall
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
@@ -70,7 +71,8 @@ class Diagnostics:
     ``predicted`` are the released tables beside what the model expects, ``compared`` the model's tables beside the
     unbiased ones. ``left_out`` and ``approximated`` name what is not in the model, or only roughly, with a reason.
     ``anchored``: whether the copies' two-way tables were moved to the unbiased ones within their error; ``totals``:
-    what it costs to meet totals, if there are any.
+    what it costs to meet totals, if there are any. ``relations``: those of perturbed variables to unperturbed columns
+    outside the mixture, if there are any.
     """
 
     names: tuple[str, ...]
@@ -86,6 +88,7 @@ class Diagnostics:
     anchored: bool = False
     not_compared: int = 0
     totals: Cost | None = None
+    relations: Relations | None = None
 
     @property
     def ok(self) -> bool:
@@ -119,7 +122,7 @@ class Diagnostics:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each reason not to use the copies; empty if there is none."""
-        return (*self._chains(), *(text for text, mended in self._misfits if not mended))
+        return (*self._chains(), *(text for text, mended in self._misfits if not mended), *self._relations())
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -136,6 +139,9 @@ class Diagnostics:
             )
         if chains.truncated and not self._misfits:
             said.append(f"{self._full()} No test says that it is too simple.")
+        if self.relations is not None and self.relations.together:
+            what = "The copies were moved to what two perturbed variables do together to an unperturbed column"
+            said.append(f"{what}, as the release shows it: {_several(self.relations.together)}.")
         said += self._on_model()
         if self.totals is not None and self.totals.warning is not None:
             said.append(self.totals.warning)
@@ -146,6 +152,17 @@ class Diagnostics:
         if self.not_compared:
             said.append(f"{self.not_compared:,} tables of two or three variables are too many or too large to compare.")
         return tuple(said)
+
+    def _relations(self) -> list[str]:
+        failed = self.relations.failed(LEVEL) if self.relations is not None else []
+        if not failed or self.relations is None:
+            return []
+        what = _several([str(one) for one in failed], 3)
+        return [
+            f"What the copies say of perturbed variables and unperturbed columns differs from the release (p "
+            f"{_p(self.relations.p)}, {len(failed)} of {len(self.relations.compared)} relations): {what}. "
+            "Analyses that relate these are biased. Next: use estimates from the release alone for them."
+        ]
 
     def _chains(self) -> list[str]:
         chains, said = self.chains, []
@@ -236,6 +253,7 @@ class Diagnostics:
                 "points": points(self.predicted),
             },
             "bias": {"relative": number(bias), "p_value": number(p)},
+            "relations": None if self.relations is None else self.relations.to_dict(),
             "rests_on_model": [one.to_dict() for one in self.rests_on_model],
             "shares": shares(self.compared, self.names, self.labels),
         }
@@ -259,6 +277,9 @@ class Diagnostics:
                 f"{most[1]:.1f} standard errors ({' by '.join(self._names(most[0].places))}), p {_p(most[2])}."
             )
             lines[-1] += f" Squared bias over tables of two variables: {self.bias[0]:.2f}, p {_p(self.bias[1])}."
+        if self.relations is not None and self.relations.compared:
+            many = f"{len(self.relations.compared)} compared with the release"
+            lines.append(f"Relations to unperturbed columns: {many}, p {_p(self.relations.p)} together.")
         ratios = [one.ratio for one in self.rests_on_model if one.ratio is not None and len(one.names) == 2]
         if ratios:
             lines.append(
@@ -325,9 +346,12 @@ def _tables(seen: Seen) -> tuple[list[Places], int]:
     return small[:MOST_TABLES], len(every) + len(triples) - len(small[:MOST_TABLES])
 
 
-def _listed(tables: Sequence[Rests], most: int = 6) -> str:
-    named = "; ".join(" by ".join(one.names) for one in tables[:most])
-    return named + (f"; and {len(tables) - most:,} more" if len(tables) > most else "")
+def _listed(tables: Sequence[Rests]) -> str:
+    return _several([" by ".join(one.names) for one in tables])
+
+
+def _several(texts: Sequence[str], most: int = 6) -> str:
+    return "; ".join(texts[:most]) + (f"; and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 def _many(number: int, what: str) -> str:

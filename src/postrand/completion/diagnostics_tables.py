@@ -181,6 +181,11 @@ class Seen:
 
     def groups(self, places: Places) -> Iterator[Group]:
         """Yield the records that show all of some variables, by the laws that they were seen through."""
+        for group, *_ in self.located(places):
+            yield group
+
+    def located(self, places: Places) -> Iterator[tuple[Group, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the same groups with the numbers of their records, and the released cell of each in C order."""
         showing = np.flatnonzero(self._showing(places))
         sources = self._patterns[showing][:, list(places)]
         ways = np.concatenate([sources, self._subset.ravel()[showing][:, None]], axis=1)
@@ -189,7 +194,9 @@ class Seen:
             chosen[showing[(ways == way).all(axis=1)]] = True
             yield self._group(places, [int(s) for s in way[:-1]], int(way[-1]), self._records(chosen))
 
-    def _group(self, places: Places, sources: Sequence[int], subset: int, at: NDArray[np.int64]) -> Group:
+    def _group(
+        self, places: Places, sources: Sequence[int], subset: int, at: NDArray[np.int64]
+    ) -> tuple[Group, NDArray[np.int64], NDArray[np.int64]]:
         axes, shape, index = [], [], np.zeros(len(at), np.int64)
         for axis, first in self._axes_of(places, sources):
             cell = self._cell[at, first].astype(np.int64)
@@ -201,14 +208,8 @@ class Seen:
             given |= dict(self._given.get((source, place), ()))
         size, expects = math.prod(shape), self._chosen.isdisjoint(sources)
         parts = np.bincount(self._part[at] * size + index, minlength=PARTS * size).reshape([PARTS, *shape])
-        return Group(
-            tuple(axes),
-            parts.sum(axis=0).astype(np.float64),
-            parts.astype(np.float64),
-            tuple(sorted(given.items())),
-            subset,
-            expects,
-        )
+        counts, shared = parts.sum(axis=0).astype(np.float64), tuple(sorted(given.items()))
+        return Group(tuple(axes), counts, parts.astype(np.float64), shared, subset, expects), at, index
 
     def _axes_of(self, places: Places, sources: Sequence[int]) -> Iterator[tuple[Axis, int]]:
         """Yield each axis, and the place where its released cells stand."""

@@ -121,7 +121,7 @@ def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> t
     alike, which the laws alone tell.
     """
     value, square, cross, unit, n = np.zeros(()), np.zeros(()), np.zeros(()), 0.0, 0.0
-    for group, weight in zip(groups, _weights(groups), strict=True):
+    for group, weight in zip(groups, record_weights(groups), strict=True):
         inverse = [axis.inverse for axis in group.axes]
         mean = arranged(apply(inverse, group.counts), group.axes, places, sizes)
         value = value + weight * mean
@@ -135,7 +135,7 @@ def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> t
 def contributions(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> Array:
     """Return what each part of the file contributes to the unbiased table, (B, ...)."""
     found = np.zeros((PARTS, *(sizes[p] for p in places)))
-    for group, weight in zip(groups, _weights(groups), strict=True):
+    for group, weight in zip(groups, record_weights(groups), strict=True):
         inverse = [axis.inverse for axis in group.axes]
         for part, counts in zip(found, group.parts, strict=True):
             part += weight * arranged(apply(inverse, counts), group.axes, places, sizes)
@@ -169,7 +169,7 @@ def overall(tables: Sequence[Compared]) -> tuple[float, float]:
     return total / len(known), p
 
 
-def _weights(groups: Sequence[Group]) -> list[float]:
+def record_weights(groups: Sequence[Group]) -> list[float]:
     """Return the weight of one record of each group; alike for all groups of a subset, and adding up to one."""
     noise: dict[int, list[float]] = {}
     for group in groups:

@@ -124,7 +124,9 @@ def _reading_r(name: str) -> str:
 
 def _again(told: Mapping[str, Any], suffix: str) -> tuple[str, str]:
     """Return how to make the same copies in another format."""
-    settings = "".join(f" --{name} {value}" for name, value in told["settings"].items() if value)
+    asked = {name: value for name, value in told["settings"].items() if name != "anchor"}
+    settings = "".join(f" --{name} {value}" for name, value in asked.items() if value)
+    settings += "" if told["settings"].get("anchor", True) else " --no-anchor"
     settings += " --totals TOTALS.csv" if told["totals"] else ""
     command = f"postrand complete RELEASE --copies {told['copies']} --seed {told['seed']}{settings}"
     return "first make the same copies as a file of this program, then read its README.txt:", (

@@ -15,28 +15,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from postrand.completion.diagnostics_tables import law_axis
-from postrand.completion.raking import CANDIDATES, Target, counted, pick, sweep
+from postrand.completion.diagnostics_tables import Places, law_axis
+from postrand.completion.raking import CANDIDATES, Candidates, Target, pick
 from postrand.completion.related_basis import Basis, basis_of
-from postrand.completion.related_fit import Logit, curvature, fit_logit, given
+from postrand.completion.related_fit import Logit, fit_logit, given
+from postrand.completion.related_pairs import Acting
+from postrand.completion.related_sums import cells_of
+from postrand.completion.related_weights import Aim, weigh
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Draw, Evidence, Fit, Law
 
 Array = NDArray[np.float64]
-ROUNDS = 30
 MARGINS = 12
 """Steps by which the intercepts give the margins of the mixture."""
-FURTHEST = 0.7
-"""One step of a score is not larger: candidates are few."""
-CLOSE = 5e-4
-"""Means of φ are met if none is off by more than this share of the records."""
 FLOOR = 1e-4
 """Every category keeps this share of its margin in each class, so that a candidate can have it."""
 
@@ -45,7 +43,8 @@ FLOOR = 1e-4
 class Related:
     """Hold the regressions of the perturbed variables ``places`` on the unperturbed columns ``names``.
 
-    ``likelihoods`` (n, S_j) are P(what is released of the record | category).
+    ``likelihoods`` (n, S_j) are P(what is released of the record | category); ``acting`` are pairs of variables that
+    act together on a column.
     """
 
     names: tuple[str, ...]
@@ -54,6 +53,7 @@ class Related:
     likelihoods: tuple[NDArray[np.float32], ...]
     logits: tuple[Logit, ...]
     notes: dict[str, str]
+    acting: tuple[Acting, ...] = ()
 
 
 def separated(
@@ -87,12 +87,15 @@ def separated(
 
 
 def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | None:
-    """Return the regressions of the mixture's perturbed variables on unperturbed columns; None if there are none."""
-    if not columns.variables:
-        return None
+    """Return the regressions of the mixture's perturbed variables on unperturbed columns.
+
+    None if there are no such columns, or every value is known: a law can change nothing.
+    """
     evidence = fit.evidence
-    basis = basis_of(codes, columns.variables)
     places = tuple(j for j in range(len(evidence.sizes)) if (evidence.exact[:, j] < 0).any())
+    if not columns.variables or not places:
+        return None
+    basis = basis_of(codes, columns.variables)
     seen = [seen_through(evidence, fit.draws, place) for place in places]
     logits = tuple(fit_logit(basis.values, basis.of, likelihood) for likelihood in seen)
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}
@@ -136,7 +139,7 @@ def _law_of(law: Law, place: int, evidence: Evidence, draws: Sequence[Draw]) -> 
 
 def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int) -> NDArray[np.int32]:
     """Return copy ``number`` as true codes (n, J), related to the unperturbed columns; ``base`` is it without them."""
-    from postrand.completion.related_loops import candidates, lean  # loads compiled loops
+    from postrand.completion.related_loops import candidates  # loads compiled loops
 
     rng = np.random.default_rng([fit.seed, 10, number])
     phi, draw, sizes = found.basis.values, fit.draws[number], fit.evidence.sizes
@@ -147,23 +150,56 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     tilts = np.exp(np.clip(phi @ scores.astype(np.float32), -20, 20)).astype(np.float64)
     candidates(packed, group, draw.weights, _floored(draw), tilts, base.astype(np.int16), drawn, rng)
     weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
-    shares = np.empty((len(base), int(offsets[-1])), np.float32)
-    none = np.zeros_like(shares)
-    lean(drawn, offsets, weights, none, shares)
-    factors = _factors(found, exactly, shares, offsets)
-    tables, rows = _tables(base, sizes, found.places), _rows(found, offsets)
-    for _ in range(ROUNDS):
-        if tables:
-            sweep(drawn, weights, sizes, tables, _soft, counted(drawn, weights, tables[0], sizes))
-        lean(drawn, offsets, weights, none, shares)
-        missing = wanted - exactly.T @ shares
-        if np.abs(missing[:, rows]).max() < max(1.0, CLOSE * len(base)):
-            break  # the tables were met a moment ago
-        for _ in range(2):
-            step = _step(found, missing, factors, offsets)
-            lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
-            missing = wanted - exactly.T @ shares
-    return pick(drawn, weights, rng)
+    every = np.arange(phi.shape[1])
+    aims = [Aim(slice(int(offsets[j]), int(offsets[j + 1])), every) for j in found.places]
+    tables = _tables(base, sizes, found.places)
+    weigh(phi, drawn, weights, offsets, aims, wanted, tables, sizes)
+    moves = moves_of(found, fit, number)
+    if moves:
+        drawn, offsets, more, wanted = _together(exactly, drawn, weights, offsets, sizes, moves, wanted)
+        weigh(phi, drawn, weights, offsets, [*aims, *more], wanted, tables, sizes)
+    return pick(drawn, weights, rng)[:, : base.shape[1]]
+
+
+def moves_of(found: Related, fit: Fit, number: int) -> dict[Places, list[tuple[int, Array]]]:
+    """Return by how much the sums over each pair's cells move in one copy, by pair: columns of φ, and moves (K,)."""
+    rng = np.random.default_rng([fit.seed, 11, number])
+    moves: dict[Places, list[tuple[int, Array]]] = {}
+    for one in found.acting:
+        move = one.drawn(rng)
+        if move is not None:
+            moves.setdefault(one.places, []).append((one.column, move))
+    return moves
+
+
+def _together(
+    phi: Array,
+    drawn: Candidates,
+    weights: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    sizes: Sequence[int],
+    moves: Mapping[Places, Sequence[tuple[int, Array]]],
+    wanted: Array,
+) -> tuple[Candidates, NDArray[np.int64], list[Aim], Array]:
+    """Return candidates with one more variable for each pair, its cell, where it stands, and the sums of it to meet.
+
+    These are the sums that the weighted candidates have, moved.
+    """
+    pairs = [cells_of(drawn.reshape(-1, drawn.shape[2]), pair, sizes).reshape(weights.shape) for pair in moves]
+    aims, sums, ends = [], [wanted], [int(offsets[-1])]
+    for pair, cells in zip(moves, pairs, strict=True):
+        size = sizes[pair[0]] * sizes[pair[1]]
+        where = (cells + size * np.arange(len(cells))[:, None]).ravel()
+        shares = np.bincount(where, weights.ravel(), size * len(cells)).reshape(len(cells), size)
+        own = phi.T @ shares
+        for column, move in moves[pair]:
+            own[column] += move
+        sums.append(own)
+        aims.append(Aim(slice(ends[-1], ends[-1] + size), np.array([column for column, _ in moves[pair]])))
+        ends.append(ends[-1] + size)
+    more = np.stack([cells.astype(np.int16) for cells in pairs], axis=2)
+    where = np.concatenate([offsets, np.array(ends[1:], offsets.dtype)])
+    return np.concatenate([drawn, more], axis=2), where, aims, np.concatenate(sums, axis=1)
 
 
 def _floored(draw: Draw) -> Array:
@@ -173,10 +209,6 @@ def _floored(draw: Draw) -> Array:
         margin = draw.weights @ theta
         parts.append(((1 - FLOOR) * theta + FLOOR * (margin + 1e-3) / (1 + 1e-3 * len(margin))).T)
     return np.ascontiguousarray(np.concatenate(parts))
-
-
-def _rows(found: Related, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.arange(offsets[j], offsets[j + 1]) for j in found.places])
 
 
 def _wanted(
@@ -205,25 +237,6 @@ def _wanted(
     return wanted, scores
 
 
-def _factors(found: Related, phi: Array, shares: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[Array]:
-    """Return, by variable, the inverse of how sums of φ answer to scores."""
-    made = []
-    for place in found.places:
-        part = shares[:, offsets[place] : offsets[place + 1]].astype(np.float64)
-        whole = curvature(phi, part, np.full(phi.shape[1], 5.0))
-        made.append(scipy.linalg.inv(whole))
-    return made
-
-
-def _step(found: Related, missing: Array, factors: Sequence[Array], offsets: NDArray[np.int64]) -> Array:
-    step = np.zeros_like(missing)
-    for place, factor in zip(found.places, factors, strict=True):
-        rows = slice(int(offsets[place]), int(offsets[place + 1]))
-        own = (factor @ missing[:, rows].ravel()).reshape(len(missing), -1)
-        step[:, rows] = own * min(1.0, FURTHEST / (float(np.abs(own).max()) + 1e-12))
-    return step
-
-
 def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]) -> list[Target]:
     """Return the copy's two-way tables that have a perturbed variable."""
     found = []
@@ -232,8 +245,3 @@ def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]
             counts = np.bincount(base[:, a].astype(np.int64) * sizes[b] + base[:, b], minlength=sizes[a] * sizes[b])
             found.append(Target((a, b), counts.reshape(sizes[a], sizes[b]).astype(np.float64)))
     return found
-
-
-def _soft(wanted: Array, there: Array) -> Array:
-    """Return the factors of a step towards a table: small ones, since the means of φ have to be met too."""
-    return np.clip((wanted + 0.3) / (there + 0.3), 1 / 3, 3.0)

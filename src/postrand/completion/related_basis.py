@@ -17,6 +17,8 @@ MOST_COLUMNS = 48
 RECORDS_EACH = 50
 """A file has one column of the basis for so many records, at most."""
 MOST_INDICATORS = 12
+MOST_BANDS = 6
+"""Bands of a number, and categories besides all others together, that copies are compared with the release in."""
 
 Floats = NDArray[np.float32]
 
@@ -25,13 +27,18 @@ Floats = NDArray[np.float32]
 class Basis:
     """Hold the basis φ (n, D): ones, then columns with mean 0 and deviation 1; ``of`` (D,) numbers their sources.
 
-    A source is an unperturbed column, its square, or all products together; 0 is the ones. ``left_out`` names the
-    columns for which there is no room.
+    A source is an unperturbed column (1 to C), its square, or all products together; 0 is the ones. ``left_out`` names
+    the columns for which there is no room. ``bands`` (n, C) are the columns in few bands or categories.
     """
 
     values: Floats
     of: NDArray[np.int64]
     left_out: tuple[str, ...]
+    bands: NDArray[np.int8]
+
+    def columns(self, source: int) -> NDArray[np.intp]:
+        """Return which columns of the basis an unperturbed column is itself, numbered from 0."""
+        return np.flatnonzero(self.of == source + 1)
 
 
 def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Basis:
@@ -59,7 +66,21 @@ def basis_of(codes: NDArray[np.int32], variables: Sequence[ModelVariable]) -> Ba
         if len(kept) < most and deviation > 1e-6:
             kept.append((of, centred / deviation))
     values = np.stack([column for _, column in kept], axis=1).astype(np.float32)
-    return Basis(values, np.array([of for of, _ in kept]), left_out)
+    bands = np.stack([_bands(codes[:, c], variable) for c, variable in enumerate(variables)], axis=1)
+    return Basis(values, np.array([of for of, _ in kept]), left_out, bands)
+
+
+def _bands(codes: NDArray[np.int32], variable: ModelVariable) -> NDArray[np.int8]:
+    """Return which band of about equal size each number is in, missing ones apart; of categories the frequent ones."""
+    counts = np.bincount(codes, minlength=variable.size)
+    if not _is_number(variable):
+        rank = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
+        return np.minimum(rank, MOST_BANDS)[codes].astype(np.int8)
+    missing = variable.labels[-1] == MISSING
+    inside = counts[: variable.size - missing]
+    middle = (np.cumsum(inside) - inside / 2) / max(int(inside.sum()), 1)
+    band = np.append(np.minimum((MOST_BANDS * middle).astype(int), MOST_BANDS - 1), [MOST_BANDS] * missing)
+    return np.asarray(band[codes], np.int8)
 
 
 def _is_number(variable: ModelVariable) -> bool:

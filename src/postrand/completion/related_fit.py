@@ -15,6 +15,8 @@ DECREMENT = 0.02
 """Newton's decrement (twice what the log-likelihood can still gain) at which the maximum is reached."""
 MOST_RECORDS = 20_000
 """Records that the curvature is computed from; gradients take all."""
+SLACK = 1e-9
+"""A step may lower the log-likelihood by this share of it, which is rounding."""
 LEAST_PRECISION, MOST_PRECISION = 0.1, 1e4
 CLEAR, CLEAR_PRECISION = 1.5, 0.5
 """A source says something where its statistic is so many deviations above its mean; its precision is then small."""
@@ -100,8 +102,11 @@ def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, star
                 continue
             step = scipy.linalg.cho_solve(factor, gradient.ravel()).reshape(h.shape)
             reached = _value(phi, likelihood, precision, h + step)
-            if reached >= value - 1e-9 * abs(value):
+            if reached >= value - SLACK * abs(value):
                 break
+        while not reached >= value - SLACK * abs(value):  # a whole step can go far past the maximum
+            step = step / 2
+            reached = _value(phi, likelihood, precision, h + step)
         h, value = h + step, reached
         if float((gradient * step).sum()) < DECREMENT:
             break

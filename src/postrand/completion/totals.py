@@ -25,10 +25,20 @@ Given = Mapping[Any, Mapping[Any, float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Met:
+    """Hold totals of unperturbed columns ``names``, which the release meets: ``counts`` of the ``labels``."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    counts: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """Hold tables of whole numbers that each copy meets."""
+    """Hold tables of whole numbers that each copy meets; those that the release meets already are ``met``."""
 
     tables: tuple[Target, ...]
+    met: tuple[Met, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tables)
@@ -68,6 +78,33 @@ def read_totals(given: Given | str | Path, evidence: Evidence, modelled: Modelle
     raise_all(UsageError, problems)
     raise_all(UsageError, [*_contradictions(made, modelled), *_impossible(made, evidence, modelled)])
     return Totals(tuple(made))
+
+
+def of_mixture(totals: Totals, whole: Modelled, mixture: Modelled) -> Totals:
+    """Return totals, read for the ``whole`` file, with the places of the variables that the mixture has.
+
+    Totals of unperturbed columns alone are those of the file, or reading them refuses them, so they are met.
+
+    Raises
+    ------
+    UsageError
+        If totals are of perturbed variables together with an unperturbed column that is not in the mixture.
+    """
+    tables, met, problems = [], [], []
+    for table in totals.tables:
+        names = tuple(whole.names[p] for p in table.places)
+        outside = [name for name in names if name not in mixture.names]
+        if not outside:
+            tables.append(Target(tuple(mixture.names.index(name) for name in names), table.counts))
+        elif len(outside) == len(names):
+            met.append(Met(names, tuple(whole[name].labels for name in names), table.counts))
+        else:
+            rest = " by ".join(name for name in names if name not in outside)
+            what = f"totals that relate {rest} to {', '.join(outside)}, released unchanged, cannot be met exactly"
+            fix = f"give the totals of {rest} alone, or make separate releases for the parts of the file"
+            problems.append(sentence(what, where=f"totals of {' by '.join(names)}", fix=fix))
+    raise_all(UsageError, problems)
+    return Totals(tuple(tables), tuple(met))
 
 
 def _mapped(given: Given) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:

@@ -23,12 +23,14 @@ class Cost:
 
     ``distance`` are the largest standardised differences of each table, by its variables: the totals less the mean of
     the copies without them, over their standard error. ``p`` is the p-value of the largest over all cells; ``moved``
-    the share of perturbed values of the first copy that differ from those of the copy without totals.
+    the share of perturbed values of the first copy that differ from those of the copy without totals. ``met`` are the
+    tables of unperturbed columns, which the release meets as it is.
     """
 
     distance: tuple[tuple[tuple[str, ...], float], ...]
     p: float
     moved: float
+    met: tuple[tuple[str, ...], ...] = ()
 
     @property
     def compatible(self) -> bool:
@@ -38,8 +40,13 @@ class Cost:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What to know of the totals, in words."""
+        held = "; ".join(" by ".join(names) for names in self.met)
+        same = (f"These totals are those of unperturbed columns, which the release meets as it is: {held}.",)
+        if not self.distance:
+            return same
         far = "; ".join(f"{' by '.join(names)} {size:.1f}" for names, size in self.distance)
         return (
+            *(same if held else ()),
             f"Every copy meets the totals exactly; {100 * self.moved:.1f}% of the perturbed values were moved for it. "
             "Totals that were given as shares were rounded to whole records.",
             f"The totals differ from the model's by at most this many standard errors: {far}.",
@@ -62,6 +69,7 @@ class Cost:
         """Return plain data for JSON."""
         return {
             "tables": [{"variables": list(names), "standard_errors": round(size, 3)} for names, size in self.distance],
+            "met": [list(names) for names in self.met],
             "p_value": float(f"{self.p:.6g}"),
             "share_moved": round(self.moved, 6),
             "sentences": list(self.sentences),
@@ -72,6 +80,9 @@ def cost(
     fit: Fit, totals: Totals, without: Callable[[int], NDArray[np.int32]], met: Callable[[int], NDArray[np.int32]]
 ) -> Cost:
     """Return what meeting totals costs; ``without(i)`` and ``met(i)`` are the true codes of copy i without and with."""
+    already = tuple(one.names for one in totals.met)
+    if not totals:
+        return Cost((), 1.0, 0.0, already)
     copies = len(fit.draws)
     tables: list[list[NDArray[np.float64]]] = [[] for _ in totals.tables]
     moved = 0.0
@@ -91,7 +102,9 @@ def cost(
         names = tuple(fit.evidence.names[p] for p in target.places)
         distance.append((names, size))
         largest, size_of_all = max(largest, size), size_of_all + target.counts.size
-    return Cost(tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved)
+    return Cost(
+        tuple(distance), min(1.0, 2 * float(scipy.stats.t.sf(largest, copies - 1)) * size_of_all), moved, already
+    )
 
 
 def _error(drawn: list[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -180,6 +180,24 @@ class TableSource:
             yield from bounded(batch, batch_size)
 
 
+def with_columns(frame: Any, made: pa.Table, order: Sequence[str]) -> Any:
+    """Return the columns of this order, those of ``made`` where it has them and else the frame's, as the same kind.
+
+    Dictionary columns become categorical, with all categories.
+    """
+    if isinstance(frame, pa.Table):
+        held = [made if name in made.column_names else frame for name in order]
+        fields = [table.schema.field(name) for table, name in zip(held, order, strict=True)]
+        columns = [table.column(name) for table, name in zip(held, order, strict=True)]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields, frame.schema.metadata))
+    import narwhals as nw
+
+    held = _narwhals(frame)
+    kind: Kind = "pandas" if held.implementation.is_pandas() else "polars"
+    new = nw.from_native(of_arrow(made, kind), eager_only=True)
+    return held.with_columns(*(new[name] for name in made.column_names)).select(*order).to_native()
+
+
 def take(frame: Any, rows: NDArray[np.int64]) -> Any:
     """Return the frame with the records at these places, in their order; one can stand several times."""
     if hasattr(frame, "take"):  # Arrow and pandas have it, and it is ten times as fast there

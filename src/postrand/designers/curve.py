@@ -22,6 +22,7 @@ from postrand.errors import DesignError, sentence
 from postrand.objectives import EstimatorVariance, MutualInformation, Objective
 from postrand.objectives.information import entropy
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.support.showing import show_whole
 
 _WIDTH, _HEIGHT, _MARGIN, _LABEL = 380, 260, 52, 20
 _COLOURS = ("#1f5a91", "#b3541e", "#2e7d4f", "#6b3fa0")
@@ -66,6 +67,15 @@ class Comparison:
             for p in self.points
         ]
         return "\n".join([head, *lines])
+
+    _repr_pretty_ = show_whole
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.structures)}: {len(self.points)} designs)"
+
+    def __str__(self) -> str:
+        """Return :meth:`text`."""
+        return self.text()
 
     def svg(self) -> str:
         """Return both curves as one inline SVG picture, with a title and a description for screen readers."""

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from postrand import formats
 from postrand.codebook import Codebook
+from postrand.columns.recoded import before_recodes, recoded
 from postrand.engines.duckdb import DuckDBSource, require_table, settings_of
 from postrand.engines.grouped import dotted, order_sql
 from postrand.engines.postgres import PostgresSource
@@ -189,10 +190,20 @@ class Target:
 
 
 def open_records(place: Path | File | Table, codebook: Codebook | None = None) -> Source:
-    """Open the records of a plan's source, a file or a table; raises as :func:`postrand.formats.read`."""
-    if isinstance(place, Table):
-        return place.open(codebook)
-    return formats.read(place, codebook)
+    """Open confidential records, a file or a table, recoded as the codebook says.
+
+    Raises as :func:`postrand.formats.read` and :func:`postrand.columns.recoded.recoded`.
+    """
+
+    def opened(book: Codebook | None) -> Source:
+        return place.open(book) if isinstance(place, Table) else formats.read(place, book)
+
+    if codebook is None or not codebook.recodes:
+        return opened(codebook)
+    plain = opened(None)
+    types = {} if getattr(plain, "untyped", False) else {field.name: str(field.type) for field in plain.schema}
+    recoded(plain, codebook.recodes)  # whose columns are there, before any is said to be unknown
+    return recoded(opened(before_recodes(codebook, types)), codebook.recodes)
 
 
 def source_from(data: Mapping[str, Any], folder: Path, where: str) -> tuple[Table | None, list[str]]:

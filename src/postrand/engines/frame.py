@@ -17,6 +17,7 @@ from postrand.codebook.clear_columns import carried
 from postrand.columns.source import released, whole_column
 from postrand.data import frames
 from postrand.data.frames import Each
+from postrand.data.recoded import recode
 from postrand.engines.base import check_columns
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
@@ -45,7 +46,8 @@ def perturb(
     frame
         A pandas or polars DataFrame, or a pyarrow Table. The same kind comes back: the same columns in the same order
         and dtypes, categories in their order, the same pandas index. Columns that the mechanism does not perturb come
-        back as they are: drop what may not be released. Variables of a split come back categorical, with one more
+        back as they are: drop what may not be released. What the mechanism's codebook recodes is recoded first, as by
+        :func:`postrand.recode`: give the frame as it was. Variables of a split come back categorical, with one more
         category, the last, ``(not released)``; missing values stay missing.
     mechanism
         Its codebook may be left out where the columns are categorical (or boolean) by type.
@@ -84,7 +86,7 @@ def perturb(
     if content is not None and mechanism.numerical:
         what = "ranks need all records, but this frame is a part of them"
         raise UsageError(sentence(what, fix="perturb all records as one frame"))
-    key = as_release_key(release_key)
+    key, frame = as_release_key(release_key), _recoded(frame, mechanism)
     source, bound = _bound(frame, mechanism, record_key)
     ranked = [column.variable for column in bound.numerical]
     check_columns(source, bound, (*bound.variables, *ranked), record_key)
@@ -137,13 +139,18 @@ def content_of(
         raise UsageError(sentence("one frame is not a list of parts", fix="give a list of frames, or call perturb"))
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
     for part in parts:
-        source, bound = _bound(part, mechanism, record_key)
+        source, bound = _bound(_recoded(part, mechanism), mechanism, record_key)
         with _threads() as each:
             records = _Records.of(source.table, bound, key, record_key, each)
             total += records.content(source.table)
         seen.append(record_keys(source.table.column(record_key)))
     _refuse_repeated(np.concatenate(seen))
     return total
+
+
+def _recoded(frame: Any, mechanism: Mechanism) -> Any:
+    """Return the frame as the mechanism's codebook recodes it."""
+    return frame if mechanism.codebook is None else recode(frame, mechanism.codebook)
 
 
 def _bound(frame: Any, mechanism: Mechanism, record_key: str | None) -> tuple[frames.TableSource, Mechanism]:

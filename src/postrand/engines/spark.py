@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from postrand import formats
 from postrand.codebook import Codebook
+from postrand.columns.recoded import needed_for, unrecoded
 from postrand.data.households import Renumbering
 from postrand.engines import spark_tasks as tasks
 from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, labelled, released_schema
@@ -115,20 +116,22 @@ class SparkEngine(Engine):
         """
 
         def read(asked: Sequence[Want], columns: Sequence[str]) -> Iterator[list[Any]]:
-            needed = pa.schema([source.schema.field(name) for name in columns])
-            with self._rows(source, list(columns), any(want.numbered for want in asked), 0) as (frame, by_file, _):
-                work = tasks.Counting(tuple(asked), codebook, needed)
+            inputs = needed_for(columns, recodes)
+            needed = pa.schema([plain.schema.field(name) for name in inputs])
+            with self._rows(plain, inputs, any(want.numbered for want in asked), 0) as (frame, by_file, _):
+                work = tasks.Counting(tuple(asked), codebook, needed, recodes)
                 step = tasks.count_files if by_file else tasks.count
                 with _explained("count"):
                     rows = _quietly(lambda: frame.mapInArrow(partial(step, work), _COUNTED).collect())
             for row in sorted(rows, key=lambda row: row.first):
                 yield tasks.parts_in(row.parts)
 
+        plain, recodes = unrecoded(source)
         held: dict[Want, Any] = {}
         for want in wants:
             if isinstance(want, Digest):
                 with kept(want, held):
-                    _check_fixed(source, want.record_key)
+                    _check_fixed(plain, want.record_key)
         left = [want for want in dict.fromkeys(wants) if want not in held]
         counted = [want for want in left if isinstance(want, Count | Digest)]
         others = [want for want in left if want not in counted]
@@ -156,21 +159,22 @@ class SparkEngine(Engine):
         """
         names = check_columns(source, mechanism, columns, record_key)
         reader = ContentReader.of(mechanism, key)
-        _check_fixed(source, record_key)
-        inputs = list(dict.fromkeys([*names, *reader.inputs, *([] if record_key is None else [record_key])]))
+        plain, recodes = unrecoded(source)
+        _check_fixed(plain, record_key)
+        inputs = needed_for([*names, *reader.inputs, *([] if record_key is None else [record_key])], recodes)
         schema = released_schema(source, names, mechanism.codebook, fresh, mechanism.partly)
         schema = labelled(schema, sink.labels) if isinstance(sink, FolderSink) else schema
-        needed = pa.schema([source.schema.field(name) for name in inputs])
+        needed = pa.schema([plain.schema.field(name) for name in inputs])
         numbered = record_key is None or not shuffle
         if content is None:
             content = self.content(source, mechanism, key, record_key=record_key)
         known = content.records if whole else None
-        with self._rows(source, inputs, numbered, known) as (frame, by_file, total), self._folder(sink) as folder:
+        with self._rows(plain, inputs, numbered, known) as (frame, by_file, total), self._folder(sink) as folder:
             perturber = Perturber.of(mechanism, key, names, content, fresh)
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
             suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"
-            work = tasks.Work(perturber, needed, record_key, shuffle, total, parts, folder, suffix, schema)
+            work = tasks.Work(perturber, needed, record_key, shuffle, total, parts, folder, suffix, schema, recodes)
             if record_key is not None and not shuffle:
                 _carry_out(replace(work, keys_only=True), frame, by_file)
             records, drawn = _carry_out(work, frame, by_file)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from postrand import errors, formats
 from postrand.codebook import Codebook, coding
+from postrand.columns.recoded import recoded_batch
 from postrand.engines.content import Content
 from postrand.engines.order import WORDS, cut, pieces_in_order
 from postrand.engines.records import Perturber
@@ -29,6 +30,7 @@ from postrand.engines.wants import Piece, Want, parts_of
 from postrand.formats._partitions import repeated as constant
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
+from postrand.recoding import Recode
 from postrand.support.randomness import record_keys
 
 _FOUND = [("content", pa.binary()), ("problem", pa.string())]
@@ -45,7 +47,8 @@ PIECE_ROWS = 1 << 20
 class Work:
     """Everything an executor needs; it contains the two AES keys of the mechanism, so it is a secret.
 
-    ``inputs`` are the columns that it is given, by place; the position of the record, where it is needed, comes last.
+    ``inputs`` are the columns that it is given, by place; the position of the record, where it is needed, comes last;
+    ``recodes`` what is done to them first.
     ``shuffle``: parts follow the keyed order, else the position in the file, of ``total`` records. ``keys_only``:
     nothing is released, to find equal record keys.
     """
@@ -59,6 +62,7 @@ class Work:
     folder: Path
     suffix: str
     schema: pa.Schema
+    recodes: tuple[Recode, ...] = ()
     keys_only: bool = False
 
 
@@ -69,6 +73,7 @@ class Counting:
     wants: tuple[Want, ...]
     codebook: Codebook
     inputs: pa.Schema
+    recodes: tuple[Recode, ...] = ()
 
 
 def count(work: Counting, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,7 +99,7 @@ def _placed(batches: Iterable[pa.RecordBatch], first: int) -> Iterator[tuple[int
 
 def _counted(work: Counting, batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     for first, batch in batches:
-        parts = parts_of(work.wants, Piece(_typed_batch(work.inputs, batch), first, work.codebook))
+        parts = parts_of(work.wants, Piece(_typed_batch(work, batch), first, work.codebook))
         sent = [_problem(part) if isinstance(part, errors.PostrandError) else pickle.dumps(part) for part in parts]
         yield pa.RecordBatch.from_pylist([{"first": first, "parts": pickle.dumps(sent)}], COUNTED)
 
@@ -174,7 +179,7 @@ def _read(inputs: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 def _released(work: Work, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Content]:
     """Return released codes and values, with the two words of their order; and what was drawn for."""
-    typed = _typed_batch(work.inputs, batch)
+    typed = _typed_batch(work, batch)
     keys = _record_keys(work.record_key, typed, batch)
     released, drawn = (batch.select([]), Content()) if work.keys_only else work.perturber.release(typed, keys)
     if work.shuffle or work.keys_only:
@@ -186,10 +191,11 @@ def _released(work: Work, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Conten
     return pa.RecordBatch.from_arrays(columns, names=[*released.schema.names, *WORDS]), drawn
 
 
-def _typed_batch(inputs: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _typed_batch(work: Work | Counting, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the columns that a task is given, by place, under their names and in the source's types."""
-    typed = [_typed(batch.column(n), field) for n, field in enumerate(inputs)]
-    return pa.RecordBatch.from_arrays(typed, names=inputs.names)
+    typed = [_typed(batch.column(n), field) for n, field in enumerate(work.inputs)]
+    plain = pa.RecordBatch.from_arrays(typed, names=work.inputs.names)
+    return recoded_batch(plain, work.recodes)
 
 
 def _record_keys(name: str | None, typed: pa.RecordBatch, batch: pa.RecordBatch) -> NDArray[np.uint64]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.data import frames
+from postrand.data.described import released_table
 from postrand.errors import EstimationError, UsageError, nearest, sentence, shown
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
@@ -176,7 +177,7 @@ def answers(
     book, named = model.modelled.codebook, _named(asked)
     perturbed = [name for name in model.modelled.perturbed if name in named]
     clear = [name for name in frames.names_of(frame) if name not in model.mechanism.variables]
-    table = frames.to_arrow(frame, [*perturbed, *(name for name in clear if name in named)])
+    table = released_table(frame, [*perturbed, *(name for name in clear if name in named)], mechanism)
     names = perturbed or list(model.modelled.perturbed[:1])
     kept = {name: TransitionMatrix.identity(book[name].size) for name in names}
     law = Mechanism(kept, book, model.mechanism.numerical)
@@ -210,7 +211,7 @@ def _checked(model: Fitted | None, frame: Any, mechanism: Mechanism) -> Fitted:
         raise UsageError(sentence("the model was fitted to a release of another mechanism", fix="fit it to this one"))
     if model.released is not frame:
         names = list(model.modelled.perturbed)
-        mine, its = (frames.to_arrow(held, names) for held in (frame, model.released))
+        mine, its = (released_table(held, names, model.mechanism) for held in (frame, model.released))
         if not mine.equals(its):
             what = "the model was fitted to other records, or to these in another order"
             raise UsageError(sentence(what, fix="ask of the frame that was completed"))

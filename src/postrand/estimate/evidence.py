@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable, not_released
 from postrand.codebook.coding import encode
 from postrand.data import frames
+from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, PostrandError, sentence
 from postrand.estimate import evidence_clear
 from postrand.estimate.evidence_clear import MISSING, Clear
@@ -51,7 +52,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
-    table = frames.to_arrow(frame, needed)
+    table = released_table(frame, needed, mechanism)
     if table.num_rows < 2:
         raise DataError(sentence("a model needs at least two records", got=table.num_rows, fix="release more records"))
     book = mechanism.require_codebook() if mechanism.partly else frames.bind(table, mechanism).require_codebook()
@@ -110,7 +111,7 @@ def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Code
     if known is not None and known.role in _NUMBERS:
         return _NUMBERS[known.role]
     if known is not None and known.is_categorical:
-        held = codes[name] if name in codes else encode(frames.to_arrow(frame, [name]).column(name), known)
+        held = codes[name] if name in codes else encode(released_table(frame, [name], mechanism).column(name), known)
         return evidence_clear.of_categories(held, known, [rule for rule in book.rules if name in rule.variables])
     try:
         return evidence_clear.of_column(frames.to_arrow(frame, [name]).column(name))

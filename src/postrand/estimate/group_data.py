@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
-from postrand.data import frames
+from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
@@ -183,7 +183,7 @@ def read(
     asked = [*groups, *hidden]
     columns = needed_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
-    table = frames.to_arrow(frame, list(dict.fromkeys([*columns, *clear, *extra])))
+    table = released_table(frame, list(dict.fromkeys([*columns, *clear, *extra])), mechanism)
     axes: tuple[Axis, ...] = ()
     cells = Cells([], np.ones(table.num_rows, dtype=bool))
     if asked:
@@ -344,8 +344,12 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
 
 
 def _scores(variable: Variable) -> Array:
-    """Return the numbers of a variable's codes, nan for the category 'missing'."""
-    if not all(isinstance(c, (int, float)) for c in variable.categories):
+    """Return the numbers of a variable's codes, nan for the category 'missing'; a CSV file has numbers as text."""
+    try:
+        numbers = [float(c) for c in variable.categories]
+    except ValueError:
+        numbers = [math.nan]
+    if not np.isfinite(numbers).all():
         raise DataError(
             sentence(
                 "the categories are not numbers",
@@ -353,5 +357,4 @@ def _scores(variable: Variable) -> Array:
                 fix="use estimate.table or estimate.quantities, which take any categories",
             )
         )
-    numbers = [float(c) for c in variable.categories]
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
-from postrand.data import frames
+from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
@@ -110,7 +110,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
-    table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])))
+    table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
         raise UsageError(sentence("groups must be unperturbed columns", got=list(groups)))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.codebook import Codebook
 from postrand.codebook.coding import encode, index_values, is_null, to_floats
 from postrand.data import frames
+from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
@@ -172,7 +173,7 @@ def tally(
     """
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
-    table = frames.to_arrow(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])))
+    table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
     if math.prod(shape) > MAX_CELLS:

@@ -133,6 +133,9 @@ _KINDS = {str: "sc:Text", float: "sc:Float", int: "sc:Integer"}
 
 def _field(variable: Variable, data: Path, mechanism: Mechanism) -> dict[str, Any]:
     said = [variable.label] if variable.label else []
+    recode = mechanism.require_codebook().recode_of(variable.name)
+    if recode is not None:
+        said.append(recode.in_words())
     if variable.name in mechanism.variables:
         said.append("Perturbed by post-randomisation.")
     kind = _data_type(variable)

@@ -148,19 +148,30 @@ def _variable(var: ET.Element, variable: Variable, mechanism: Mechanism, data: s
         entry = ET.SubElement(var, "catgry", {"missing": "Y", "missType": "not released"})
         _put(entry, "catValu", _text(held[-1]))
         _put(entry, "labl", NOT_RELEASED)
-    if variable.name in mechanism.variables:
-        together = () if variable.name in mechanism.partly else mechanism[variable.name].variables
-        joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
-        said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
-        _put(ET.SubElement(var, "derivation"), "drvdesc", f"{said}; see mechanism.json.")
-    for column in mechanism.numerical:
-        if column.variable == variable.name:
-            _put(ET.SubElement(var, "derivation"), "drvdesc", f"{column.done}; see mechanism.json.")
+    if told := list(_done_to(variable, mechanism)):
+        derivation = ET.SubElement(var, "derivation")
+        for text in told:
+            _put(derivation, "drvdesc", text)
     of = value_type(arrow_type(variable.type))
     number = pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)
     if variable.name in mechanism.partly:
         number = not isinstance(held[0], str)
     ET.SubElement(var, "varFormat", {"type": "numeric" if number else "character"})
+
+
+def _done_to(variable: Variable, mechanism: Mechanism) -> Iterable[str]:
+    """Yield what was done to a variable, in the order in which it was done."""
+    recode = mechanism.require_codebook().recode_of(variable.name)
+    if recode is not None:
+        yield recode.in_words()
+    if variable.name in mechanism.variables:
+        together = () if variable.name in mechanism.partly else mechanism[variable.name].variables
+        joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
+        said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
+        yield f"{said}; see mechanism.json."
+    for column in mechanism.numerical:
+        if column.variable == variable.name:
+            yield f"{column.done}; see mechanism.json."
 
 
 def held_values(variable: Variable, mechanism: Mechanism, data: str | Path) -> tuple[Scalar, ...]:

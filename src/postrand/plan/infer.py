@@ -9,6 +9,7 @@ column have a label, labelled values that do not occur become categories too.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -70,7 +71,7 @@ def infer(
     Returns for each column a dict with the fields of :class:`postrand.Variable`, the role from ``roles`` or an empty
     one, and ``notes``, a list of proposals for a person. A weight, household or record key has no categories.
     Columns of at most ``max_categories`` different values get categories: by default 100, or for text one for 1,000
-    records if that is more, at most 1,000. Not so numbers with a fractional part, and, if the role is not ``key``, more
+    records if that is more, at most 1,000. Not so, if the role is not ``key``, numbers with a fractional part, more
     than 20 dates or times, and more than 20 values with fewer than 4 records on average.
     Categories are in numeric order if all are numbers (or text of numbers), in the dictionary's order if the file has
     one, otherwise sorted. If values are missing, ``missing`` is ``category``, or ``keep`` for a column without
@@ -78,7 +79,10 @@ def infer(
     """
     roles, limit = roles or {}, _MOST_TEXTS if max_categories is None else max_categories
     convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
-    columns = [_Column(f, limit, convert, roles.get(f.name, ""), max_categories is None) for f in source.schema]
+    columns = [
+        _Column(f, limit, convert if is_text(f.type) else None, roles.get(f.name, ""), max_categories is None)
+        for f in source.schema
+    ]
     for batch in source.batches():
         for column in columns:
             column.add(batch.column(column.field.name))
@@ -101,17 +105,17 @@ def load_codebook(path: str | Path) -> Codebook:
     """
     path = Path(path)
     data = read_toml(path, "the codebook")
-    known = ("variables", "rules", "rules_file")
+    known = ("variables", "rules", "rules_file", "recodes")
     problems = [
         sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
         for name in data
         if name not in known
     ]
     try:
-        codebook = Codebook.from_dict(data, where=path.name)
+        codebook = Codebook.from_dict(data, where=path.name, folder=path.parent)
         if "rules_file" in data:
             rules = read_rules(path.parent / _file_name(data["rules_file"], path.name), codebook)
-            codebook = Codebook(codebook.variables, codebook.rules + rules)
+            codebook = dataclasses.replace(codebook, rules=codebook.rules + rules)
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None
     for variable in codebook.variables:
@@ -253,6 +257,10 @@ class _Column:
         if self.role in _CARRIED:
             return self._number_type() or str(value_type(self.field.type)), []
         fractional = any(not number.is_integer() for number in self._numbers() or ())
+        if fractional and self.role == "key":  # others know it, so it needs categories
+            if self.convert is not None and self._number_type():
+                return self._number_type(), sorted(self._numbers() or ())
+            fractional = False
         if self.convert is not None and self.has_values and (self.is_many or fractional):
             declared = self._number_type() or declared
             fractional = declared == "double"
@@ -332,6 +340,8 @@ class _Column:
             yield DATES
         if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):
             yield f"more than {self.limit} different values, not listed here: role = 'drop', or group them in the file"
+        if self.role == "key" and self.has_values and not categories:
+            yield "a key variable without categories is released unperturbed: group its values, or set role = 'drop'"
         if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:

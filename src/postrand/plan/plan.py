@@ -26,8 +26,9 @@ from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
+from postrand.plan.policy import policy_of
 from postrand.plan.split_plan import split_from
-from postrand.plan.values import PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
+from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
 from postrand.plan.written import format_problems
 from postrand.privacy import (
     MODELS,
@@ -39,9 +40,21 @@ from postrand.privacy import (
 from postrand.support import options
 from postrand.support.inputs import finite, has_controls, is_names, is_whole, read_toml
 
-_SECTIONS = ("source", "engine", "privacy", "claims", "design", "blocks", "split", "numerical", "release", "metadata")
+_SECTIONS = (
+    "source",
+    "engine",
+    "privacy",
+    "claims",
+    "design",
+    "blocks",
+    "split",
+    "numerical",
+    "release",
+    "metadata",
+    "policy",
+)
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
-_DESIGN = ("objective", "structure", "prior", "prior_epsilon")
+_DESIGN = ("objective", "structure", "prior", "prior_epsilon", "chosen_with")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] that is already refused
 _ANY = ((0, 1, 1.0),)  # replaces edges that are already refused
@@ -93,6 +106,9 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.problems += _release_problems(release, f"{where} [release]")
     metadata = check.attempt(options.build, Description, data.get("metadata", {}), f"{where} [metadata]")
     check.design = check.choices(design, "[design]")
+    chosen_with = design.get("chosen_with", CHOSEN_WITH[0])
+    if chosen_with not in CHOSEN_WITH:
+        check.add("unknown 'chosen_with'", "[design]", got=shown(chosen_with, repr), wanted=" or ".join(CHOSEN_WITH))
     check.record = privacy
     if needs_file(privacy):
         check.unasked = record
@@ -103,7 +119,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     blocks = [block for block in planned if block is not None]
     split, wrong = split_from(data.get("split"), design, codebook, f"{where} [split]")
     check.problems += wrong
-    shown = () if split is None else split.variables
+    in_split = () if split is None else split.variables
     if codebook is not None:
         check.problems += fit_problems(blocks, split, codebook, where)
     perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
@@ -111,20 +127,35 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     numerical, wrong = read_entries(data.get("numerical", []), codebook, perturbed, where)
     check.problems += wrong
     if codebook is not None and release is not None and is_names(release.as_is):
-        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *shown}
+        treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *in_split}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
         origin = None if table or not file else Path(file)
         whole = dataclasses.replace(release, target=target)
-        check.problems += format_problems(codebook, whole, origin, shown, f"{where} [release]")
+        check.problems += format_problems(codebook, whole, origin, in_split, f"{where} [release]")
     if codebook is not None and release is not None and release.completed is not None:
         check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
+    policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]")
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
-    blocks = [with_clear(block, blocks, shown, codebook) for block in blocks]
+    blocks = [with_clear(block, blocks, in_split, codebook) for block in blocks]
     place = table or formats.placed((folder / file).resolve(), settings)
-    plan = Plan(place, codebook, privacy, tuple(blocks), release, metadata, numerical, also, resources, goal, split)
+    plan = Plan(
+        place,
+        codebook,
+        privacy,
+        tuple(blocks),
+        release,
+        metadata,
+        numerical,
+        also,
+        resources,
+        goal,
+        split,
+        policy,
+        chosen_with,
+    )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += unsuited(plan, shapes or (), where)

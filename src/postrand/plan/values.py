@@ -20,12 +20,15 @@ from postrand.engines.resources import NOTHING
 from postrand.formats import File
 from postrand.metadata import Description
 from postrand.plan.file_goal import FileGoal
+from postrand.plan.policy import Policy
 from postrand.plan.split_plan import SplitPlan
 from postrand.privacy import DifferentialPrivacy, PrivacyModel, models_of, needs_file, spent, with_prior
 from postrand.support.showing import few
 
 PriorSource = Literal["uniform", "file", "dp"]
 PRIOR_SOURCES: tuple[str, ...] = get_args(PriorSource)
+ChosenWith = Literal["sizes", "file"]
+CHOSEN_WITH: tuple[str, ...] = get_args(ChosenWith)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,9 @@ class Plan:
     ``privacy`` is the claim on all perturbed values of a record together; each block's own claim is certified too, and
     so is what ``also`` says of all of them. ``file`` is what the plan asks of the whole file; if that has an ε, the one
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
-    variables of which each record shows a random subset.
+    variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
+    written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
+    with the ``file``, which the certificate then says.
     """
 
     source: Path | File | Table
@@ -103,6 +108,8 @@ class Plan:
     engine: Resources = NOTHING
     file: FileGoal | None = None
     split: SplitPlan | None = None
+    policy: Policy | None = None
+    chosen_with: ChosenWith = "sizes"
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]

@@ -13,6 +13,7 @@ from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, colum
 from postrand.privacy.composition import delta_upper
 from postrand.privacy.differential import EPSILON
 from postrand.support.exact import exp_float
+from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import finite
 from postrand.support.options import Range
 from postrand.support.wordings import fill
@@ -90,3 +91,7 @@ class ApproximateDifferentialPrivacy:
         others = size - 1
         low = max(0.0, (1 - self.delta * others) / (1 + others * math.exp(self.epsilon)))
         return low, self.delta + (1 - self.delta) / (1 + others * math.exp(-self.epsilon))
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses of one of ``size`` values, in words."""
+        return guesses_in_words(self.epsilon, size, self.delta)

@@ -6,6 +6,7 @@ A model is one file. Beside the two verbs it declares its :class:`ModelTraits`, 
     stays(size)           the least and the largest chance with which randomised response may keep a value
     response(size)        the exact law of randomised response with the largest of these chances
     release_problems(...) what a release must be for the claim to hold of it, beside its law; see `ReleaseModel`
+    promise(size)         what the level means for guesses of one of so many values, in words
     spent                 the ε of a record's budget that a block under the model takes
     scaled(factor)        the model with its level scaled, for a search over budgets
     with_prior(epsilon)   the claim of a block whose prior took ε from the same budget
@@ -215,6 +216,12 @@ def models_of(privacy: Any) -> tuple[Any, ...]:
 def level_of(model: Any) -> float:
     """Return the level that a model asks for."""
     return float(getattr(model, model.traits.level))
+
+
+def promise(model: Any, size: int = 2) -> str:
+    """Return what a model promises for a guess of one of ``size`` values, in plain words without a full stop."""
+    found = model.promise(size) if hasattr(model, "promise") else model.traits.plain.rstrip(".")
+    return str(found)
 
 
 def spent(model: Any) -> float | None:

@@ -14,6 +14,7 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.support.entropy import beta_lower, column_excess, entropy_rate_lower, format_lower
+from postrand.support.guesses import bits_in_words
 from postrand.support.inputs import finite
 from postrand.support.options import Range
 from postrand.support.wordings import say
@@ -37,7 +38,7 @@ class Bistochastic:
     --------
     >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
     >>> Bistochastic(0.8).check([M]).sentence
-    'bistochastic privacy holds with β >= 0.811278, 0.811278 of 1 bits'
+    'bistochastic privacy holds with β >= 0.811278, it hides at least 0.811278 of 1 bits'
     >>> Bistochastic(0.82).check([M]).holds
     False
     """
@@ -100,6 +101,10 @@ class Bistochastic:
         columns = scipy.sparse.hstack([scipy.sparse.eye_array(size)] * size)
         A = scipy.sparse.csr_array(scipy.sparse.vstack([columns, -columns]))
         return LinearConstraints(A, np.concatenate([np.ones(size), -np.ones(size)]))
+
+    def promise(self, size: int) -> str:
+        """Return what β means for guesses of one of ``size`` equally likely values, in words."""
+        return bits_in_words(self.beta, max(size, 2))
 
     def entropy_floor(self, size: int) -> float:
         """Return the nats ``β ln S`` that the concave function ``H(P) = -(1/S) Σ P ln P`` of one block must reach."""

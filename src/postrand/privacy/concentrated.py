@@ -11,6 +11,7 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints, stays_inside
 from postrand.privacy.levels import zcdp
+from postrand.support.guesses import divergence_in_words
 from postrand.support.inputs import finite
 from postrand.support.options import Range
 from postrand.support.wordings import fill
@@ -60,6 +61,10 @@ class ConcentratedPrivacy:
         if not rho > 0:
             raise PrivacyError(sentence("rho is not a positive number", got=shown(self.rho, repr), wanted="> 0"))
         object.__setattr__(self, "rho", rho)
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses between two values, in words; ``size`` does not matter."""
+        return divergence_in_words(self.rho)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare ρ with an upper bound of the blocks' together."""

@@ -15,6 +15,7 @@ from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints
 from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
+from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import finite
 from postrand.support.options import Range
 from postrand.support.wordings import say
@@ -97,6 +98,10 @@ class DifferentialPrivacy:
     def response(self, size: int) -> TransitionMatrix:
         """Return randomised response with the largest chance to keep a value."""
         return randomised_response(size, self.epsilon)
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses of one of ``size`` values, in words."""
+        return guesses_in_words(self.epsilon, size)
 
     @property
     def spent(self) -> float:

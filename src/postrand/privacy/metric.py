@@ -17,6 +17,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.differential import EPSILON
 from postrand.support.exact import exp_float, exp_lower, log_upper
+from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import finite
 from postrand.support.wordings import say
 
@@ -106,6 +107,10 @@ class MetricPrivacy:
     def scaled(self, factor: float) -> MetricPrivacy:
         """Return the model with ``factor`` times the budget."""
         return replace(self, epsilon=self.epsilon * factor)
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses between two values at distance 1, in words."""
+        return f"{guesses_in_words(self.epsilon)}, where the two are at distance 1; far values are protected less"
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the exact ratio of every edge with a directed-rounded ``e^(ε length)``.

@@ -20,6 +20,7 @@ from postrand.privacy.base import Finding, LinearConstraints, ModelTraits
 from postrand.privacy.key_types import KeyTypes, key_sets
 from postrand.support import options
 from postrand.support.exact import format_upper
+from postrand.support.guesses import of_hundred
 from postrand.support.inputs import finite, is_names, is_whole
 from postrand.support.options import Range
 from postrand.support.wordings import claim
@@ -208,6 +209,13 @@ class SpontaneousRecognition:
         """
         key_sets(variables, self.subsets, given)
         return self._holding(given)
+
+    def promise(self, size: int) -> str:
+        """Return what α means for a person who seems to be recognised, in words; ``size`` does not matter."""
+        most = of_hundred(self.alpha, most=True)
+        return (
+            f"of 100 released records in which somebody recognises a person by a few traits, at most {most} are theirs"
+        )
 
     def _holding(self, given: Sequence[str]) -> Finding:
         figures = {"given": list(given)} if given else {}

@@ -11,6 +11,7 @@ from postrand.errors import PrivacyError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints, stays_inside
 from postrand.privacy.levels import renyi
+from postrand.support.guesses import divergence_in_words
 from postrand.support.inputs import finite
 from postrand.support.options import Range
 from postrand.support.wordings import fill
@@ -68,6 +69,10 @@ class RenyiPrivacy:
         raise_all(PrivacyError, problems)
         object.__setattr__(self, "level", level)
         object.__setattr__(self, "order", order)
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses between two values, in words; ``size`` does not matter."""
+        return divergence_in_words(self.level)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare the level with the blocks' own, rounded up and summed."""

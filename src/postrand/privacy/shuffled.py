@@ -20,6 +20,7 @@ from postrand.privacy.differential import EPSILON, DifferentialPrivacy
 from postrand.privacy.indistinct import distinguishing
 from postrand.privacy.shuffle import shuffled_delta
 from postrand.support.exact import log_upper
+from postrand.support.guesses import guesses_in_words
 from postrand.support.inputs import finite, is_whole
 from postrand.support.options import Range
 from postrand.support.wordings import fill
@@ -124,6 +125,13 @@ class ShuffledPrivacy:
             yield sentence(what, where=self.name, got=", ".join(names) or None, fix=fix or only)
         if clear:
             yield sentence("unperturbed variables distinguish the records", where=self.name, got=", ".join(clear))
+
+    def promise(self, size: int) -> str:
+        """Return what the level means for guesses between two records that a person may have; ``size`` plays no part.
+
+        Others see the file, and not which of its records is the person's.
+        """
+        return guesses_in_words(self.epsilon, delta=self.delta, of="records that a person may have")
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:
         """Compare δ with an upper bound of the shuffled file's, from the blocks' exact ε together."""

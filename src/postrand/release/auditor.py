@@ -65,7 +65,7 @@ def _confidential(file: Path | formats.File | Table, codebook: Codebook) -> form
     more = [
         Variable(field.name, "drop", type=str(coding.value_type(field.type)))
         for field in open_records(file).schema
-        if field.name not in codebook
+        if field.name not in codebook and field.name not in {recode.source for recode in codebook.recodes}
     ]
     return open_records(file, dataclasses.replace(codebook, variables=(*codebook.variables, *more)))
 

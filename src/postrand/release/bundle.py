@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, estimate, formats, metadata, report
-from postrand.certification.certificate import Certificate, Claim, Facts, certify, templates
+from postrand.certification.certificate import Certificate, Claim, Facts, certify, claims_from_dict, templates
 from postrand.certification.file_level import require
+from postrand.certification.plain_words import plain_claims
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
@@ -38,7 +39,8 @@ from postrand.support.signals import unfinished
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
-CODEBOOK_SCHEMA = "postrand/codebook/1"
+CODEBOOK_SCHEMAS = ("postrand/codebook/1", "postrand/codebook/2")
+"""Of a codebook without recodes, and of one with them."""
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION, README = "manifest.json", "description.json", "README.txt"
@@ -71,7 +73,7 @@ class Release:
 
     ``certificate`` has codes, levels and names; :attr:`certificate_sentences` and :attr:`not_covered` are its words.
     ``findings`` is what :func:`postrand.run` measured of the confidential file (:class:`postrand.risk.Findings`): it is
-    not part of the release, and None where a release was read.
+    not part of the release, and None where a release was read; so is ``records``, their number.
     """
 
     path: Path
@@ -80,6 +82,7 @@ class Release:
     certificate: dict[str, Any]
     manifest: dict[str, Any]
     findings: Any = field(default=None, compare=False, repr=False)
+    records: int | None = field(default=None, compare=False, repr=False)
     _kept: KeptFrame = field(default_factory=KeptFrame, init=False, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -96,6 +99,12 @@ class Release:
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
         return wordings.claims(self.certificate, templates())
+
+    @property
+    def plain_claims(self) -> tuple[str, ...]:
+        """What the claims mean: how many guesses of an attacker are right without the release, and at most with it."""
+        claims, _ = claims_from_dict(self.certificate)
+        return plain_claims(claims, self.mechanism, self.certificate.get("file"))
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -286,7 +295,7 @@ def derive(
     section = None if completed is None else report.completed_section(completed, data.name)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
-        CODEBOOK: canonical_json.dump({"schema": CODEBOOK_SCHEMA, **_codebook_data(mechanism, data)}),
+        CODEBOOK: canonical_json.dump(_codebook_data(mechanism, data)),
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name, found, section).encode(),
@@ -301,7 +310,7 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     held = {name: formats.values_of(data, shown[name])[-1] for name in mechanism.partly}
     found = book.to_dict()
     entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
-    return {**found, "variables": entries}
+    return {"schema": CODEBOOK_SCHEMAS[bool(book.recodes)], **found, "variables": entries}
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,6 @@ def columns_of(data: Path, mechanism: Mechanism, as_table: bool = False) -> pa.S
 
 def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion.Completed) -> dict[str, Any]:
     """Return what ``completed.json`` says, but for the digests of the release and of the files."""
-    settings = {field: getattr(completed.settings, field) for field in ("classes", "chains", "sweeps")}
     found = completed.diagnostics
     return {
         "schema": SCHEMA,
@@ -133,7 +133,7 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion
         "copies": len(completed.frames),
         "records": completed.released.num_rows,
         "seed": completed.seed,
-        "settings": settings,
+        "settings": settings_of(completed),
         "released": {"data": {}, "mechanism_sha256": mechanism.digest()},
         "file": path.name,
         "files": {},
@@ -166,16 +166,22 @@ def notes(found: completion.Diagnostics) -> list[str]:
     return [*dict.fromkeys([*found.warnings, *(() if found.totals is None else found.totals.sentences)])]
 
 
+def settings_of(completed: completion.Completed) -> dict[str, Any]:
+    """Return the settings that the copies follow from, by the names that :func:`postrand.complete` has for them."""
+    return {**dataclasses.asdict(completed.settings), "anchor": completed.anchor}
+
+
 def totals_of(completed: completion.Completed) -> list[dict[str, Any]]:
     """Return the published totals that every copy meets: for each table its variables, cells and totals."""
+    held = [([completed.modelled.variables[p].name for p in t.places], t.counts) for t in completed.totals.tables]
+    tables = [(names, [_categories(completed, name) for name in names], counts) for names, counts in held]
+    tables += [(list(one.names), list(one.labels), one.counts) for one in completed.totals.met]
     found = []
-    for table in completed.totals.tables:
-        names = [completed.modelled.variables[place].name for place in table.places]
-        texts = [_categories(completed, name) for name in names]
+    for names, texts, table in tables:
         cells = [
             [known[code] for known, code in zip(texts, cell, strict=True)] for cell in np.ndindex(*map(len, texts))
         ]
-        counts = [round(float(count)) for count in table.counts.ravel()]
+        counts = [round(float(count)) for count in table.ravel()]
         found.append({"variables": names, "categories": cells, "totals": counts})
     return found
 

@@ -27,7 +27,7 @@ from postrand.release.bundle import (
     BLANK,
     CERTIFICATE,
     CODEBOOK,
-    CODEBOOK_SCHEMA,
+    CODEBOOK_SCHEMAS,
     COMPLETED,
     DATA,
     DESCRIPTION,
@@ -281,7 +281,7 @@ def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
 
 def _codebook(root: Path) -> Codebook:
     data = load(root, CODEBOOK)
-    check_schema(data, (CODEBOOK_SCHEMA,), CODEBOOK)
+    check_schema(data, CODEBOOK_SCHEMAS, CODEBOOK)
     # What stands for values that are not released follows from the split, and is compared with the file as a whole.
     held = data.get("variables")
     entries = [{n: e[n] for n in e if n != BLANK} if isinstance(e, dict) else e for e in held] if held else held

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from postrand import __version__, formats, report
-from postrand.codebook import Variable, coding
+from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.clear_columns import carried
 from postrand.columns.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
 from postrand.columns.audit import check_against
@@ -60,9 +60,9 @@ def is_columns(root: Path) -> bool:
         return False
 
 
-def read_table(path: Path) -> pa.Table:
+def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> pa.Table:
     """Return a whole file as one table of unified dictionaries, its fields with the labels that the file has."""
-    source = formats.read(path)
+    source = formats.read(path, codebook)
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
     fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))

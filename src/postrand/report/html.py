@@ -16,6 +16,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
+from postrand.certification.plain_words import plain_promise
 from postrand.engines.summary import Summary
 from postrand.estimate import Estimate
 from postrand.estimate.export import fits_r
@@ -28,11 +29,13 @@ from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
+from postrand.report.table_worth import two_way
 from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableView, page_values
 from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
+from postrand.support.guesses import of_hundred, right_guesses
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000
@@ -116,6 +119,7 @@ def _page(
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             file=_file(certificate),
+            recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
             variables=found.variables[:VARIABLE_BUDGET],
@@ -124,6 +128,7 @@ def _page(
             split=split,
             together=together(split.names, split.together) if split else "",
             steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
+            pairs=two_way(mechanism, summary.records),
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
@@ -162,6 +167,7 @@ def environment() -> Environment:
         "percent": text.percent,
         "cell": text.cell,
         "upper": format_upper,
+        "guesses": lambda epsilon: of_hundred(right_guesses(epsilon, 0.5), most=True),
         "short": lambda value: text.cut(str(value), MAX_TEXT),
         "options": options.describe,
         "long": lambda value: text.cut(str(value), MAX_SENTENCE),
@@ -203,6 +209,7 @@ def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[
         "asked": ", ".join(f"{name} = {_option(value)}" for name, value in chosen.items() if value != []),
         "level": _level(claim.privacy, level),
         "sentence": text[:1].upper() + text[1:],
+        "plain": plain_promise(claim, mechanism),
     }
 
 

@@ -141,8 +141,18 @@ def _changed(mechanism: Mechanism, found: Values) -> list[str]:
             lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")
     lines += [f"  {_name(c.variable)}: {c.done[:1].lower()}{c.done[1:]}" for c in mechanism.numerical]
     treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
-    clear = [_name(name) for name in mechanism.require_codebook().names if name not in treated]
-    return [*lines, *([wrapped(f"Not changed: {named(clear)}.")] if clear else [])]
+    recodes = mechanism.require_codebook().recodes
+    done = treated | {recode.variable for recode in recodes}
+    clear = [_name(name) for name in mechanism.require_codebook().names if name not in done]
+    lines += [wrapped(f"Not changed: {named(clear)}.")] if clear else []
+    if recodes:
+        only = {r.variable: "" if r.variable in treated else "; not perturbed" for r in recodes}
+        made = [f"  {_name(r.variable)}: from {_name(r.source)}, {r.kind.name}{only[r.variable]}" for r in recodes]
+        made = made[:MAX_LISTED]
+        more = [f"  and {len(recodes) - MAX_LISTED} more"] if len(recodes) > MAX_LISTED else []
+        head = "Before that, these variables were recoded; report.html and codebook.json say how:"
+        lines += ["", wrapped(head), *made, *more]
+    return lines
 
 
 def _share(view: VariableView) -> str:

@@ -15,6 +15,8 @@ from postrand.codebook import Codebook, coding
 from postrand.errors import SpecificationError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.risk.linked import columns_of, links
+from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sample, Sampled, taken
 from postrand.risk.shared import Shared, shared_values
@@ -33,8 +35,8 @@ class Finding:
     """Hold one thing that a curator must know, in a sentence without counts.
 
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
-    true values of the perturbed variable ``about``) or ``household`` (a variable of a household is perturbed for each
-    member).
+    true values of the perturbed variable ``about``), ``linked`` (one is a function of others, and they are not
+    perturbed together) or ``household`` (a variable of a household is perturbed for each member).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` are confidential.
     """
@@ -143,17 +145,25 @@ def find(
     ``as_is`` are those that the plan has decided on; ``exempt`` those that are not measured, because their values
     are new random numbers (household numbers).
     """
-    want = sample_of(codebook, _perturbed(mechanism), released, exempt)
+    units = len(set(units_of(mechanism).values()))
+    want = sample_of(codebook, _perturbed(mechanism), released, exempt, units)
     return Findings() if want is None else find_in(taken(source, want), codebook, mechanism, as_is=as_is)
 
 
 def sample_of(
-    codebook: Codebook, perturbed: Sequence[str], released: Iterable[str], exempt: Collection[str] = ()
+    codebook: Codebook,
+    perturbed: Sequence[str],
+    released: Iterable[str],
+    exempt: Collection[str] = (),
+    units: int = 1,
 ) -> Sample | None:
-    """Return what findings want of a file; None where all that is released is perturbed, and nobody lives together."""
+    """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
+
+    ``units``: how many blocks, splits and rank laws perturb something.
+    """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
-    return Sample((*perturbed, *clear), clear, house) if clear or house is not None else None
+    return Sample((*perturbed, *clear), clear, house) if clear or house is not None or units > 1 else None
 
 
 def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
@@ -165,6 +175,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     found = [
         *_singling(singled, as_is),
         *_telling(pairs, joint),
+        *_linked(sample, mechanism, clear, pairs),
         *(_of_household(one) for one in shared if one.is_much),
     ]
     order = {True: 0, False: 1}
@@ -215,6 +226,17 @@ def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str],
         about = f"true values of {found.perturbed}, which is perturbed"
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}"
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures)
+
+
+def _linked(
+    sample: Sampled, mechanism: Mechanism, clear: Sequence[str], pairs: Sequence[PairReveal]
+) -> Iterator[Finding]:
+    """Yield a finding for each function, sum or set of dummies that the release tears apart."""
+    units = units_of(mechanism)
+    names = [name for name in sample.table.column_names if name in units or name in clear]
+    told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    for one in torn_apart(links(columns_of(sample, names)), units, clear, told):
+        yield Finding("linked", one.clear, one.about, one.text)
 
 
 def _of_household(one: Shared) -> Finding:

@@ -16,6 +16,8 @@ from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
+LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+"""The risks above which the shares of persons are counted, for the rules of an office."""
 WORK = 100_000_000
 """Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
 ALONE = 256
@@ -63,22 +65,28 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The mean of a risk, the share of persons or households above ``THRESHOLD``, and the largest."""
+    """The mean of a risk, the share of persons or households above ``THRESHOLD``, and the largest.
+
+    ``shares`` are those above each of ``LEVELS``.
+    """
 
     mean: float
     above: float
     largest: float
+    shares: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, risk: FloatArray) -> Spread:
         """Return the spread of risks, shape (m,), m >= 1."""
-        return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()))
+        shares = tuple(float((risk > level).mean()) for level in LEVELS)
+        return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()), shares)
 
     @classmethod
     def together(cls, spreads: Sequence[Spread]) -> Spread:
         """Return the spread of the risks of all, each spread being of as many."""
         mean, above = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("mean", "above"))
-        return cls(mean, above, max(s.largest for s in spreads))
+        shares = tuple(np.mean([s.shares for s in spreads], axis=0).tolist())
+        return cls(mean, above, max(s.largest for s in spreads), shares)
 
 
 @dataclass(frozen=True, slots=True)

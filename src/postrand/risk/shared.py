@@ -25,7 +25,7 @@ class Shared:
     ``constant``: share of the households of two members or more whose members all have one value. ``majority``: share
     of those households whose value is the most common one among the released values of their members, in one simulated
     release, ties broken at random; ``single``: share of their members whose own released value is the true one. None
-    where the variable is not perturbed alone.
+    where the variable is not perturbed alone, or is in a split.
     """
 
     name: str
@@ -43,7 +43,6 @@ def shared_values(sample: Sampled, mechanism: Mechanism) -> tuple[Shared, ...]:
     """Return what each perturbed variable is within the sampled households; none where none is known."""
     if sample.household is None or not sample.table.num_rows:
         return ()
-    mechanism.require_no_split("the internal dossier")
     book, rng = mechanism.require_codebook(), np.random.default_rng(_SEED)
     try:
         column = sample.table.column(sample.household).combine_chunks()
@@ -59,6 +58,9 @@ def shared_values(sample: Sampled, mechanism: Mechanism) -> tuple[Shared, ...]:
             alone = len(block.variables) == 1 and block.cells is None
             law = block.matrix.array if alone else None
             found.append(shared_value(name, household, codes, law, rng))
+    for name in mechanism.partly:  # how often the members that show it reveal it is not simulated
+        codes = coding.encode(sample.table.column(name), book[name])[there].astype(np.int64)
+        found.append(shared_value(name, household, codes, None, rng))
     return tuple(found)
 
 

@@ -29,7 +29,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "claim.metric": "values at distance d are released under ε-privacy of at most ε d, ε <= {level:up}",
         "claim.bistochastic": (
-            "bistochastic privacy holds with β >= {level:down}, {bits:down} of {most_bits:short} bits"
+            "bistochastic privacy holds with β >= {level:down}, it hides at least {bits:down} of {most_bits:short} bits"
         ),
         "claim.recognition": (
             "no released combination of these keys, seen {sets}{strata}, points to a person with a posterior "
@@ -118,6 +118,10 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "The guarantee does not cover the choice of the matrix, which was tuned on confidential frequencies: "
             "{blocks:blocks}."
         ),
+        "limit.confidential_recodes": (
+            "The guarantee does not cover which categories were merged because they are rare in the confidential "
+            "file: {variables:list}."
+        ),
         "limit.unstated_matrix": (
             "The guarantee does not cover the choice of the matrix, whose origin was not stated: {blocks:blocks}."
         ),
@@ -169,6 +173,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.confidential_prior": "the matrix or its ε was tuned on confidential frequencies: {blocks:blocks}",
         "file.unstated_prior": "the origin of the matrix or of its ε is not stated: {blocks:blocks}",
         "file.unstated_spending": "the ε that a differentially private prior spent is not stated: {blocks:blocks}",
+        "file.confidential_recodes": "the file's own counts decided which categories were merged: {variables:list}",
         "file.file_claims": "a claim rests on the file's confidential frequencies",
         # The same for folders of whole columns and of Anatomy.
         "limit.ranks_only": (

@@ -57,6 +57,12 @@ MAX_CONSTANT_CELLS = 1 << 16
 _STARVED = 1e-3
 """Part of a variable's entropy: a share of the budget that keeps less causes a warning."""
 
+_STATUS = {
+    "optimal": "the best for this level of privacy (optimal)",
+    "bounded": "close to the best for this level of privacy (bounded)",
+    "local": "perhaps not the best for this level of privacy (local)",
+}
+
 _MARGIN = 2**-40  # of the budget that blocks share, so that their exact sum is certainly within it
 
 
@@ -108,18 +114,27 @@ class DesignedBlock:
         low, high = (float(f(self.matrix.diagonal)) for f in (np.min, np.max))
         text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
         text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
-        text += (
-            f", β >= {format_lower(self.matrix.beta)}" if self.matrix.is_bistochastic and self.matrix.size > 1 else ""
-        )
+        if self.matrix.is_bistochastic and self.matrix.size > 1:
+            beta = format_lower(self.matrix.beta)
+            text += f", β >= {beta} (the part of the uncertainty about a value that stays)"
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
         if self.design is not None:
-            d = self.design
-            bound = f" (bound {d.bound:.6g})" if math.isfinite(d.bound) else ""
-            text += f"\n  {self.plan.objective.name} {d.value:.6g}{bound}, {d.status}: {d.message}"
+            text += f"\n  {self._reached(self.design)}"
         if self.budget != "public":
             text += f"\n  its ε depends on {self.budget} frequencies of other blocks, which share the budget with it"
         return text
+
+    def _reached(self, design: Design) -> str:
+        """Return what the matrix reaches, of how much, and whether another one that meets the claim is better."""
+        objective, value = self.plan.objective, design.value
+        text = f"{objective.name} {value:.6g} {objective.traits.unit}"
+        if objective.maximise and self.frequencies is not None and self.frequencies.size == self.matrix.size:
+            most = objective.truth(self.frequencies)
+            text += f" of {most:.6g} in the true values ({100 * value / most:.2g}%)" if most > 0 else ""
+        known = math.isfinite(design.bound) and design.status != "optimal"
+        text += f"; no matrix of this structure reaches {design.bound:.6g}" * known
+        return f"{text}; {_STATUS[design.status]}: {design.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from postrand.codebook import Codebook
 from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
-from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
@@ -29,15 +29,27 @@ from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
+from postrand.workflow.comparison import PlanFigures, computed
+from postrand.workflow.comparison_risk import Exposures
 from postrand.workflow.design_blocks import DesignedBlock
-from postrand.workflow.dossier_risk import CAPTION, MEANING, exposure_rows, measure_sections, measures, report_rows
+from postrand.workflow.dossier_risk import (
+    CAPTION,
+    MEANING,
+    assess,
+    exposure_rows,
+    measure_sections,
+    measures,
+    report_rows,
+)
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
 CLEAR = "Unperturbed variables"
+POLICY = "The office's policy"
 MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -58,6 +70,9 @@ class Dossier:
     fraction: float | None = None
     measured: risk.Assessment | None = None
     split: Mapping[str, Sequence[Mapping[str, object]]] = field(default_factory=dict)
+    attacks: Exposures | None = None
+    figures: PlanFigures | None = None
+    policy: PolicyCheck | None = None
 
     @property
     def text(self) -> str:
@@ -73,15 +88,15 @@ class Dossier:
             released = formats.read(data_path, shown_codebook(book, mechanism.partly))
             after, note = assess(released, book, mechanism, self.fraction)
         sections: dict[str, Sequence[Mapping[str, object]]] = {
-            RISK: []
-            if self.before is None
-            else [*report_rows(self.before, after, (said, note)), *self.exposed(mechanism)],
+            **({} if self.policy is None else {POLICY: self.policy.rows()}),
+            RISK: [] if self.before is None else [*report_rows(self.before, after, (said, note)), *self.exposed()],
             "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
             "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
+            TABLES: [] if self.figures is None else worth_rows((*self.figures.one_way, *self.figures.two_way)),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
@@ -89,7 +104,7 @@ class Dossier:
         curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
-        captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, **SPLIT_CAPTIONS}
+        captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         if mechanism.split is not None:
             captions[RISK] = (*CAPTION, RISK_NOTE)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
@@ -101,19 +116,14 @@ class Dossier:
             mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
         )
 
-    def exposed(self, mechanism: Mechanism) -> list[dict[str, object]]:
+    def exposed(self) -> list[dict[str, object]]:
         """Return the rows of the informed attacker, of persons and of households, before and after."""
         if self.truth is None:
             return []
-        stage(Stage.RISK)
-        try:
-            before = self.truth.exposure()
-        except PostrandError as error:  # a file without records
-            return [{"Measure": "Informed attacker", "Before": f"not computed: {error}", "After": "", MEANING: ""}]
-        try:
-            return list(exposure_rows(before, self.truth.exposure(mechanism), self.truth))
-        except PostrandError as error:
-            return list(exposure_rows(before, str(error), self.truth))
+        if self.attacks is None:
+            return [{"Measure": "Informed attacker", "Before": "not computed: no records", "After": "", MEANING: ""}]
+        after = self.attacks.why if self.attacks.after is None else self.attacks.after
+        return list(exposure_rows(self.attacks.before, after, self.truth))
 
     def files(
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
@@ -135,6 +145,7 @@ def collect(
     blocks: Iterable[DesignedBlock],
     certificate: Certificate,
     findings: Findings,
+    mechanism: Mechanism,
     fraction: float | None = None,
 ) -> Dossier:
     """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
@@ -160,29 +171,13 @@ def collect(
     if split:
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
-    return Dossier(data, before, combinations(source, codebook), findings, truth, fraction, measured, split)
-
-
-def assess(
-    source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
-) -> tuple[risk.RiskReport | None, str]:
-    """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
-
-    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights.
-    """
-    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
-    if not keys:
-        return None, "no categorical variable has the role 'key'"
-    weight = next((v.name for v in codebook.with_role("weight")), None)
-    share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
-    try:
-        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
-    except PostrandError as error:
-        split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
-        try:
-            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
-        except PostrandError:
-            return None, str(error)
+    attacks = Exposures.of(truth, mechanism)
+    figures = computed(known, mechanism, certificate, before, truth, attacks)
+    data["figures"] = figures.to_dict()
+    policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
+    data |= {} if policy is None else {"policy": policy.to_dict()}
+    risky = combinations(source, codebook)
+    return Dossier(data, before, risky, findings, truth, fraction, measured, split, attacks, figures, policy)
 
 
 def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from postrand import risk
 from postrand.codebook import Codebook
+from postrand.errors import PostrandError
+from postrand.formats import Source
+from postrand.mechanism import Mechanism
 from postrand.report.histogram import histogram
 from postrand.report.text import decimal
 from postrand.risk.exposure import Exposure, TrueFile
@@ -64,6 +68,28 @@ def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, 
             shown = "not computed" if report is None else value(report)
             row[when] = f"not computed: {note}" if note and shown in ("not computed", NOT_ESTIMATED) else shown
         yield {**row, MEANING: meaning}
+
+
+def assess(
+    source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
+) -> tuple[risk.RiskReport | None, str]:
+    """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
+
+    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights.
+    """
+    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
+    if not keys:
+        return None, "no categorical variable has the role 'key'"
+    weight = next((v.name for v in codebook.with_role("weight")), None)
+    share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
+    try:
+        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
+    except PostrandError as error:
+        split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
+        try:
+            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
+        except PostrandError:
+            return None, str(error)
 
 
 SHOWN_ELSEWHERE = ("k-anonymity", "rare-combinations")

@@ -22,6 +22,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_
 from postrand.objectives import MutualInformation
 from postrand.plan import infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
+from postrand.recoding.typed import entries_of
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
@@ -29,9 +30,12 @@ from postrand.risk.data import read_columns
 from postrand.risk.findings import share_text
 from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
-from postrand.risk.sample import sampled
+from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
+from postrand.workflow import recodes
+from postrand.workflow.linked import joint_note, parts_of
+from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
@@ -71,7 +75,8 @@ in the codebook.
 class Started:
     """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
 
-    ``settings``: how the file is read, where its suffix does not tell; the plan states them.
+    ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
+    proposed for variables that follow from others.
     """
 
     codebook: Path
@@ -79,6 +84,7 @@ class Started:
     without_role: tuple[str, ...]
     undecided: tuple[str, ...]
     settings: formats.ReadSettings
+    linked: tuple[str, ...] = ()
 
 
 def initialise(
@@ -104,6 +110,7 @@ def start(
     ddi: Path | None = None,
     way: Way = "best",
     settings: formats.ReadSettings | None = None,
+    recode: Sequence[str] = (),
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
@@ -111,10 +118,12 @@ def start(
     empty role. So does an unperturbed column that singles out more than 1% of the records, unless ``roles`` lists its
     own name: then the plan asks for a decision. Every categorical key variable gets a block with privacy budget
     ``epsilon`` in the plan; or all share their sum in a split release or a joint block, where ``way`` asks for it, or
-    is ``best`` and that is worth much more (:mod:`postrand.workflow.proposal`). Labels and codes for "no answer" come
-    from the file itself, or from a DDI-Codebook document ``ddi``. How the file is read, its separator for example, is
-    what ``settings`` say and, for what they leave open, what the file shows; the plan states it, so that no later step
-    has to find it out again.
+    is ``best`` and that is worth much more (:mod:`postrand.workflow.proposal`). A function of a variable that is
+    perturbed gets the role ``drop``, linked ones that have to stay one block (:mod:`postrand.workflow.linked`). Labels
+    and codes for "no answer" come from the file itself, or from a DDI-Codebook document ``ddi``. How the file is read,
+    its separator for example, is what ``settings`` say and, for what they leave open, what the file shows; the plan
+    states it, so that no later step has to find it out again. ``recode`` are recodes, each as
+    :func:`postrand.recoding.typed.entry_of` reads it: the codebook has them, and describes their results.
 
     Raises
     ------
@@ -131,25 +140,34 @@ def start(
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     settings = settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
-    source = open_records(file if isinstance(file, Table) else formats.placed(file, read_as))
+    opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
+    source = open_records(opened_as)
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
         if has_controls(n)
     ]
     raise_all(DataError, hidden)
-    described = source if ddi is None else metadata.described(source, metadata.read_ddi(ddi))
-    drafts = infer.infer(described, roles=assign_roles(source.schema.names, roles))
+    made = recodes.prepared(entries_of(recode), Path(), source, "--recode")
+    source = recodes.reopened(opened_as, made, source)
+    described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
+    source = made.of(source)
+    drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
     named = {name for given in roles.values() for name in given}
-    singling = _singling(source, drafts)
+    sample, left = _sample(source, drafts)
+    singling = _singling(sample, left)
     drafts = [_undecided(draft, singling, named) for draft in drafts]
+    weights = [d["name"] for d in drafts if not d["role"] and infer.looks_carried(d["name"])]
+    linked = proposed_links(sample, drafts, _perturbed(drafts), named, weights)
+    drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
-    plan = plan_text(place, drafts, epsilon, open_, way, None if isinstance(file, Table) else source.num_rows)
+    rows = None if isinstance(file, Table) else source.num_rows
+    plan = plan_text(place, drafts, epsilon, open_, way, rows, linked.joint)
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, writing.codebook_text(drafts)), (plan_path, plan)):
+        for path, text in ((book_path, writing.codebook_text(drafts) + made.written(folder)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)
@@ -158,7 +176,7 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, linked.sentences)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -167,19 +185,30 @@ def perturbs(draft: Mapping[str, Any]) -> bool:
     return listed > 1 or (listed == 1 and draft.get("missing") == "category")
 
 
-def _singling(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return, for each unperturbed column that singles out many records alone, the share of these records.
+def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
+    categorical = [d for d in drafts if perturbs(d)]
+    return [d["name"] for d in categorical if d["role"] == "key"] or [
+        d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
+    ]
+
+
+def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tuple[Sampled, list[str]]:
+    """Return a sample of the columns with plain values, and those of them that no block perturbs.
 
     Household and record numbers are left out: they are released with new numbers, or not at all.
     """
+    plain = [d for d in drafts if not infer.is_nested(source.schema.field(d["name"]).type)]
     left = [
         d["name"]
-        for d in drafts
-        if d["role"] not in ("drop", "household", "record_key")
-        and not (perturbs(d) and d["role"] == "key")
-        and not infer.is_nested(source.schema.field(d["name"]).type)
+        for d in plain
+        if d["role"] not in ("drop", "household", "record_key") and not (perturbs(d) and d["role"] == "key")
     ]
-    sample = sampled(source, left, left)
+    return sampled(source, [d["name"] for d in plain], left), left
+
+
+def _singling(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
+    """Return, for each unperturbed column that singles out many records alone, the share of these records."""
     shares = {name: sample.share_alone(name) for name in left}
     return {name: share for name, share in shares.items() if share > MAX_ALONE}
 
@@ -249,17 +278,18 @@ def plan_text(
     undecided: Mapping[str, float] | None = None,
     way: Way = "blocks",
     records: int | None = None,
+    joint: Sequence[Sequence[str]] = (),
 ) -> str:
     """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 
     ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
     release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
+    ``joint`` are variables that get one block, and one ``epsilon``, together.
     """
     categorical = [d for d in drafts if perturbs(d)]
-    perturbed = [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
-    ]
-    total = epsilon * max(1, len(perturbed))
+    perturbed = _perturbed(categorical)
+    parts = parts_of(perturbed, joint)
+    total = epsilon * max(1, len(parts))
     proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
@@ -284,11 +314,12 @@ def plan_text(
         for line in (*AS_IS_NOTE.strip().splitlines(), f"To decide: {listed}."):
             part.add(tomlkit.comment(line))
         part["as_is"] = []
-    _comment(plan, f"{SPLIT_NOTE if split else BLOCKS_NOTE}\n{proposal.reason}")
+    together = joint_note(joint) if proposal.way == "blocks" else ""
+    _comment(plan, f"{SPLIT_NOTE if split else BLOCKS_NOTE}{together}\n{proposal.reason}")
     if split:
         plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
-        parts = [perturbed] if proposal.way == "joint" else [[name] for name in perturbed]
+        parts = [perturbed] if proposal.way == "joint" else parts
         level = {"model": DifferentialPrivacy.name, "epsilon": total if proposal.way == "joint" else epsilon}
         plan["blocks"] = writing.blocks_of({"variables": names, "privacy": level} for names in parts)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
@@ -309,7 +340,7 @@ def _proposal(
 def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
     """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
     book = None if codebook is None else infer.load_codebook(codebook)
-    return risk.assess(formats.read(file, book), keys, codebook=book, **choices)
+    return risk.assess(open_records(file, book), keys, codebook=book, **choices)
 
 
 def measure(
@@ -344,7 +375,7 @@ def measure(
     if record_key is not None and records is None:
         raise UsageError(sentence("record ids are asked for, and no file of records", fix="name one: --records FILE"))
     book = None if codebook is None else infer.load_codebook(codebook)
-    source = formats.read(file, book)
+    source = open_records(file, book)
     ids = None if record_key is None else read_columns(source, [record_key])
     asked: Any = "all" if list(measures) == ["all"] else measures
     chosen = choices if book is None else _with_roles(book, choices)
@@ -403,7 +434,7 @@ def tune(
             fix = "use FILE and --keys, or --plan plan.toml"
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
-        return risk.tune(formats.read(file, book), keys, codebook=book, **choices)
+        return risk.tune(open_records(file, book), keys, codebook=book, **choices)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}
     twice = [name for name, value in given.items() if value]
     if twice:

@@ -26,6 +26,7 @@ from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
+from postrand.report.table_worth import pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
@@ -146,6 +147,7 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
     for variable in plan.codebook.variables if dossier else ():
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
+    yield from (Count(names) for names in (pairs_of(plan.perturbed, plan.codebook) if dossier else ()))
     if dossier and plan.split is not None:
         yield from (Count(names) for names in plan.split.workload.tables)
 
@@ -165,7 +167,8 @@ def _sample(plan: Plan) -> Sample | None:
     house = household_of(plan)
     exempt = [house] if house and plan.release.renumbers else []
     perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt)
+    units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

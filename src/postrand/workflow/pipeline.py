@@ -8,11 +8,12 @@ import warnings
 from pathlib import Path
 
 from postrand import release
-from postrand.certification import certify
+from postrand.certification import Certificate, certify
 from postrand.engines import Engine, Resources, chosen
 from postrand.engines.database import open_records
 from postrand.engines.placing import check_target
 from postrand.errors import UsageError, sentence
+from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
 from postrand.release.ledger import Entry, Ledger
@@ -20,13 +21,15 @@ from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
 from postrand.support.progress import Listener, Stage, stage, told
 from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.workflow.comparison import figures_known
 from postrand.workflow.design_blocks import check_rules, check_sizes, design_blocks
-from postrand.workflow.dossier import collect
+from postrand.workflow.dossier import Dossier, collect
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import Perturbation
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.policy_check import PolicyWarning, check_policy
 from postrand.workflow.unperturbed import findings
 from postrand.workflow.written import check_fits
 
@@ -48,10 +51,10 @@ def run(
     """Run a plan: design, certify, perturb, write. The release is written completely or not at all.
 
     With ``dossier``, risk and exact counts go to that folder, for authorised staff only, never into the release.
-    ``sampling_fraction``, the share of the population that is in the file, is used for the dossier only, in place of
-    weights. With ``resume``, the same call continues an interrupted one: that internal folder contains the completed
-    parts until the release is written. It needs the release key of the first call. With ``ledger``, the release is
-    recorded there, and another content under the same key is refused unless ``again`` is set.
+    ``sampling_fraction``, the share of the population that is in the file, is used for the dossier and the policy only,
+    in place of weights. With ``resume``, the same call continues an interrupted one: that internal folder contains the
+    completed parts until the release is written. It needs the release key of the first call. With ``ledger``, the
+    release is recorded there, and another content under the same key is refused unless ``again`` is set.
 
     ``progress`` is True to show a terminal the stage of the work and what is done of it, or a function that is called
     with each :class:`postrand.support.progress.Step`, for example ``print``.
@@ -63,6 +66,9 @@ def run(
     than 1% of the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable
     shows most of its values (``RankWarning``), and if a spreadsheet would run text of a CSV release as a formula
     (``FormulaWarning``).
+
+    A plan with a policy is checked against it before anything is written: a rule that is not met is an error
+    (``PolicyError``), or a warning (``PolicyWarning``) where the policy is not enforced.
 
     Raises
     ------
@@ -86,7 +92,7 @@ def _run(
     resources: Resources | None,
 ) -> Release:
     _check_targets(plan, out, dossier)
-    _check_fraction(sampling_fraction, dossier)
+    _check_fraction(sampling_fraction, dossier, plan)
     key = _key_of(release_key, resume)
     engine, limits = chosen(engine, resources, plan.engine, Path(out).parent, resume)
     plan = plan.limited(limits)
@@ -94,7 +100,7 @@ def _run(
     stage(Stage.READING)
     source = open_records(plan.source, plan.codebook)
     plan = solved(plan, engine, source, key)
-    known = Known.of(plan, engine, source, key=key, dossier=dossier is not None)
+    known = Known.of(plan, engine, source, key=key, dossier=dossier is not None or plan.policy is not None)
     check_rules(known)
     check_fits(known)
     blocks = design_blocks(plan, known)
@@ -112,11 +118,27 @@ def _run(
     writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)
     inside = None
     if dossier is not None:
-        inside = collect(known, blocks, certificate, found, sampling_fraction)
+        inside = collect(known, blocks, certificate, found, mechanism, sampling_fraction)
+    _check_policy(known, mechanism, certificate, inside, sampling_fraction)
     made = job.release(out, writer, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
-    return dataclasses.replace(made, findings=found)
+    return dataclasses.replace(made, findings=found, records=job.content.records)
+
+
+def _check_policy(
+    known: Known, mechanism: Mechanism, certificate: Certificate, inside: Dossier | None, fraction: float | None
+) -> None:
+    """Raise PolicyError if the plan does not meet its policy; if the policy is not enforced, warn of each rule."""
+    policy = known.plan.policy
+    if policy is None:
+        return
+    checked = None if inside is None else inside.policy
+    if checked is None:
+        checked = check_policy(figures_known(known, mechanism, certificate, fraction), policy)
+    checked.require()
+    for text in checked.problems():
+        warnings.warn(text, PolicyWarning, stacklevel=4)
 
 
 def _key_of(release_key: ReleaseKey | bytes | str | None, resume: str | Path | None) -> ReleaseKey:
@@ -132,12 +154,11 @@ def _check_targets(plan: Plan, out: str | Path, dossier: str | Path | None) -> N
         check_target(plan.release.target, release.released_codebook(plan.codebook, facts_of(plan)).names)
 
 
-def _check_fraction(fraction: float | None, dossier: str | Path | None) -> None:
+def _check_fraction(fraction: float | None, dossier: str | Path | None, plan: Plan) -> None:
     if fraction is None:
         return
     if not 0 < finite(fraction) <= 1:
         raise UsageError(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
-    if dossier is None:
-        raise UsageError(
-            sentence("the sampling fraction is used for the dossier only", fix="add a dossier, or remove the fraction")
-        )
+    if dossier is None and plan.policy is None:
+        what = "the sampling fraction is used for the dossier and the policy only"
+        raise UsageError(sentence(what, fix="add a dossier, or remove the fraction"))

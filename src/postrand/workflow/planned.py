@@ -12,7 +12,7 @@ from postrand.columns.planned import released_book
 from postrand.columns.source import ranked_columns
 from postrand.data.households import renumbered_book
 from postrand.data.table import ContingencyTable
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Block, Mechanism, Split
 from postrand.plan import Plan
 from postrand.privacy import of_records
 from postrand.ranks.column import RankWarning
@@ -41,7 +41,22 @@ def mechanism_of(
     book = released_book(plan.codebook, plan.numerical)
     book = renumbered_book(book) if plan.release.renumbers else book
     split = design_split(plan, known) if split is None else split
-    return Mechanism([designed.block for designed in blocks], book, ranked, None if split is None else split.split)
+    law, made = None if split is None else split.split, [designed.block for designed in blocks]
+    if plan.chosen_with == "file":
+        law, made = None if law is None else _looked(law), [_confidential(block) for block in made]
+    return Mechanism(made, book, ranked, law)
+
+
+def _confidential(block: Block) -> Block:
+    """Return a block that was chosen with the file; one with a noisy prior keeps it, and says it of its ε."""
+    if block.provenance == "dp":
+        return dataclasses.replace(block, budget="confidential")
+    return dataclasses.replace(block, provenance="confidential")
+
+
+def _looked(split: Split) -> Split:
+    """Return a split that was chosen with the file."""
+    return Split(tuple(dataclasses.replace(s, block=_confidential(s.block)) for s in split.subsets))
 
 
 def claims_of(plan: Plan, mechanism: Mechanism, known: Known | None = None) -> tuple[Claim, ...]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
+from postrand.report.table_worth import Law, little_use
 from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.workflow.design_blocks import DesignedBlock
 
@@ -15,12 +20,13 @@ LEAST_SHARE = 0.01
 """A curator is warned if a file is worth less than this share of its records."""
 
 
-def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any], str]:
+def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = None) -> tuple[dict[str, Any], str]:
     """Return how many unperturbed records 1,000 released ones are worth, for each variable of a block.
 
     The number of unperturbed records that would give the variable's table with the same precision, under the plan's
     prior; None if no table can be estimated. Returns plain data, which are internal because they depend on the prior,
-    with a warning if the worth is small, and indented lines.
+    with a warning if the worth is small, and indented lines; of a file of so many ``records``, also if all of them are
+    worth too few.
     """
     if designed.frequencies is None:
         return {}, ""
@@ -33,7 +39,8 @@ def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any
             lines.append(f"  the worth of released records for the table of {name} is not known: {why}")
             continue
         worth = f"{1000 * share:.2g}" if share < 0.0995 else f"{1000 * share:,.0f}"
-        lines.append(f"  1,000 released records are worth {worth} unperturbed records for the table of {name}")
+        poor = ": of little use" if records is not None and little_use(share * records, records) else ""
+        lines.append(f"  1,000 released records are worth {worth} unperturbed records for the table of {name}{poor}")
         few += [name] * (share < LEAST_SHARE)
     data: dict[str, Any] = {"effective_per_1000": {n: None if s is None else 1000 * s for n, s in shares.items()}}
     if few:
@@ -41,6 +48,33 @@ def expected(designed: DesignedBlock, codebook: Codebook) -> tuple[dict[str, Any
         data["warning"] = f"few shares of {', '.join(few)} can be estimated: {fix}"
         lines.append(f"  warning: {data['warning']}")
     return data, "\n".join(lines)
+
+
+def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Law:
+    """Return the shares of any variables by the priors of their blocks, which are taken as independent.
+
+    None, which is uniform, where a variable is in no block with a prior.
+    """
+    book = mechanism.require_codebook()
+
+    def law(names: Sequence[str]) -> NDArray[np.float64] | None:
+        shares, axes = np.ones(()), []
+        for designed in blocks:
+            inside = [name for name in designed.block.perturbed if name in names]
+            if not inside:
+                continue
+            if designed.frequencies is None or designed.frequencies.size != designed.matrix.size:
+                return None
+            cells = designed.block.cell_table(tuple(book[name].size for name in designed.block.variables))
+            margin = np.zeros([book[name].size for name in inside])
+            at = [designed.block.variables.index(name) for name in inside]
+            np.add.at(margin, tuple(cells[:, at].T), designed.frequencies)
+            shares, axes = np.multiply.outer(shares, margin), [*axes, *inside]
+        if len(axes) < len(names):
+            return None
+        return np.transpose(shares, [axes.index(name) for name in names])
+
+    return law
 
 
 def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:

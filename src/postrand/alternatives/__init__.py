@@ -1,0 +1,1 @@
+"""Alternatives to post-randomisation with their own claims: local suppression and microaggregation."""

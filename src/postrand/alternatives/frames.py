@@ -1,0 +1,178 @@
+"""Local suppression and microaggregation of a frame, with the claims that hold of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.alternatives.claims import Claims, codes_of, key_codes
+from postrand.alternatives.fewest import SECONDS, fewest
+from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
+from postrand.alternatives.patterns import choices_of
+from postrand.codebook.coding import from_numpy, to_floats
+from postrand.data.frames import like, to_arrow
+from postrand.errors import DataError, UsageError, raise_all, sentence
+
+MAX_KEYS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Protected:
+    """Hold a protected ``frame``, of the kind that came in, and its ``claims``."""
+
+    frame: Any
+    claims: Claims
+
+
+def suppress(
+    frame: Any,
+    keys: Sequence[str],
+    k: int = 3,
+    *,
+    sensitive: str | None = None,
+    diversity: int = 2,
+    seconds: float = SECONDS,
+) -> Protected:
+    """Suppress as few key values as possible, so that each combination of them is that of at least ``k`` records.
+
+    Suppressed is a value of its own: the records of a class show the same values, of the same variables. So nobody can
+    tell them apart by the keys, also who knows the true values. Programs that let a suppressed value stand for every
+    value suppress less, and promise less. Each class has at least ``diversity`` values of ``sensitive``. Which of
+    several equal records loses values follows their order. ``seconds`` limits the search, and with it how much is
+    proven (:attr:`Claims.at_least`).
+
+    Raises
+    ------
+    UsageError
+        If k, the diversity or the keys are not valid.
+    DataError
+        If there are fewer than ``k`` records, or fewer values of ``sensitive``; or a column is not there.
+
+    Examples
+    --------
+    >>> survey = pa.table({"sex": ["f", "f", "m", "f"], "area": ["a", "a", "b", "b"]})
+    >>> made = suppress(survey, ["sex", "area"], 2)
+    >>> made.frame.to_pydict()
+    {'sex': ['f', 'f', None, None], 'area': ['a', 'a', 'b', 'b']}
+    >>> print(made.claims.losses[0])
+    25.00% of the key values are suppressed; fewer are not enough for these claims (proven).
+    """
+    _check(keys, k, diversity, sensitive)
+    names = [*keys, *([sensitive] if sensitive is not None else [])]
+    table = to_arrow(frame, names)
+    coded = {name: codes_of(table.column(name)) for name in names}
+    codes = key_codes({name: coded[name] for name in keys})
+    values = np.zeros(codes.records, dtype=np.int64) if sensitive is None else np.asarray(coded[sensitive][0])
+    wanted = 1 if sensitive is None else diversity
+    _check_enough(codes.records, k, values, wanted)
+    choices = choices_of(codes, values, k, wanted)
+    found = fewest(choices, seconds)
+    kinds = np.repeat(choices.kind, found.records)
+    pattern = np.repeat(choices.pattern, found.records)[np.argsort(kinds, kind="stable")]
+    gone = np.zeros((codes.records, len(keys)), dtype=bool)
+    gone[np.argsort(choices.record_kind, kind="stable")] = choices.masks[pattern]
+    size = codes.records * len(keys)
+    lost = {name: float(gone[:, j].mean()) for j, name in enumerate(keys)}
+    claims = Claims(
+        "suppression", k, (tuple(keys),), codes.records, lost, sensitive, wanted, at_least=found.at_least / size
+    )
+    for j, name in enumerate(keys):
+        if gone[:, j].any():
+            places = from_numpy(np.arange(codes.records), gone[:, j])
+            frame = _placed(frame, name, table.column(name).combine_chunks().take(places))
+    claims.check(frame)
+    return Protected(frame, claims)
+
+
+def microaggregate(frame: Any, columns: Sequence[str], k: int = 3, *, together: bool = False) -> Protected:
+    """Replace numbers by the means of groups of at least ``k`` records that are alike.
+
+    Each column alone has the groups with the least squared change; missing values stay. ``together`` groups the records
+    by all columns at once (MDAV), so that their combinations are those of at least k records; it loses more. Means of
+    columns do not change. Nothing is drawn.
+
+    Raises
+    ------
+    UsageError
+        If k or the columns are not valid.
+    DataError
+        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values; or values are
+        missing and columns go ``together``.
+
+    Examples
+    --------
+    >>> made = microaggregate(pa.table({"pay": [1.0, 9.0, 1.5, 2.0, 8.0]}), ["pay"], 2)
+    >>> made.frame.to_pydict()
+    {'pay': [1.5, 8.5, 1.5, 1.5, 8.5]}
+    >>> print(*made.claims.holds, *made.claims.losses)
+    Each released value of pay is that of at least 2 records. pay: mean squared change 1.7% of its variance.
+    """
+    _check(columns, k)
+    table = to_arrow(frame, columns)
+    held = {name: _numbers(table.column(name), name, together) for name in columns}
+    raise_all(DataError, [_few(k, f"column {n!r}") for n, values in held.items() if np.isfinite(values).sum() < k])
+    groups = mdav_groups(np.stack(list(held.values()), axis=1), k) if together else None
+    lost = {}
+    for name, values in held.items():
+        there = np.isfinite(values)
+        own, made = values[there], values.copy()
+        made[there] = means_of(own, optimal_groups(own, k) if groups is None else groups)
+        change, spread = float(((made[there] - own) ** 2).sum()), float(((own - own.mean()) ** 2).sum())
+        lost[name] = change / spread if spread else 0.0
+        frame = like(frame, {name: from_numpy(made, ~there if not there.all() else None)}, categorical=[name])
+    classes = (tuple(columns),) if together else tuple((name,) for name in columns)
+    claims = Claims("microaggregation", k, classes, table.num_rows, lost)
+    claims.check(frame)
+    return Protected(frame, claims)
+
+
+def _placed(frame: Any, name: str, column: pa.Array) -> Any:
+    try:
+        return like(frame, {name: column})
+    except DataError:  # a type without missing values, such as whole numbers in pandas: its values become categories
+        return like(frame, {name: column.dictionary_encode()}, categorical=[name])
+
+
+def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | None = None) -> None:
+    problems = []
+    if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
+        problems.append(sentence("columns must be a list of names", got=repr(names), wanted='["sex", "age"]'))
+    elif len(names) > MAX_KEYS:
+        problems.append(sentence("there are too many columns", got=len(names), wanted=f"<= {MAX_KEYS}"))
+    for what, number in (("k", k), ("the diversity", diversity)):
+        if type(number) is not int or number < 2:
+            problems.append(sentence(f"{what} is not valid", got=number, wanted="a whole number >= 2"))
+    if sensitive is not None and sensitive in names:
+        problems.append(sentence("the sensitive column is one of the keys", got=sensitive, fix="name another column"))
+    raise_all(UsageError, problems)
+
+
+def _check_enough(records: int, k: int, values: NDArray[np.int64], diversity: int) -> None:
+    problems = [_few(k, "the file")] if records < k else []
+    if np.unique(values[values >= 0]).size < diversity:
+        problems.append(sentence("the sensitive column has too few values", wanted=f">= {diversity}"))
+    raise_all(DataError, problems)
+
+
+def _few(k: int, where: str) -> str:
+    return sentence("there are fewer records than k", where=where, wanted=f">= {k}", fix="choose a smaller k")
+
+
+def _numbers(column: pa.ChunkedArray, name: str, together: bool) -> NDArray[np.float64]:
+    where = f"column {name!r}"
+    try:
+        held = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        values = to_floats(held.cast(pa.float64()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(sentence("a value is not a number", where=where, fix="name another column")) from None
+    if np.isinf(values).any():
+        raise DataError(sentence("a value is not finite", where=where, fix="correct it, or make it missing"))
+    if together and np.isnan(values).any():
+        fix = "leave it out, fill its values in, or aggregate each column alone"
+        raise DataError(sentence("values are missing, so records cannot be compared", where=where, fix=fix))
+    return values

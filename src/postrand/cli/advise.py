@@ -1,0 +1,155 @@
+"""The command that recommends plans, and the questions that it and ``postrand init`` ask."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, reading_options
+from postrand.cli.machine import may_use
+from postrand.errors import UsageError, sentence
+
+
+def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what is asked of a plan."""
+    options = (
+        click.option(
+            "--attacker",
+            metavar="WHO",
+            help="Who might attack: list (of keys), acquaintance, or anyone. Default: list.",
+        ),
+        click.option(
+            "--limit",
+            "limits",
+            multiple=True,
+            metavar="LIMIT",
+            help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct matches <= 5' "
+            "or 'individual <= 0.1'; can be repeated. Default: 'epsilon <= 4'.",
+        ),
+        click.option(
+            "--use",
+            "uses",
+            multiple=True,
+            metavar="USE",
+            help="What analysts will do: tables, means or models; can be repeated. Default: tables.",
+        ),
+        click.option(
+            "--precision",
+            "precisions",
+            multiple=True,
+            metavar="TEXT",
+            help="What a table must be good for, such as '2 points for sex x region'; can be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command
+@click.argument("file", type=SOURCE)
+@click.option("--codebook", type=FILE, help="codebook.toml of FILE; without it, the codebook is inferred.")
+@keys_option()
+@click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
+@click.option("--other", metavar="A,B", help="Other variables to release; '*' for all other variables.")
+@click.option("--drop", metavar="A,B", help="Variables that are not released. Default: all that are not named.")
+@click.option("--record-key", metavar="ID", help="Column with a unique number of each record.")
+@click.option("--weight", metavar="W", help="Sampling weight.")
+@click.option("--household", metavar="H", help="Column of household numbers.")
+@click.option("--sampling-fraction", "fraction", type=float, help="Share of the population that is in the file.")
+@needs_options
+@click.option(
+    "--look",
+    is_flag=True,
+    help="Let the records choose blocks and levels too; the guarantee does not cover this choice, and the certificate "
+    "says so. Without it, they are only measured.",
+)
+@click.option("--all", "every", is_flag=True, help="Say also which ways are left out, and why.")
+@click.option("--out", type=FOLDER, default="advice", show_default=True, help="New folder for the plans.")
+@may_use("threads")
+@reading_options
+def advise(
+    file: Path,
+    codebook: Path | None,
+    keys: str | None,
+    fraction: float | None,
+    attacker: str | None,
+    limits: tuple[str, ...],
+    uses: tuple[str, ...],
+    precisions: tuple[str, ...],
+    look: bool,
+    every: bool,
+    out: Path,
+    reading: Any,
+    **roles: str | None,
+) -> Result:
+    """Recommend two to four complete plans for FILE.
+
+    Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
+    after, its worth for tables, and the reason. The answer is computed from the confidential file: keep it internal.
+    Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
+
+    \b
+    postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
+    postrand advise survey.csv --codebook codebook.toml --attacker acquaintance --limit "individual <= 0.1" --look
+    postrand advise survey.csv --keys age,sex,region --precision "2 points for sex x region" --all
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.workflow.advice import advise as advised
+    from postrand.workflow.advice_codebook import codebook_for
+    from postrand.workflow.advice_needs import needs_from
+
+    given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
+    if codebook is not None and given:
+        fix = "set the roles in the codebook, or leave --codebook out"
+        raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
+    place, book, told = codebook_for(file, codebook, given, reading)
+    asked = asked_for(attacker, limits, uses, precisions)
+    found = advised(place, book, needs_from(*asked, look=look), out, fraction=fraction)
+    text = "\n".join([*told, found.text(every=every)])
+    return {**found.to_dict(), "told": told}, text
+
+
+def asked_for(
+    attacker: str | None, limits: tuple[str, ...], uses: tuple[str, ...], precisions: tuple[str, ...]
+) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return what is asked: at a terminal, each question that no option answers is put, with its default shown."""
+    if not at_terminal():
+        return attacker or "", limits, uses, precisions
+    from postrand.workflow.advice_needs import ATTACKERS, MEANINGS, USES, Needs
+
+    usual = Needs()
+    if attacker is None:
+        attacker = _question("Who might attack?", ATTACKERS, usual.attacker)
+    if not limits:
+        limits = _several("What must stay within which limit?", MEANINGS, ", ".join(map(str, usual.limits)))
+    if not uses:
+        uses = _several("What will analysts do?", USES, ", ".join(usual.uses))
+    if not precisions:
+        text = "Which table must be good for what, such as '2 points for sex x region'? (empty: none)"
+        precisions = _parts(click.prompt(text, default="", show_default=False, err=True))
+    return attacker, limits, uses, precisions
+
+
+def at_terminal() -> bool:
+    """Return whether questions can be asked: standard input and standard error are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _question(text: str, choices: Mapping[str, str], default: str) -> str:
+    for name, meaning in choices.items():
+        click.echo(f"  {name}: {meaning}", err=True)
+    return str(click.prompt(text, default=default, type=click.Choice(list(choices)), show_choices=False, err=True))
+
+
+def _several(text: str, choices: Mapping[str, str], default: str) -> tuple[str, ...]:
+    for name, meaning in choices.items():
+        click.echo(f"  {name}: {meaning}", err=True)
+    return _parts(click.prompt(f"{text} (several: separate them by commas)", default=default, err=True))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

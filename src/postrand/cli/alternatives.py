@@ -1,0 +1,81 @@
+"""The sub-commands on what offices use beside post-randomisation: suppress, microaggregate, recheck."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
+
+_OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
+_K = click.option("--k", type=int, default=3, show_default=True, help="Smallest number of records in a class.")
+
+
+@command
+@click.argument("file", type=FILE)
+@keys_option(required=True)
+@_K
+@click.option("--sensitive", metavar="S", help="Sensitive variable of which each class must have several values.")
+@click.option("--diversity", type=int, default=2, show_default=True, metavar="L", help="How many values, at least.")
+@click.option(
+    "--seconds", type=float, default=60.0, show_default=True, help="Time for the search; more time can prove more."
+)
+@_OUT
+@reading_options
+def suppress(
+    file: Path, keys: str, k: int, sensitive: str | None, diversity: int, seconds: float, out: Path, reading: Any
+) -> Result:
+    """Suppress as few key values as possible, to reach k-anonymity.
+
+    Each combination of key values is then that of at least K records; a suppressed value counts as a value. The folder
+    states what holds and what does not. There is no differential privacy: 'postrand protect' gives that.
+    """
+    from postrand.workflow.alternative_files import suppress_file
+
+    placed = _placed(file, reading)
+    made = suppress_file(placed, out, names(keys), k, sensitive=sensitive, diversity=diversity, seconds=seconds)
+    return _said(out, made)
+
+
+@command
+@click.argument("file", type=FILE)
+@click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
+@_K
+@click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
+@_OUT
+@reading_options
+def microaggregate(file: Path, columns: str, k: int, together: bool, out: Path, reading: Any) -> Result:
+    """Replace numbers by the means of groups of at least K records.
+
+    Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
+    differential privacy. Groups of a fixed size, with checks of what their averages show: 'postrand average'.
+    """
+    from postrand.workflow.alternative_files import microaggregate_file
+
+    return _said(out, microaggregate_file(_placed(file, reading), out, names(columns), k, together=together))
+
+
+@command
+@click.argument("folder", type=FOLDER)
+def recheck(folder: Path) -> Result:
+    """Compute the claims of 'suppress' or 'microaggregate' again.
+
+    Only the files of FOLDER are needed. What was lost is not checked: that needs the original.
+    """
+    from postrand.workflow.alternative_files import recheck as check
+
+    claims = check(folder)
+    return claims.to_dict(), "\n".join(["The file meets its claims:", *claims.holds])
+
+
+def _placed(file: Path, reading: Any) -> Any:
+    from postrand import formats
+
+    return formats.placed(file, formats.detected(file, reading))
+
+
+def _said(out: Path, claims: Any) -> Result:
+    following = f"Next: read {out / 'claims.txt'}; postrand recheck {out}"
+    return claims.to_dict(), "\n".join([f"wrote: {out}", *claims.sentences, following])

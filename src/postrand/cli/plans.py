@@ -1,0 +1,90 @@
+"""The commands that look at whole plans: compare, explain, check.
+
+Heavy modules are imported inside the commands, so that ``postrand --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from postrand.cli.frame import FILE, Result, command
+from postrand.errors import UsageError, sentence
+
+_FRACTION = click.option(
+    "--sampling-fraction", "fraction", type=float, help="Share of the population that is in the file, without weights."
+)
+
+
+@command
+@click.argument("plans", type=FILE, nargs=-1, required=True)
+@_FRACTION
+def compare(plans: tuple[Path, ...], fraction: float | None) -> Result:
+    """Show two or more plans side by side: claims, risk, worth of tables, settings.
+
+    Each plan is designed and its risk computed; nothing is released. The answer is for internal use only. The
+    privacy-utility curve of the structures is 'postrand curve'.
+    """
+    from postrand.workflow.side_by_side import PlanComparison
+
+    if len(plans) < 2:
+        raise UsageError(sentence("there is nothing to compare", got="one plan", fix="name two plans or more"))
+    found = PlanComparison(
+        tuple(_figures(path, fraction, name)[1] for path, name in zip(plans, _names(plans), strict=True))
+    )
+    return found.to_dict(), str(found)
+
+
+@command
+@click.argument("plan", type=FILE)
+@_FRACTION
+def explain(plan: Path, fraction: float | None) -> Result:
+    """Say in sentences what a plan releases, protects, is good for, and leaves unprotected.
+
+    One page for a board, in plain words. Nothing is released. The answer is for internal use only.
+    """
+    from postrand.workflow.explanation import explain as explained
+
+    found = explained(*_figures(plan, fraction))
+    return found.to_dict(), str(found)
+
+
+@command
+@click.option("--plan", type=FILE, required=True, help="plan.toml")
+@click.option("--policy", type=FILE, help="policy.toml; without it, the one that the plan names in [policy].")
+@_FRACTION
+def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
+    """Check a plan against the office's policy: one page, before and after, pass or fail.
+
+    Exit code 11 if a rule is not met. Nothing is released. The answer is for internal use only.
+    """
+    from postrand.errors import PolicyError
+    from postrand.plan.policy import load_policy
+    from postrand.workflow.policy_check import check_policy
+
+    rules = None if policy is None else load_policy(policy)
+    loaded, figures = _figures(plan, fraction)
+    rules = rules or loaded.policy
+    if rules is None:
+        fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
+        raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
+    found = check_policy(figures, rules)
+    return found.to_dict(), str(found), 0 if found.is_met else PolicyError.exit_code
+
+
+def _figures(path: Path, fraction: float | None, name: str = "") -> tuple[Any, Any]:
+    """Return a plan and its figures."""
+    from postrand.plan import load_plan
+    from postrand.workflow.comparison import figures_of
+
+    plan = load_plan(path)
+    return plan, figures_of(plan, fraction=fraction, name=name or path.name)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return the files' names, with their folders where two are alike."""
+    names = [path.name for path in paths]
+    return names if len({*names}) == len(names) else [str(path) for path in paths]

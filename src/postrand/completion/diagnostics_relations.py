@@ -1,0 +1,141 @@
+"""Compare what perturbed variables have in common with unperturbed columns: in the copies, and by the release alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from postrand.completion.diagnostics_plain import number
+from postrand.completion.diagnostics_tables import Places, Seen
+from postrand.completion.diagnostics_unbiased import LEAST_SHARE
+from postrand.completion.related import Related
+from postrand.completion.related_sums import Shown, shown, true_sums, unbiased_sums
+
+Array = NDArray[np.float64]
+ENOUGH = 3
+"""Copies that the variance of unbiased sums is computed from."""
+CERTAIN = 0.5
+"""A pair that acts together with at least this probability is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Say how the copies' relation of one or two perturbed variables ``names`` to an unperturbed ``column`` differs.
+
+    ``ratio`` is the squared difference from the unbiased sums over what a right model has on average, ``p`` the
+    probability of a larger one then.
+    """
+
+    names: tuple[str, ...]
+    column: str
+    ratio: float
+    p: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        found = {"variables": list(self.names), "column": self.column}
+        return {**found, "ratio": number(self.ratio), "p_value": number(self.p)}
+
+    def __str__(self) -> str:
+        return f"{' by '.join(self.names)} with {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Hold the relations that were compared, and ``together``: names of pairs and columns that the copies moved for.
+
+    ``p`` is that of all together: the smallest p-value times their number (Bonferroni).
+    """
+
+    compared: tuple[Relation, ...]
+    together: tuple[str, ...]
+
+    @property
+    def p(self) -> float:
+        """The p-value of all relations together: small if the copies cannot be right."""
+        return min([1.0, *(len(self.compared) * one.p for one in self.compared)])
+
+    def failed(self, level: float) -> list[Relation]:
+        """Return the relations that differ, the clearest first, if all together do at this level."""
+        found = [one for one in self.compared if one.p * len(self.compared) < level]
+        return sorted(found, key=lambda one: one.p)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "p_value": number(self.p),
+            "compared": [one.to_dict() for one in self.compared],
+            "together": list(self.together),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """Ask for the sums of some columns over a table of perturbed variables."""
+
+    places: Places
+    column: str
+    parts: list[Shown]
+    columns: Array
+
+
+def compare_relations(
+    related: Related, seen: Seen, copies: int, codes: Callable[[int], NDArray[np.int32]]
+) -> Relations:
+    """Compare the relations of copies ``codes(i)`` with what the release alone says of them, without bias.
+
+    Of one variable they are the records of each category in bands of a number, or categories of an unperturbed
+    column; of two variables the sums of the column's scores and indicators over the records of each two categories.
+    """
+    questions, names = list(_questions(related, seen)), seen.evidence.names
+    sums: list[list[Array]] = [[] for _ in questions]
+    squares: list[list[Array]] = [[] for _ in questions]
+    for one in range(copies if questions else 0):
+        copy = codes(one)
+        for k, asked in enumerate(questions):
+            sums[k].append(true_sums(copy, asked.places, seen.evidence.sizes, asked.columns))
+            if one < ENOUGH:
+                squares[k].append(true_sums(copy, asked.places, seen.evidence.sizes, asked.columns**2))
+    each = zip(questions, sums, squares, strict=True)
+    compared = [_relation(asked, np.array(c), np.mean(second, axis=0), names) for asked, c, second in each]
+    sure = [one for one in related.acting if one.probability >= CERTAIN]
+    together = dict.fromkeys(f"{' by '.join(names[p] for p in one.places)} on {one.name}" for one in sure)
+    return Relations(tuple(compared), tuple(together))
+
+
+def _questions(related: Related, seen: Seen) -> Iterator[_Question]:
+    basis = related.basis
+    for width in (1, 2):
+        for places in itertools.combinations(related.places, width):
+            parts = shown(seen, places)
+            for c, name in enumerate(related.names if parts else ()):
+                if name in basis.left_out:
+                    continue
+                if width == 1:
+                    held = (basis.bands[:, c, None] == np.unique(basis.bands[:, c])).astype(np.float64)
+                else:
+                    held = basis.values[:, basis.columns(c)].astype(np.float64)
+                if held.shape[1]:
+                    yield _Question(places, name, parts, held)
+
+
+def _relation(asked: _Question, copies: Array, second: Array, names: Sequence[str]) -> Relation:
+    """Return ``|U − C|²/tr(V − B)`` and its p-value; C and B are mean and variance of copies (m, D, K).
+
+    U has the variance V given the true records, ``Σ z² c cᵀ`` less a diagonal, ``second``; B of it the copies know. The
+    ratio has nearly the distribution of ``χ²/f``, with ``f = tr(V)²/tr(V²)`` degrees of freedom.
+    """
+    unbiased, spread = unbiased_sums(asked.parts, asked.columns)
+    spread = spread - second[:, :, None] * np.eye(second.shape[1])
+    own = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-12)
+    left = np.maximum(own - copies.var(axis=0, ddof=1) * (1 - 1 / len(copies)), LEAST_SHARE * own)
+    ratio = float(((unbiased - copies.mean(axis=0)) ** 2).sum() / left.sum())
+    free = float(own.sum() ** 2 / max(float((spread**2).sum()), 1e-300))
+    told = tuple(names[p] for p in asked.places)
+    return Relation(told, asked.column, ratio, float(scipy.stats.chi2.sf(ratio * free, free)))

@@ -1,0 +1,87 @@
+"""Weigh candidates of each record until sums of unperturbed columns, and tables, are those that a copy has to have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from postrand.completion.raking import Candidates, Target, counted, sweep
+from postrand.completion.related_fit import curvature
+
+Array = NDArray[np.float64]
+ROUNDS = 30
+FURTHEST = 0.7
+"""One step of a score is not larger: candidates are few."""
+CLOSE = 5e-4
+"""Means of φ are met if none is off by more than this share of the records."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aim:
+    """Name sums that are to be met: of the ``columns`` of φ, over the records of each of the codes ``rows``."""
+
+    rows: slice
+    columns: NDArray[np.intp]
+
+    def of(self, sums: Array) -> Array:
+        """Return these of all sums (D, rows)."""
+        return sums[self.columns, self.rows]
+
+
+def weigh(
+    phi: NDArray[np.float32],
+    drawn: Candidates,
+    weights: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    aims: Sequence[Aim],
+    wanted: Array,
+    tables: Sequence[Target],
+    sizes: Sequence[int],
+) -> NDArray[np.float32]:
+    """Change the weights (n, C) of candidates until the aims of ``wanted`` (D, rows) and the tables are met.
+
+    Returned are the weighted shares (n, rows) of the codes of each record. Weights become ``exp`` of scores that are
+    linear in φ, found by Newton's method, times factors of the tables' cells.
+    """
+    from postrand.completion.related_loops import lean  # loads compiled loops
+
+    exactly = phi.astype(np.float64)
+    shares = np.empty((len(phi), int(offsets[-1])), np.float32)
+    none = np.zeros_like(shares)
+    lean(drawn, offsets, weights, none, shares)
+    factors = [_factor(exactly, shares, aim) for aim in aims]
+    for _ in range(ROUNDS):
+        if tables:
+            sweep(drawn, weights, sizes, tables, _soft, counted(drawn, weights, tables[0], sizes))
+        lean(drawn, offsets, weights, none, shares)
+        missing = wanted - exactly.T @ shares
+        if max(np.abs(aim.of(missing)).max() for aim in aims) < max(1.0, CLOSE * len(phi)):
+            break  # the tables were met a moment ago
+        for _ in range(2):
+            step = _step(aims, missing, factors)
+            lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
+            missing = wanted - exactly.T @ shares
+    return shares
+
+
+def _factor(phi: Array, shares: NDArray[np.float32], aim: Aim) -> Array:
+    """Return the inverse of how sums of φ answer to scores."""
+    part = shares[:, aim.rows].astype(np.float64)
+    return scipy.linalg.inv(curvature(phi[:, aim.columns], part, np.full(len(aim.columns), 5.0)))
+
+
+def _step(aims: Sequence[Aim], missing: Array, factors: Sequence[Array]) -> Array:
+    step = np.zeros_like(missing)
+    for aim, factor in zip(aims, factors, strict=True):
+        own = (factor @ aim.of(missing).ravel()).reshape(len(aim.columns), -1)
+        step[aim.columns, aim.rows] = own * min(1.0, FURTHEST / (float(np.abs(own).max()) + 1e-12))
+    return step
+
+
+def _soft(wanted: Array, there: Array) -> Array:
+    """Return the factors of a step towards a table: small ones, since the means of φ have to be met too."""
+    return np.clip((wanted + 0.3) / (there + 0.3), 1 / 3, 3.0)

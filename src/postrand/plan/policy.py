@@ -1,0 +1,183 @@
+"""The office's thresholds: rules on what a plan may risk and must be worth, read from ``policy.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.risk.informed import LEVELS
+from postrand.support.inputs import finite, is_names, is_whole, read_toml
+
+Kind = Literal["most", "risk", "class", "worth", "never"]
+
+CLASS_SIZES = tuple(range(2, 51))
+TABLES = ("one-way", "two-way", "all")
+
+MEASURES: Mapping[str, Kind] = {
+    "correct_matches": "most",
+    "correct_matches_uniques": "most",
+    "register_matches": "most",
+    "tau1": "most",
+    "tau2": "most",
+    "epsilon": "most",
+    "individual_risk": "risk",
+    "household_risk": "risk",
+    "register_risk": "risk",
+    "register_household_risk": "risk",
+    "k": "class",
+    "effective_records": "worth",
+    "unperturbed": "never",
+}
+"""What a rule can be about; of each measure, the options that it has."""
+
+OPTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "most": ("at_most",),
+    "risk": ("at_most", "share_above"),
+    "class": ("at_least", "share_below"),
+    "worth": ("at_least", "tables", "share_below"),
+    "never": ("never",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One threshold: the ``measure`` after the plan is at most, or at least, ``limit``.
+
+    ``share`` of the records, households or tables may be beyond it. ``tables``: for ``effective_records`` the tables
+    that the rule is about, by kind or named. ``never``: variables that must not be released unperturbed.
+    """
+
+    measure: str
+    limit: float = 0.0
+    share: float = 0.0
+    tables: str | tuple[tuple[str, ...], ...] = "one-way"
+    never: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Which options the rule has."""
+        return MEASURES[self.measure]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Hold the rules of an office, which a plan meets or not. ``enforce``: a plan that does not is not released."""
+
+    rules: tuple[Rule, ...]
+    title: str = ""
+    enforce: bool = True
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Read ``policy.toml``.
+
+    Raises
+    ------
+    SpecificationError
+        With all problems of the file together: syntax, unknown measures and options (with the nearest known name),
+        limits outside their range.
+    """
+    path = Path(path)
+    return policy_from_dict(read_toml(path, "the policy"), path.name)
+
+
+def policy_from_dict(data: Mapping[str, Any], where: str = "policy") -> Policy:
+    """Check plain data and return its policy; raises SpecificationError with all problems together.
+
+    >>> policy_from_dict({"rules": [{"measure": "tau2", "at_most": 5}]}).rules[0].limit
+    5.0
+    """
+    known = ("title", "enforce", "rules")
+    problems = [_unknown("option", name, known, where) for name in data if name not in known]
+    title, enforce, entries = data.get("title", ""), data.get("enforce", True), data.get("rules", [])
+    if not isinstance(title, str):
+        problems.append(sentence("'title' is not a text", where=where, got=shown(title, repr)))
+    if not isinstance(enforce, bool):
+        problems.append(sentence("'enforce' is not true or false", where=where, got=shown(enforce, repr)))
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries) or not entries:
+        problems.append(sentence("the policy has no rules", where=where, fix="write [[rules]] with a measure"))
+        entries = []
+    for number, entry in enumerate(entries, 1):
+        problems += _rule_problems(entry, f"{where} [[rules]] {number}")
+    raise_all(SpecificationError, problems)
+    return Policy(tuple(map(_rule, entries)), title, enforce)
+
+
+def policy_of(section: Any, folder: Path, where: str) -> Policy | None:
+    """Return the policy that ``[policy]`` of a plan names, relative to its folder; None without the section.
+
+    Raises
+    ------
+    SpecificationError
+        With all problems of the section, or of the file.
+    """
+    if section is None:
+        return None
+    if not isinstance(section, Mapping):
+        raise SpecificationError(sentence("expected a table", where=where, fix='write file = "policy.toml"'))
+    raise_all(SpecificationError, [_unknown("option", n, ("file",), where) for n in section if n != "file"])
+    file = section.get("file")
+    if not isinstance(file, str) or not file:
+        raise SpecificationError(sentence("'file' is missing", where=where, fix='set file = "policy.toml"'))
+    return load_policy(folder / file)
+
+
+def _unknown(what: str, name: str, known: Any, where: str) -> str:
+    return sentence(
+        f"unknown {what} {shown(name, repr)}{nearest(shown(name), known)}", where=where, wanted=", ".join(known)
+    )
+
+
+def _rule_problems(entry: Mapping[str, Any], where: str) -> Iterator[str]:
+    measure = entry.get("measure")
+    if not isinstance(measure, str) or measure not in MEASURES:
+        what = "'measure' is missing" if measure is None else f"unknown measure {shown(measure, repr)}"
+        hint = "" if measure is None else nearest(shown(measure), MEASURES)
+        yield sentence(f"{what}{hint}", where=where, wanted=", ".join(MEASURES))
+        return
+    options = OPTIONS[MEASURES[measure]]
+    yield from (_unknown(f"option of {measure!r}", n, options, where) for n in entry if n not in ("measure", *options))
+    first = options[0]
+    if first not in entry:
+        yield sentence(f"{first!r} is missing", where=where, fix=f"say {first} for {measure!r}")
+        return
+    yield from _limit_problems(entry, MEASURES[measure], where)
+    for name in ("share_above", "share_below"):
+        if name in entry and not 0 <= finite(entry[name]) <= 1:
+            yield sentence(f"{name!r} is not a share", where=where, got=shown(entry[name], repr), wanted="0 to 1")
+
+
+def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterator[str]:
+    value = entry[OPTIONS[kind][0]]
+    got = shown(value, repr)
+    if kind == "never" and (not is_names(value) or not value):
+        yield sentence("'never' is not a list of names", where=where, got=got, wanted='["income"]')
+    elif kind == "risk" and value not in LEVELS:
+        wanted = ", ".join(f"{level:g}" for level in LEVELS)
+        yield sentence("'at_most' is not one of the risks that are counted", where=where, got=got, wanted=wanted)
+    elif kind == "class" and not (is_whole(value, 2) and value in CLASS_SIZES):
+        wanted = f"a whole number from 2 to {CLASS_SIZES[-1]}"
+        yield sentence("'at_least' is not a number of records in a class", where=where, got=got, wanted=wanted)
+    elif kind in ("most", "worth") and not finite(value) >= 0:
+        yield sentence(f"{OPTIONS[kind][0]!r} is not a number >= 0", where=where, got=got)
+    if kind == "worth":
+        tables = entry.get("tables", TABLES[0])
+        named = isinstance(tables, list) and tables and all(is_names(t) and 1 <= len(t) <= 2 for t in tables)
+        if not named and tables not in TABLES:
+            wanted = f'{", ".join(map(repr, TABLES))}, or a list such as [["sex", "age"]]'
+            yield sentence("'tables' are not known", where=where, got=shown(tables, repr), wanted=wanted)
+
+
+def _rule(entry: Mapping[str, Any]) -> Rule:
+    kind = MEASURES[entry["measure"]]
+    limit = entry[OPTIONS[kind][0]]
+    share = float(entry.get("share_above", entry.get("share_below", 0.0)))
+    tables = entry.get("tables", TABLES[0])
+    if not isinstance(tables, str):
+        tables = tuple(tuple(names) for names in tables)
+    if kind == "never":
+        return Rule(entry["measure"], never=tuple(limit))
+    return Rule(entry["measure"], float(limit), share, tables)

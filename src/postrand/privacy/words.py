@@ -1,0 +1,62 @@
+"""What a privacy claim means, in one plain sentence: how often the guesses of an attacker are right.
+
+Every surface that says something of ε, δ, α or β to people asks here. The formulas are in
+:mod:`postrand.support.guesses`, and each model's file says which of them is its own (``promise``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from postrand.privacy.base import promise
+from postrand.support.guesses import guesses_in_words, right_guesses
+from postrand.support.showing import few
+
+MOST_TOLD = 12
+LITTLE = 0.95
+"""Where more than this share of guesses between two values can be right, a claim is said to protect little."""
+
+
+def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: bool = False) -> str:
+    """Return one sentence: whose values, how many guesses are right without the release and at most with it.
+
+    ``size`` is the number of values; of several variables, of the combinations that a guess is about. ``within``: among
+    true values of one class.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> in_plain_words(DifferentialPrivacy(1.0), ("sex",), 2)
+    'sex: of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it.'
+    """
+    several = len(variables) > 1
+    text = promise(model, 2 if within else size)
+    text = text.replace("equally likely values", "equally likely combinations of values") if several else text
+    inside = " (values of the same class)" if within else ""
+    return f"{few(variables)}{' together' * several}{inside}: {text}{_little(model)}."
+
+
+def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool = False) -> str:
+    """Return one sentence for several variables, each with this claim by itself; ``sizes`` are their numbers of values.
+
+    >>> from postrand.privacy import DifferentialPrivacy
+    >>> alike_in_plain_words(DifferentialPrivacy(1.0), {"sex": 2, "own": 2, "age": 12}).partition("; ")[2]
+    'age: of 100 guesses among 12 equally likely values, 8.3 and at most 20.'
+    """
+    base, texts = promise(model), {name: promise(model, 2 if within else size) for name, size in sizes.items()}
+    shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())
+    rest = [f"{n}: {text.removeprefix(f'{base}; ')}" for n, text in texts.items() if text != base or not shared]
+    inside = " (among values of the same class)" if within else ""
+    told = "; ".join([base] * shared + rest[:MOST_TOLD])
+    return f"{few(tuple(sizes))}, each by itself{inside}: {told}{_little(model)}."
+
+
+def file_in_plain_words(epsilon: float, delta: float) -> str:
+    """Return the sentence of a level (ε, δ) of the whole file."""
+    said = guesses_in_words(epsilon, delta=delta, of="records that a person may have")
+    return f"Whoever does not know which released record is a person's: {said}."
+
+
+def _little(model: Any) -> str:
+    """Return what is added where the level promises almost nothing."""
+    epsilon = getattr(model, "epsilon", 0.0)
+    return "; this is little protection" if right_guesses(epsilon, 0.5) > LITTLE else ""

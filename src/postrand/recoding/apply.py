@@ -1,0 +1,71 @@
+"""Apply a kind of recoding to a column: through its distinct values, so that a record costs one look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand.errors import DataError, sentence
+from postrand.recoding.base import Reads, Recoding, Scalar, key_of
+
+
+def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collection[Scalar], where: str) -> pa.Array:
+    """Return the recoded column, values of ``missing`` as null; see :meth:`postrand.recoding.Recode.apply`."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    used = pc.unique(held.indices).drop_null()  # what else a dictionary lists need have no place
+    values = held.dictionary.take(used)
+    present = _present(values, missing)
+    made = kind.to_arrow(_prepared(kind, values.filter(present), where))
+    if made.null_count:
+        what = f"the column has a value that has no place in its {kind.name}"
+        raise DataError(sentence(what, where=where, fix=kind.remedy))
+    # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
+    places = np.full(len(held.dictionary) + 1, -1)
+    places[used.filter(present).to_numpy(zero_copy_only=False)] = np.arange(len(made))
+    at = places[held.indices.fill_null(len(held.dictionary)).to_numpy(zero_copy_only=False)]
+    indices = pa.array(at, pa.int32(), mask=at < 0)
+    if not pa.types.is_string(made.type):
+        return made.take(indices)
+    named = made.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(named.indices.take(indices), named.dictionary)
+
+
+def result_type(kind: Recoding, of: pa.DataType) -> pa.DataType:
+    """Return the type of the result for a column of a type: text, or that of the recoded numbers."""
+    of = of.value_type if pa.types.is_dictionary(of) else of
+    plain = pa.array([], pa.float64() if kind.reads == "numbers" and _is_text(of) else of)
+    return kind.to_arrow(_prepared(kind, plain, "recode")).type
+
+
+def reads_as(reads: Reads) -> str:
+    """Return the Arrow type as which a column of a text file is read for a kind that reads this."""
+    return "double" if reads == "numbers" else "string"
+
+
+def _present(values: pa.Array, missing: Collection[Scalar]) -> pa.Array:
+    """Return which of distinct values are not missing."""
+    found = pc.invert(pc.is_null(values, nan_is_null=True))
+    if not missing:
+        return found
+    absent = {key_of(value) for value in missing}
+    return pc.and_(found, pa.array([key_of(value) not in absent for value in values.to_pylist()], pa.bool_()))
+
+
+def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
+    """Return values in a type that the kind reads."""
+    if kind.reads != "numbers" or pa.types.is_integer(values.type):
+        return values
+    try:
+        return values.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        what, fix = "the column has values that are not numbers", "list codes for no answer: missing = [...]"
+        raise DataError(sentence(what, where=where, fix=fix)) from None
+
+
+def _is_text(of: pa.DataType) -> bool:
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of))

@@ -1,0 +1,184 @@
+"""Bands of numbers, of dates and of times: from one edge to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.recoding.base import Reads, label_problems, spelt
+from postrand.recoding.moments import UNITS, counted, moments, named
+from postrand.recoding.tables import rows_of
+from postrand.support.inputs import finite, is_whole, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Put numbers, dates or times into bands ``[edge, next edge)``; the last band has no end.
+
+    Parameters
+    ----------
+    bands
+        The edges, ascending: numbers; with ``unit = "month"`` or ``"day"`` texts such as ``"2020-03"``. Or how many
+        bands the quantiles of a public ``table`` give.
+    labels
+        A name for each band, by default ``"15-29"`` for whole edges.
+    below
+        The name of what lies below the first edge; it is refused without one.
+    unit
+        For dates and times: ``year``, ``month``, ``day`` or ``hour`` (of the day).
+    format
+        How dates are written, where they are text and not as ``2020-01-31``: ``"%d.%m.%Y"``.
+    table
+        The name of a public table of quantiles: a line of names, then a number and, if wanted, its weight in each row.
+
+    Examples
+    --------
+    >>> age = Bands((0, 15, 30))
+    >>> age.categories(), age.to_arrow(pa.array([14, 15, 80])).to_pylist()
+    (('0-14', '15-29', '30+'), ['0-14', '15-29', '30+'])
+    """
+
+    name: ClassVar[str] = "bands"
+    marks: ClassVar[tuple[str, ...]] = ("bands",)
+    confidential: ClassVar[bool] = False
+    remedy: ClassVar[str] = 'name what lies below: below = "under 15", or list codes for no answer: missing = [99]'
+    bands: tuple[float | str, ...]
+    labels: tuple[str, ...] = ()
+    below: str = ""
+    unit: str = ""
+    format: str = ""
+    table: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("bands", "labels"):
+            if (held := listed(getattr(self, field))) is not None:
+                object.__setattr__(self, field, held)
+        raise_all(SpecificationError, _problems(self))
+
+    @staticmethod
+    def opened(options: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
+        """Return the options with the edges that a table's quantiles give, unless they are there.
+
+        Raises
+        ------
+        SpecificationError
+            As :func:`rows_of`; or if the table holds what is no number, or too few numbers for the bands.
+        """
+        asked = options.get("bands", 0)
+        if "table" not in options or listed(asked) is not None:
+            return dict(options)
+        if not is_whole(asked, 2):
+            what = "'bands' is not the number of bands of the table"
+            raise SpecificationError(sentence(what, got=shown(asked, repr), wanted=">= 2"))
+        rows = rows_of(options["table"], folder, "table")
+        return {**options, "bands": quantile_edges(rows, int(asked)), "table": Path(options["table"]).name}
+
+    @property
+    def reads(self) -> Reads:
+        """Times where there is a unit, otherwise numbers."""
+        return "times" if self.unit else "numbers"
+
+    def to_arrow(self, column: pa.Array) -> pa.Array:
+        """Return the name of each value's band; see :class:`postrand.recoding.Recoding`."""
+        if self.unit:
+            values = moments(column, self.unit, self.format)
+        else:
+            values = np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        places = np.searchsorted(self._edges(), values, side="right")
+        names = pa.array([self.below or None, *self._names()], pa.string())
+        known = pa.array(~np.isnan(values))
+        return pc.if_else(known, names.take(pa.array(places)), pa.scalar(None, pa.string()))
+
+    def categories(self) -> tuple[str, ...]:
+        """Return the names of the bands, ascending."""
+        return (*([self.below] if self.below else []), *self._names())
+
+    def in_words(self) -> str:
+        """Return the bands."""
+        of = f" of {self.unit}s" if self.unit else ""
+        origin = f", from the quantiles of {self.table}" if self.table else ""
+        edges = ", ".join(self._edge(edge) for edge in self._edges())
+        return f"bands{of} from each edge to below the next: {edges} and more{origin}"
+
+    def _edges(self) -> NDArray[np.float64]:
+        return np.array([_place(edge, self.unit) for edge in self.bands])
+
+    def _edge(self, place: float) -> str:
+        return named(place, self.unit) if self.unit else spelt(float(place))
+
+    def _names(self) -> tuple[str, ...]:
+        if self.labels:
+            return self.labels
+        edges = self._edges()
+        last = f"{self._edge(edges[-1])} and later" if self.unit in ("month", "day") else f"{self._edge(edges[-1])}+"
+        if not all(float(edge).is_integer() for edge in edges):
+            return (*(f"{spelt(a)} to <{spelt(b)}" for a, b in pairwise(edges.tolist())), last)
+        between = " to " if edges[0] < 0 or self.unit in ("month", "day") else "-"
+        ends = [(self._edge(a), self._edge(b - 1)) for a, b in pairwise(edges.tolist())]
+        return (*(a if a == b else f"{a}{between}{b}" for a, b in ends), last)
+
+
+def quantile_edges(rows: Sequence[Sequence[str]], bands: int) -> tuple[float, ...]:
+    """Return the edges of so many bands with about the same weight of a table: lowest number, then quantiles.
+
+    Edge k is the least number up to which more than the share ``k/bands`` of the weight lies. The first row has names.
+
+    >>> quantile_edges([["pay", "persons"], ["10", "2"], ["20", "1"], ["30", "1"]], 2)
+    (10.0, 20.0)
+    """
+    try:
+        values = np.array([float(row[0]) for row in rows[1:]])
+        weights = np.array([float(row[1]) if len(row) > 1 else 1.0 for row in rows[1:]])
+    except ValueError:
+        values, weights = np.zeros(0), np.zeros(0)
+    sound = values.size and np.isfinite(values).all() and np.isfinite(weights).all() and (weights >= 0).all()
+    if not sound or not weights.sum() > 0:
+        what, fix = "the table is not one of numbers with weights", "write a line of names, then a number in each row"
+        raise SpecificationError(sentence(what, fix=fix))
+    order = np.argsort(values)
+    shares = np.cumsum(weights[order]) / weights.sum()
+    at = np.searchsorted(shares, np.arange(1, bands) / bands + 1e-12, side="left")
+    edges = [float(values[order][0]), *(float(v) for v in values[order][np.minimum(at, values.size - 1)])]
+    if len(set(edges)) < bands:
+        what = "the table has too few different numbers for so many bands"
+        raise SpecificationError(sentence(what, got=bands, fix="ask for fewer bands"))
+    return tuple(edges)
+
+
+def _place(edge: object, unit: str) -> float:
+    return counted(edge, unit) if unit else finite(edge)
+
+
+def _problems(kind: Bands) -> Iterable[str]:
+    if kind.unit not in ("", *UNITS):
+        yield sentence("unknown unit", got=shown(kind.unit, repr), wanted=", ".join(UNITS))
+        return
+    for field in ("below", "format", "table"):
+        if not isinstance(getattr(kind, field), str):
+            yield sentence(f"{field!r} is not text", got=shown(getattr(kind, field), repr))
+    if kind.format and not kind.unit:
+        yield sentence("'format' is for dates and times", fix='set unit = "year", or leave format out')
+    if not isinstance(kind.bands, tuple) or not kind.bands:
+        yield sentence("'bands' is not a list of edges", got=shown(kind.bands, repr), fix="set bands = [0, 15, 30]")
+        return
+    edges = [_place(edge, kind.unit) for edge in kind.bands]
+    if any(math.isnan(edge) for edge in edges):
+        wanted = {"month": 'texts such as "2020-03"', "day": 'texts such as "2020-03-31"'}.get(kind.unit, "numbers")
+        yield sentence("an edge is not valid", got=shown(list(kind.bands)), wanted=wanted)
+    elif any(a >= b for a, b in pairwise(edges)):
+        yield sentence("the edges are not ascending", got=shown(list(kind.bands)), fix="sort them, each once")
+    elif kind.labels and len(kind.labels) != len(edges):
+        what, fix = "the numbers of labels and bands differ", "the last edge begins a band too: write a name for each"
+        yield sentence(what, got=len(kind.labels), wanted=len(edges), fix=fix)
+    else:
+        yield from label_problems(kind.categories(), "a band")

@@ -1,0 +1,108 @@
+"""What every kind of recoding gives; one module holds one kind, which is found by the options of a ``[[recodes]]``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from postrand.errors import sentence
+from postrand.support.inputs import has_controls
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Scalar = str | int | float | bool
+Reads = Literal["values", "numbers", "times"]
+"""What a kind takes: any values, whose texts count; numbers; dates and times."""
+LISTED = 10
+"""Values that a sentence lists."""
+
+
+class Recoding(Protocol):
+    """One kind of recoding with its options, frozen; the options are the fields of its dataclass.
+
+    A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
+    files say, so that a codebook is complete in itself.
+    """
+
+    name: ClassVar[str]
+    """What people call the kind."""
+    marks: ClassVar[tuple[str, ...]]
+    """The options by which an entry is known to be of this kind."""
+    confidential: ClassVar[bool]
+    """Whether its options follow from the confidential file."""
+    remedy: ClassVar[str]
+    """The next step where a value of the column has no place in the result."""
+
+    @property
+    def reads(self) -> Reads:
+        """What the values of the column have to be."""
+
+    def to_arrow(self, column: pa.Array) -> pa.Array:
+        """Return the new value of each value, text or numbers, null where there is none; no value is null or NaN.
+
+        A column of numbers has a type of whole numbers or float64; one of times is of dates, times or text.
+        """
+
+    def categories(self) -> tuple[str, ...]:
+        """Return all values that the result can have, in order; () where they depend on the values of the column."""
+
+    def in_words(self) -> str:
+        """Return what the recoding does, for analysts: a part of a sentence, without the column's name."""
+
+
+@cache
+def kinds() -> tuple[type[Any], ...]:
+    """Return every kind of this package, by module name."""
+    package = __name__.rpartition(".")[0]
+    path = importlib.import_module(package).__path__
+    modules = (importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(path))
+    found = [v for module in modules for v in vars(module).values() if _is_kind(v) and v.__module__ == module.__name__]
+    return tuple(found)
+
+
+def _is_kind(value: object) -> bool:
+    return isinstance(value, type) and isinstance(vars(value).get("marks"), tuple)
+
+
+def key_of(value: object) -> str:
+    """Return the text by which values are compared: a whole number has one text, whatever its type.
+
+    >>> key_of(1), key_of(1.0), key_of("01"), key_of(True)
+    ('1', '1', '01', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def spelt(number: float) -> str:
+    """Return a number as people write it.
+
+    >>> spelt(30.0), spelt(0.5), spelt(10000)
+    ('30', '0.5', '10000')
+    """
+    return key_of(number)
+
+
+def label_problems(labels: Iterable[object], what: str) -> Iterable[str]:
+    """Yield a sentence for each name of a category that is no text, or is there twice."""
+    held = list(labels)
+    for label in dict.fromkeys(x for x in held if not isinstance(x, str) or not x or has_controls(x)):
+        yield sentence(f"the name of {what} is not text", got=repr(label), fix="quote it")
+    for label in dict.fromkeys(x for x in held if held.count(x) > 1):
+        yield sentence(f"the name {label!r} of {what} is there twice", fix="give each another name")
+
+
+def listed(texts: Iterable[object]) -> str:
+    """Return texts one after the other, the first ten of them.
+
+    >>> listed(range(12))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more'
+    """
+    held = list(map(str, texts))
+    more = len(held) - LISTED
+    return ", ".join(held[:LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,69 @@
+"""Top and bottom coding: numbers beyond a limit become the limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.recoding.base import Reads, spelt
+from postrand.support.inputs import finite
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Return ``min(max(x, bottom), top)``; one of both may be left out. Numbers stay numbers.
+
+    Examples
+    --------
+    >>> Limits(top=85).to_arrow(pa.array([3, 85, 99])).to_pylist()
+    [3, 85, 85]
+    """
+
+    name: ClassVar[str] = "top and bottom coding"
+    marks: ClassVar[tuple[str, ...]] = ("top", "bottom")
+    confidential: ClassVar[bool] = False
+    remedy: ClassVar[str] = ""
+    top: float | None = None
+    bottom: float | None = None
+
+    def __post_init__(self) -> None:
+        raise_all(SpecificationError, _problems(self))
+
+    @property
+    def reads(self) -> Reads:
+        """Numbers."""
+        return "numbers"
+
+    def to_arrow(self, column: pa.Array) -> pa.Array:
+        """Return the numbers within the limits; see :class:`postrand.recoding.Recoding`."""
+        for limit, bound in ((self.top, pc.min_element_wise), (self.bottom, pc.max_element_wise)):
+            if limit is not None:
+                whole = pa.types.is_integer(column.type) and float(limit).is_integer()
+                column = bound(column, pa.scalar(int(limit) if whole else float(limit)))
+        return column
+
+    def categories(self) -> tuple[str, ...]:
+        """Return (): the values of the column remain."""
+        return ()
+
+    def in_words(self) -> str:
+        """Return the limits."""
+        said = [] if self.bottom is None else [f"{spelt(self.bottom)} stands for {spelt(self.bottom)} and less"]
+        said += [] if self.top is None else [f"{spelt(self.top)} stands for {spelt(self.top)} and more"]
+        return f"top and bottom coding: {', '.join(said)}"
+
+
+def _problems(kind: Limits) -> Iterable[str]:
+    for name, limit in (("top", kind.top), ("bottom", kind.bottom)):
+        if limit is not None and math.isnan(finite(limit)):
+            yield sentence(f"{name!r} is not a finite number", got=shown(limit, repr))
+    if kind.top is None and kind.bottom is None:
+        yield sentence("neither 'top' nor 'bottom' is given")
+    elif kind.top is not None and kind.bottom is not None and finite(kind.bottom) >= finite(kind.top):
+        yield sentence("'bottom' is not below 'top'", got=f"{shown(kind.bottom)} and {shown(kind.top)}")

@@ -1,0 +1,97 @@
+"""Dates and times as numbers of years, months, days or hours, and back."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.support.inputs import finite
+
+UNITS = ("year", "month", "day", "hour")
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+def counted(edge: object, unit: str) -> float:
+    """Return an edge as a number: the year, months since year 0, days since 1970-01-01, the hour; nan if it is none.
+
+    >>> counted(1990, "year"), counted("1990-03", "month"), counted("1970-01-02", "day"), counted("x", "day")
+    (1990, 23882, 1, nan)
+    """
+    if unit in ("year", "hour"):
+        return finite(edge)
+    if isinstance(edge, datetime.date):  # which TOML writes without quotes
+        edge = edge.isoformat()[: 7 if unit == "month" else 10]
+    if not isinstance(edge, str):
+        return math.nan
+    if unit == "month":
+        found = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", edge)
+        return 12 * int(found[1]) + int(found[2]) - 1 if found else math.nan
+    try:
+        return (datetime.date.fromisoformat(edge) - _EPOCH).days
+    except ValueError:
+        return math.nan
+
+
+def named(place: float, unit: str) -> str:
+    """Return the text of what :func:`counted` counts.
+
+    >>> named(23882, "month"), named(1, "day"), named(1990, "year")
+    ('1990-03', '1970-01-02', '1990')
+    """
+    if unit == "month":
+        return f"{int(place) // 12:04}-{int(place) % 12 + 1:02}"
+    if unit == "day":
+        return (_EPOCH + datetime.timedelta(int(place))).isoformat()
+    return f"{place:g}"
+
+
+def moments(column: pa.Array, unit: str, form: str = "") -> NDArray[np.float64]:
+    """Return dates, times, numbers of years or texts of them as numbers of a unit, shape (n,); nan for what is none.
+
+    >>> moments(pa.array(["2020-03-31", "no date"]), "year").tolist()
+    [2020.0, nan]
+    """
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return _floats(column) if unit in ("year", "hour") else np.full(len(column), np.nan)
+    if not pa.types.is_temporal(column.type):
+        column = _parsed(column, unit, form)
+    try:
+        return _parts(column, unit)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a time of day has no year
+        return np.full(len(column), np.nan)
+
+
+def _parts(column: pa.Array, unit: str) -> NDArray[np.float64]:
+    if unit == "month":
+        return 12 * _floats(pc.year(column)) + _floats(pc.month(column)) - 1
+    if unit == "day":
+        return _floats(column.cast(pa.date32(), safe=False).cast(pa.int32()))
+    return _floats(pc.year(column) if unit == "year" else pc.hour(column))
+
+
+def _parsed(texts: pa.Array, unit: str, form: str) -> pa.Array:
+    """Return texts as timestamps, null for what is none: as the form says, or as ISO 8601 writes them."""
+    texts = texts.cast(pa.string())
+    if form:
+        return pc.strptime(texts, format=form, unit="s", error_is_null=True)
+    return pa.array([_iso(text, unit) for text in texts.to_pylist()], pa.timestamp("s"))
+
+
+def _iso(text: Any, unit: str) -> datetime.datetime | None:
+    try:
+        if unit == "hour" and re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", text):
+            return datetime.datetime.combine(_EPOCH, datetime.time.fromisoformat(text.zfill(5)))
+        return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def _floats(column: pa.Array) -> NDArray[np.float64]:
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,0 +1,161 @@
+"""A recode: which column of the file becomes which variable, and by which kind of recoding."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
+from postrand.recoding.base import Recoding, Scalar, kinds
+from postrand.support import options as _options
+from postrand.support.inputs import has_controls, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OWN = ("variable", "from", "type", "missing")
+
+
+@dataclass(frozen=True, slots=True)
+class Recode:
+    """Make ``variable`` from the column ``source`` of the file, which leaves the file.
+
+    Parameters
+    ----------
+    variable
+        The name of the result, a variable of the codebook; the codebook describes the result.
+    kind
+        What is done; see :class:`postrand.recoding.Recoding`.
+    source
+        The column of the file; by default of the same name.
+    type
+        The Arrow type of the column where the file does not tell, as in a CSV file.
+    missing
+        Values of the column that mean "no answer": they become missing.
+
+    Raises
+    ------
+    SpecificationError
+        If a name or type is not text, or ``missing`` is not a list of values.
+
+    Examples
+    --------
+    >>> Recode.from_dict({"variable": "age", "bands": [0, 18]}).kind.categories()
+    ('0-17', '18+')
+    """
+
+    variable: str
+    kind: Recoding
+    source: str = ""
+    type: str = ""
+    missing: tuple[Scalar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (held := listed(self.missing)) is not None:
+            object.__setattr__(self, "missing", held)
+        raise_all(SpecificationError, _problems(self))
+        object.__setattr__(self, "source", self.source or self.variable)
+
+    def apply(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Return the recoded column: text dictionary-encoded, numbers as numbers; missing values stay missing.
+
+        Raises
+        ------
+        DataError
+            If a value has no place in the result. It is never shown.
+        """
+        from postrand.recoding.apply import applied  # needs pyarrow, which reading a codebook does not
+
+        where = f"recode of {self.source!r} into {self.variable!r}"
+        return applied(self.kind, column, self.missing, where)
+
+    def in_words(self) -> str:
+        """Return in a sentence what was done to which column.
+
+        >>> Recode.from_dict({"variable": "pay", "top": 5000}).in_words()
+        'Recoded from pay before anything else: top and bottom coding: 5000 stands for 5000 and more.'
+        """
+        lost = f"; {', '.join(map(str, self.missing))} became missing" if self.missing else ""
+        return f"Recoded from {self.source} before anything else: {self.kind.in_words()}{lost}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON or TOML; options at their default are left out."""
+        own = {"variable": self.variable, "from": self.source, "type": self.type, "missing": list(self.missing)}
+        kept = {name: value for name, value in own.items() if value and (name != "from" or value != self.variable)}
+        fields = dataclasses.fields(self.kind)  # type: ignore[arg-type]  # every kind is a dataclass
+        chosen = {f.name: (getattr(self.kind, f.name), f.default) for f in fields}
+        return kept | {name: _plain(value) for name, (value, usual) in chosen.items() if value != usual}
+
+    @classmethod
+    def from_dict(cls, entry: Any, where: str = "recode", folder: Path | None = None) -> Recode:
+        """Build a recode from plain data; tables that it names are read from ``folder``.
+
+        Raises
+        ------
+        SpecificationError
+            With all problems of the entry: no kind or several, unknown options, a table that cannot be read.
+        """
+        if not isinstance(entry, Mapping):
+            raise SpecificationError(sentence("a recode is not a table", where=where))
+        where = f"recode of {entry['variable']!r}" if isinstance(entry.get("variable"), str) else where
+        named = [kind for kind in kinds() if set(kind.marks) & entry.keys()]
+        if len(named) != 1:
+            known = ", ".join(mark for kind in kinds() for mark in kind.marks)
+            close = next(
+                (hint for name in entry if name not in _OWN and (hint := nearest(name, known.split(", ")))), ""
+            )
+            what = "two kinds of recoding in one recode" if named else f"no kind of recoding{close}"
+            raise SpecificationError(sentence(what, where=where, wanted=f"one of {known}"))
+        own = {"variable": entry.get("variable"), "source": entry.get("from", ""), "type": entry.get("type", "")}
+        chosen, problems = {name: value for name, value in entry.items() if name not in _OWN}, []
+        kind: Any = None
+        try:
+            if hasattr(named[0], "opened"):
+                chosen = named[0].opened(chosen, folder)
+            kind = _options.build(named[0], chosen, where)
+        except SpecificationError as error:
+            problems += [text if text.startswith(where) else f"{where}: {text}" for text in error.problems]
+        try:
+            made = cls(kind=kind, missing=entry.get("missing", ()), **own)
+        except SpecificationError as error:
+            problems += [f"{where}: {text}" for text in error.problems]
+        raise_all(SpecificationError, problems)
+        return made
+
+
+def recodes_from(data: Mapping[str, Any], where: str, folder: Path | None = None) -> tuple[Recode, ...]:
+    """Return the recodes of a codebook's plain data; raises SpecificationError with all their problems together."""
+    entries = data.get("recodes", [])
+    if not isinstance(entries, (list, tuple)):
+        raise SpecificationError(sentence("the recodes are not a list of tables", where=where, fix="write [[recodes]]"))
+    problems: list[str] = []
+    found: list[Recode] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            found.append(Recode.from_dict(entry, f"{where}, recode {number}", folder))
+        except SpecificationError as error:
+            problems += error.problems
+    raise_all(SpecificationError, problems)
+    return tuple(found)
+
+
+def _problems(recode: Recode) -> Iterable[str]:
+    for what, name in (("variable", recode.variable), ("from", recode.source)):
+        if not isinstance(name, str) or (what == "variable" and not name) or has_controls(name):
+            yield sentence(f"{what!r} is not the name of a column", got=shown(name, repr), fix=f'set {what} = "age"')
+    if not isinstance(recode.type, str):
+        yield sentence("'type' is not text", got=shown(recode.type, repr), fix='set type = "int64"')
+    if not isinstance(recode.missing, tuple) or not all(isinstance(v, Scalar) for v in recode.missing):
+        yield sentence("'missing' is not a list of values", got=shown(recode.missing, repr), fix="set missing = [99]")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without tuples; pairs of a name and more become a table."""
+    if not isinstance(value, tuple):
+        return value
+    if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        return {name: _plain(held) for name, held in value}
+    return [_plain(one) for one in value]

@@ -1,0 +1,84 @@
+"""A recode in one line, as people type it: ``age=bands:0,15,30;below=young``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from postrand.errors import SpecificationError, raise_all, sentence
+from postrand.recoding.base import kinds
+
+FORM = "RESULT=KIND:VALUE, RESULT=COLUMN:KIND:VALUE, each with ;OPTION=VALUE behind it"
+_LISTS = ("bands", "labels", "missing", "merged")
+
+
+def entry_of(text: str) -> dict[str, Any]:
+    """Return a recode in one line as the plain data of a ``[[recodes]]`` entry.
+
+    ``,`` separates the entries of a list, ``|`` groups, ``;`` more options; ``@`` is before the level of a hierarchy.
+
+    Raises
+    ------
+    SpecificationError
+        If the line has another form.
+
+    Examples
+    --------
+    >>> entry_of("age=bands:0,15,30;missing=99")
+    {'variable': 'age', 'bands': [0, 15, 30], 'missing': [99]}
+    >>> entry_of("nuts1=area:hierarchy:nuts.csv@2")
+    {'variable': 'nuts1', 'from': 'area', 'hierarchy': 'nuts.csv', 'level': 2}
+    >>> entry_of("marital=groups:Couple=Married,Cohabiting|Single=Single;others=Other")["groups"]
+    {'Couple': ['Married', 'Cohabiting'], 'Single': ['Single']}
+    """
+    marks = [mark for kind in kinds() for mark in kind.marks]
+    result, _, rest = text.partition("=")
+    found = re.fullmatch(rf"(?:(?P<source>[^:]+):)?(?P<kind>{'|'.join(marks)}):(?P<value>.+)", rest, re.DOTALL)
+    if not result or found is None:
+        fix = 'for example --recode "age=bands:0,15,30,45,60,75"'
+        wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
+        raise SpecificationError(sentence("the recode has another form", got=text, wanted=wanted, fix=fix))
+    value, *more = found["value"].split(";")
+    entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}
+    entry |= _value(found["kind"], value)
+    for option in more:
+        name, _, held = option.partition("=")
+        entry |= _value(name.strip(), held)
+    if "table" in entry and len(entry.get("bands", ())) == 1:
+        entry["bands"] = entry["bands"][0]  # how many bands, not an edge
+    return entry
+
+
+def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return recodes in one line each as plain data; raises SpecificationError with the problems of all."""
+    entries, problems = [], list[str]()
+    for text in texts:
+        try:
+            entries.append(entry_of(text))
+        except SpecificationError as error:
+            problems += error.problems
+    raise_all(SpecificationError, problems)
+    return entries
+
+
+def _value(name: str, text: str) -> dict[str, Any]:
+    """Return an option with its value, as TOML would have it."""
+    if name == "groups":
+        pairs = [part.partition("=") for part in text.split("|")]
+        return {name: {label.strip(): [old.strip() for old in held.split(",")] for label, _, held in pairs}}
+    if name == "hierarchy":
+        file, _, level = text.rpartition("@")
+        return {name: file or text, "level": _number(level) if file else 1}
+    if name in _LISTS:
+        return {name: [_number(part.strip()) if name != "labels" else part.strip() for part in text.split(",")]}
+    return {name: text if name in ("others", "below", "table", "unit", "format", "type") else _number(text)}
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,257 @@
+"""Derived and linked variables: dummies, recodes, copies, near-functions and sums, found in the codes of a sample.
+
+One fact that stands in several columns is protected once if the columns are perturbed together or dropped, and several
+times, or not at all, otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.codebook import coding
+from postrand.risk.linked_sums import sums
+from postrand.risk.sample import Sampled
+
+NEAR, NEAR_RARE = 0.99, 0.9
+"""A near-function holds in this share of the records, and of those that do not have the most common value."""
+RECORDS_A_VALUE = 5
+"""A column whose values have fewer records on average would be a function of everything by chance."""
+MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
+MOST_DUMMIES, MOST_STEPS = 64, 20_000
+_SCREEN, _SLACK = 2_000, 0.05
+Ints = NDArray[np.int64]
+Kind = Literal["recode", "function", "near", "sum", "dummies"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Hold the codes of a column, (n,), -1 where missing, how many there are, and its values if they are numbers."""
+
+    codes: Ints
+    size: int
+    numbers: NDArray[np.float64] | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its values have records enough to tell a function from chance."""
+        return self.size * RECORDS_A_VALUE <= self.codes.size
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Hold one link: ``variables`` follow from ``of``, or are dummies of one fact, of which exactly one is 1.
+
+    ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
+    sum ``v = ± a ± b ...``.
+    """
+
+    kind: Kind
+    variables: tuple[str, ...]
+    of: tuple[str, ...] = ()
+    signs: tuple[int, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns of the link."""
+        return (*self.of, *self.variables)
+
+    @property
+    def text(self) -> str:
+        """What was found, in words, without counts and values."""
+        first, of = ", ".join(self.variables), ", ".join(self.of)
+        if self.kind == "sum":
+            terms = zip(self.signs, self.of, strict=True)
+            total = " ".join(f"{'+' if sign > 0 else '-'} {name}" for sign, name in terms).removeprefix("+ ")
+            return f"{first} = {total}"
+        return {
+            "recode": f"{first} and {of} are recodes of one another",
+            "function": f"{first} is a function of {of}",
+            "near": f"{first} is a function of {of} in nearly all records",
+            "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
+        }[self.kind]
+
+
+def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:
+    """Return sampled columns as codes and numbers."""
+    found = {}
+    for name in names:
+        codes, size = sample.codes(name)
+        column = sample.table.column(name)
+        if column.null_count:  # their code comes first
+            codes, size = codes - 1, size - 1
+        if size == 2 and _is_turned(column, codes):
+            codes = np.where(codes < 0, codes, 1 - codes)
+        found[name] = Column(codes, size, _numbers(column))
+    return found
+
+
+def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
+    """Return the links between columns, at most one for each derived variable: the closest.
+
+    Compared are records with a value in both columns. Pairs are screened on a part of the records, and at most
+    ``MAX_TRIED`` tried on all; of more than ``MAX_COLUMNS`` columns the first are looked at.
+
+    Examples
+    --------
+    >>> year = Column(np.arange(300) % 3, 3)
+    >>> late = Column((np.arange(300) % 3 == 2).astype(np.int64), 2)
+    >>> [link.text for link in links({"year": year, "late": late})]
+    ['late is a function of year']
+    """
+    names = [name for name, column in columns.items() if column.size > 1][:MAX_COLUMNS]
+    held = {name: columns[name] for name in names}
+    derived = _functions(held)
+    total = {n: c.numbers for n, c in held.items() if c.numbers is not None and c.size > 2 and n not in derived}
+    for name, terms in sums(total).items():
+        derived.setdefault(name, Link("sum", (name,), tuple(terms), tuple(terms.values())))
+    sets = [Link("dummies", own) for own in dummy_sets(held) if not _same_parent(own, derived)]
+    return (*sets, *derived.values())
+
+
+def _functions(held: Mapping[str, Column]) -> dict[str, Link]:
+    """Return for each variable the closest other one that it is a function of; of recodes the first is kept."""
+    found: dict[str, Link] = {}
+    exact: dict[tuple[str, str], float] = {}
+    tried = 0
+    for x, y in itertools.permutations(held, 2):
+        if tried < MAX_TRIED and held[x].size >= held[y].size and _screened(held[x], held[y]):
+            tried += 1
+            exact[x, y] = follows(held[x], held[y])
+    order = {name: place for place, name in enumerate(held)}
+    for (x, y), share in sorted(exact.items(), key=lambda entry: (held[entry[0][0]].size, order[entry[0][0]])):
+        both = exact.get((y, x), 0.0) == 1.0
+        if share < 1.0 or y in found or (both and order[x] > order[y]):
+            continue
+        if found.get(x, Link("near", ())).kind != "recode":  # its first form stands for it
+            found[y] = Link("recode" if both else "function", (y,), (x,))
+    for (x, y), share in exact.items():
+        known = found.keys() & {x, y}
+        if 0 < share < 1.0 and not known and (held[x].size > held[y].size or order[x] < order[y]):
+            found[y] = Link("near", (y,), (x,))
+    return found
+
+
+def follows(x: Column, y: Column) -> float:
+    """Return 1 where y is a function of x, the share of the records in which it is one if that is near, and 0.
+
+    Of a column with many values, only functions are found that follow its order: copies, recodes that keep or reverse
+    it, and bands.
+    """
+    there = (x.codes >= 0) & (y.codes >= 0)
+    n = int(there.sum())
+    if n * 2 < x.codes.size or not n:
+        return 0.0
+    rest = n - int(np.bincount(y.codes[there]).max())
+    if x.repeats:
+        if x.size * y.size > MAX_CELLS:
+            return 0.0
+        wrong = n - int(_table(x, y, there).max(axis=1).sum())
+    elif x.numbers is None or (not y.repeats and y.numbers is None):
+        return 0.0
+    else:
+        wrong = _out_of_order(x.numbers[there], y, there)
+    if wrong == 0 and rest:
+        return 1.0
+    return 1 - wrong / n if rest and wrong <= (1 - NEAR) * n and wrong <= (1 - NEAR_RARE) * rest else 0.0
+
+
+def _out_of_order(x: NDArray[np.float64], y: Column, there: NDArray[np.bool_]) -> int:
+    """Return how many records at least do not fit to a y that follows the order of x."""
+    order = np.argsort(x, kind="stable")
+    if y.repeats:
+        changes = int((np.diff(y.codes[there][order]) != 0).sum())
+        return max(0, (changes - np.unique(y.codes[there]).size + 2) // 2)
+    assert y.numbers is not None
+    steps = np.sign(np.diff(x[order])), np.sign(np.diff(y.numbers[there][order]))
+    return int(min((steps[0] != steps[1]).sum(), (steps[0] != -steps[1]).sum()))
+
+
+def _screened(x: Column, y: Column) -> bool:
+    """Whether a part of the records leaves it open that y is a function of x."""
+    there = np.zeros(x.codes.size, dtype=bool)
+    there[:_SCREEN] = True
+    there &= (x.codes >= 0) & (y.codes >= 0)
+    n = int(there.sum())
+    if x.repeats and x.size * y.size <= MAX_CELLS and n:
+        pairs, counts = np.unique(x.codes[there] * y.size + y.codes[there], return_counts=True)
+        most = np.zeros(x.size, dtype=np.int64)
+        np.maximum.at(most, pairs // y.size, counts)
+        return bool(n - most.sum() <= (1 - NEAR + _SLACK) * n)
+    if x.repeats or x.numbers is None or (not y.repeats and y.numbers is None) or not n:
+        return False
+    return _out_of_order(x.numbers[there], y, there) <= (1 - NEAR + _SLACK) * n
+
+
+def _table(x: Column, y: Column, there: NDArray[np.bool_]) -> Ints:
+    return np.bincount(x.codes[there] * y.size + y.codes[there], minlength=x.size * y.size).reshape(x.size, y.size)
+
+
+def dummy_sets(columns: Mapping[str, Column]) -> Iterator[tuple[str, ...]]:
+    """Yield sets of three or more columns of two values, of which exactly one has the second value in every record.
+
+    A set is a clique of columns that are never 1 together and whose ones add up to the records. Two columns are recodes
+    of one another. The search stops after ``MOST_STEPS`` steps.
+
+    >>> codes = {name: Column((np.arange(90) % 3 == j).astype(np.int64), 2) for j, name in enumerate("abc")}
+    >>> list(dummy_sets(codes))
+    [('a', 'b', 'c')]
+    """
+    names = [n for n, c in columns.items() if c.size == 2 and (c.codes >= 0).all()][:MOST_DUMMIES]
+    if len(names) < 3:
+        return
+    ones = np.stack([columns[name].codes for name in names]).astype(np.float64)
+    together, steps = ones @ ones.T, itertools.count()
+    counts, n = np.diag(together), ones.shape[1]
+
+    def complete(chosen: list[int], total: float) -> list[int] | None:
+        if total == n:
+            return chosen
+        for j in range(chosen[-1] + 1, len(names)):
+            if next(steps) > MOST_STEPS:
+                return None
+            if total + counts[j] <= n and not together[j, chosen].any():
+                found = complete([*chosen, j], total + counts[j])
+                if found is not None:
+                    return found
+        return None
+
+    used: set[int] = set()
+    for first in range(len(names)):
+        found = None if first in used else complete([first], counts[first])
+        if found is not None and len(found) > 2 and not used & set(found):
+            used |= set(found)
+            yield tuple(names[j] for j in found)
+
+
+def _same_parent(own: Sequence[str], derived: Mapping[str, Link]) -> bool:
+    """Whether all dummies of a set are functions of one column that is there."""
+    parents = {derived[name].of if name in derived else () for name in own}
+    return len(parents) == 1 and parents != {()}
+
+
+def _is_turned(column: pa.ChunkedArray, codes: Ints) -> bool:
+    """Whether the first of two codes is that of the larger value, "yes" beside "no": codes are given as values come."""
+    first, second = (column[int(np.argmax(codes == code))].as_py() for code in (0, 1))
+    return bool(first > second)
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Return the values as numbers, NaN where missing; None where one is no number."""
+    whole = column.combine_chunks()
+    whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    if pa.types.is_boolean(whole.type):
+        return None
+    try:
+        if not pa.types.is_dictionary(whole.type):
+            return coding.to_floats(whole.cast(pa.float64(), safe=False))
+        values = np.append(coding.to_floats(whole.dictionary.cast(pa.float64(), safe=False)), np.nan)
+        return values[np.where(coding.is_null(whole.indices), -1, coding.index_values(whole.indices))]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

@@ -1,0 +1,61 @@
+"""What a release makes of linked variables: perturbed separately, or perturbed and beside their own function."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from postrand.mechanism import Mechanism
+from postrand.risk.linked import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Hold a link that a release tears apart: ``clear`` of its variables leave unperturbed, ``about`` are perturbed."""
+
+    clear: tuple[str, ...]
+    about: tuple[str, ...]
+    text: str
+
+
+def units_of(mechanism: Mechanism) -> dict[str, str]:
+    """Return for each perturbed variable what perturbs it: its block, the split or its rank law.
+
+    The variables of a split are one unit: no record pays for two of its subsets.
+    """
+    units = {name: f"block {number}" for number, block in enumerate(mechanism.blocks) for name in block.variables}
+    if mechanism.split is not None:
+        units |= {name: units.get(name, "split") for name in mechanism.variables}
+    return units | {column.variable: f"rank {column.variable}" for column in mechanism.numerical}
+
+
+def torn_apart(
+    links: Sequence[Link], units: Mapping[str, str], clear: Collection[str], told: Collection[tuple[str, str]]
+) -> Iterator[Apart]:
+    """Yield the links whose variables are all released, but not perturbed together.
+
+    ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already.
+    """
+    for link in links:
+        about = tuple(name for name in link.names if name in units)
+        free = tuple(name for name in link.names if name in clear)
+        if len(about) + len(free) < len(link.names) or not about:
+            continue
+        if len({units[name] for name in about}) > 1:
+            yield Apart((), about, f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}")
+        if free and not all((name, other) in told for name in about for other in free):
+            reason = "no epsilon prevents this: drop the unperturbed variables, or perturb all of them together"
+            text = f"{link.text}; {', '.join(free)} released unperturbed reveal true values of {', '.join(about)}"
+            yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}")
+
+
+def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:
+    in_blocks = all(units[name].startswith("block") for name in about)
+    cost = "epsilon is spent again on one fact, and" if in_blocks else "one fact is perturbed several times, and"
+    return f"they are perturbed separately, so {cost} released values contradict each other"
+
+
+def _together(link: Link, about: Sequence[str], units: Mapping[str, str]) -> str:
+    drop = f"drop {link.variables[-1]}"
+    ranked = any(units[name].startswith("rank") for name in about)
+    return drop if ranked else f"perturb them in one block, or {drop}"

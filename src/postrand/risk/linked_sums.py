@@ -1,0 +1,81 @@
+"""Sums and differences among numerical columns: which column is the sum of others, with signs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARE = 0.99
+"""A sum of two holds in this share of the records at least; one of more than two in all."""
+MAX_COLUMNS = 40
+MAX_TERMS = 12
+_SCREEN = 200
+_ROUNDING = 1e-9
+
+
+def sums(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, dict[str, int]]:
+    """Return each column that is a sum or difference of others, with their signs; NaN is missing.
+
+    Sums of two are tried one by one. Longer ones are found by least squares: what the other columns explain without a
+    rest, with coefficients of 1 and −1, is a sum. A column is in one sum only, as the result if that has plus signs
+    alone.
+
+    >>> a, b = np.arange(20.0) % 7, np.arange(20.0) % 5
+    >>> sums({"a": a, "b": b, "both": a + b})
+    {'both': {'a': 1, 'b': 1}}
+    """
+    names = list(columns)[:MAX_COLUMNS]
+    if len(names) < 3:
+        return {}
+    held = np.stack([columns[name] for name in names])
+    found: dict[str, dict[str, int]] = {}
+    used: set[int] = set()
+    for target, terms in (*_of_two(held), *_of_more(held)):
+        members = {target, *terms}
+        if not used & members:
+            used |= members
+            found[names[target]] = {names[j]: sign for j, sign in terms.items()}
+    return found
+
+
+def _of_two(held: NDArray[np.float64]) -> list[tuple[int, dict[int, int]]]:
+    part = held[:, :_SCREEN]
+    found = []
+    for a, b in itertools.combinations(range(len(held)), 2):
+        near = _share(part, part[a] + part[b]) >= SHARE - 0.05
+        for target in np.flatnonzero(near):
+            moves = all((np.nan_to_num(held[j]) != 0).mean() > 1 - SHARE for j in (a, b))
+            if target not in (a, b) and moves and _share(held[[target]], held[a] + held[b])[0] >= SHARE:
+                found.append((int(target), {a: 1, b: 1}))
+    return found
+
+
+def _share(columns: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return in which share of the records with values each column is the total; 0 where most have none."""
+    there = np.isfinite(columns) & np.isfinite(total)
+    same = np.abs(columns - total) <= _ROUNDING * np.maximum(1.0, np.abs(total))
+    enough = there.sum(axis=1) * 2 >= columns.shape[1]
+    return np.where(enough, (same & there).sum(axis=1) / np.maximum(there.sum(axis=1), 1), 0.0)
+
+
+def _of_more(held: NDArray[np.float64]) -> list[tuple[int, dict[int, int]]]:
+    """Return the sums of three or more, one for each column that the others explain without a rest."""
+    whole = held[:, np.isfinite(held).all(axis=0)]
+    if whole.shape[1] < 5 * len(held) or whole.shape[1] * 2 < held.shape[1]:
+        return []
+    found = []
+    for target in range(len(whole)):
+        others = np.delete(np.arange(len(whole)), target)
+        scale = np.abs(whole).max(axis=1) + 1.0
+        design = (whole[others] / scale[others, None]).T
+        moments = design.T @ design
+        weights = np.linalg.lstsq(moments, design.T @ whole[target], rcond=1e-13)[0] / scale[others]
+        signs = np.rint(weights).astype(np.int64)
+        terms = {int(j): int(s) for j, s in zip(others, signs, strict=True) if s}
+        plain = 3 <= len(terms) <= MAX_TERMS and set(terms.values()) <= {1, -1}
+        if plain and _share(held[[target]], sum(s * held[j] for j, s in terms.items()))[0] == 1.0:
+            found.append((target, terms))
+    return sorted(found, key=lambda entry: min(entry[1].values()) < 0)

@@ -1,0 +1,225 @@
+"""Advice: two to four complete plans for what a curator asks, each with its claim, its risk, its worth and the reason.
+
+The plans follow from the numbers of categories, the number of records and what is asked. What else the file shows
+chooses nothing unless the curator lets it (``look``); plans that were chosen so say it, and their certificates too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.designers import UniformOffDiagonal
+from postrand.engines import LocalEngine
+from postrand.engines.database import Table, open_records
+from postrand.errors import DesignError, PostrandError, raise_all, sentence
+from postrand.objectives import MutualInformation
+from postrand.plan import load_plan
+from postrand.release.atomic import PRIVATE, appearing, target_problems
+from postrand.release.internal import require_outside
+from postrand.workflow.advice_bands import banded, unbanded
+from postrand.workflow.advice_candidates import Candidate, Subject, candidates
+from postrand.workflow.advice_choice import FEWEST, Trial, beats, frontier, tried
+from postrand.workflow.advice_needs import BOUND, Needs
+from postrand.workflow.advice_risk import Risks, values, within
+from postrand.workflow.advice_subject import subject_of
+from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
+from postrand.workflow.advice_writing import plan_toml
+from postrand.workflow.comparison import PlanFigures, figures_of
+
+BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advised:
+    """Hold one recommended plan: its file, its trial, its figures, the reasons, and what it keeps of what is asked."""
+
+    path: Path
+    trial: Trial
+    figures: PlanFigures
+    reasons: tuple[str, ...]
+    asked: tuple[tuple[str, float | None, float | None, bool], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal, because it has the risk of the file."""
+        limits = [{"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked]
+        return {
+            "plan": str(self.path),
+            "way": self.trial.candidate.name,
+            "chosen_with": self.trial.candidate.chosen_with,
+            "reasons": list(self.reasons),
+            "asked": limits,
+            "figures": self.figures.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice:
+    """Hold the recommended plans, best first, and those that are left out with the reason: internal."""
+
+    needs: Needs
+    plans: tuple[Advised, ...]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        left = [{"way": name, "why": why} for name, why in self.left_out]
+        asked = [line.strip() for line in self.needs.lines()]
+        plans = [plan.to_dict() for plan in self.plans]
+        return {"asked": asked, "plans": plans, "left_out": left, "notes": list(self.notes)}
+
+    def text(self, *, every: bool = False) -> str:
+        """Return the advice as text; ``every``: with the ways that are left out."""
+        lines = ["Asked:", *self.needs.lines(), *self.notes]
+        for number, plan in enumerate(self.plans, 1):
+            lines += ["", *plan_lines(number, plan)]
+        if every:
+            lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
+        return "\n".join(lines)
+
+
+def advise(
+    place: Path | formats.File | Table,
+    book: Codebook,
+    needs: Needs,
+    out: Path,
+    *,
+    fraction: float | None = None,
+) -> Advice:
+    """Write two to four complete plans and their codebooks into the new folder ``out``, and return the advice.
+
+    ``fraction`` is the share of the population in the file, where no variable has the role ``weight``.
+
+    Raises
+    ------
+    UsageError
+        If nothing can be perturbed, or a precision names an unknown variable.
+    ReleaseError
+        If the folder exists or cannot be made, or would lie in a release.
+    DesignError
+        If no way can be designed.
+    """
+    require_outside(out)
+    raise_all(DesignError, target_problems(out))
+    source = open_records(place, book)
+    subject, notes = subject_of(source, book, needs)
+    if subject.records is None:
+        first = subject.perturbed[:1]
+        counted = LocalEngine().count(source, subject.book, first)
+        subject = dataclasses.replace(subject, records=int(counted.total + counted.omitted))
+    with appearing(out, PRIVATE) as folder:
+        made = _Maker(place, folder, out, needs, subject, fraction)
+        chosen, left = made.choose()
+        plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
+    return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes))
+
+
+class _Maker:
+    """Tries, chooses and writes; holds what all steps need."""
+
+    def __init__(
+        self, place: Any, folder: Path, out: Path, needs: Needs, subject: Subject, fraction: float | None
+    ) -> None:
+        self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
+        self.risks = Risks(place, fraction)
+        self.met: dict[int, bool] = {}
+        book, recodes = banded(subject.book, subject.perturbed)
+        self.subjects = [subject]
+        if recodes:
+            self.subjects.append(dataclasses.replace(subject, book=book, recodes=recodes))
+        self.files = {id(one.book): name for one, name in zip(self.subjects, (BOOK, RECODED), strict=False)}
+        for one in self.subjects:
+            one.book.save(folder / self.files[id(one.book)])
+        self.source = (place if isinstance(place, (Table, formats.File)) else formats.File(place)).to_dict(folder)
+        self.notes = list(_size_notes(subject))
+
+    def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
+        """Return the trials to show, and every other way with the reason why it is left out."""
+        trials, left = [], []
+        for subject in self.subjects:
+            for candidate in candidates(subject):
+                try:
+                    found = self.at(candidate, self.needs.epsilon)
+                except PostrandError as error:
+                    left.append((candidate.name, str(error)))
+                    continue
+                if found is None:
+                    left.append((candidate.name, "the best blocks are those of another way"))
+                else:
+                    trials.append(found)
+        if not trials:
+            raise DesignError([f"{name}: {why}" for name, why in left])
+        chosen, beaten = frontier(trials, self.needs)
+        left += [(trial.candidate.name, why) for trial, why in beaten]
+        if self.needs.look and self.needs.of_file:
+            chosen = self._within_limits(chosen)
+        return self._with_lower(chosen), left
+
+    def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
+        """Return a candidate at a level."""
+        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.subject.records)
+
+    def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
+        """Write a plan, read it again as ``protect`` will, and return it with its figures."""
+        path = self.folder / f"plan-{number}.toml"
+        why = tuple(reasons(trial, chosen, self.needs, self.met.get(id(trial))))
+        head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
+        head += claims_in_words(trial)
+        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
+        path.write_text(plan_toml(trial.data, head), encoding="utf-8")
+        figures = figures_of(load_plan(path), fraction=self.fraction, name=f"plan-{number}")
+        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)))
+
+    def _base(self, candidate: Candidate) -> dict[str, Any]:
+        return {
+            "source": {**self.source, "codebook": self.files[id(candidate.book)]},
+            "design": {"structure": UniformOffDiagonal.name, "objective": MutualInformation.name, "prior": "uniform"},
+            "release": {"format": "same", "shuffle": True, "release_ids": False},
+        }
+
+    def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[tuple[str, float | None, float | None, bool]]:
+        for limit in self.needs.limits:
+            before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
+            yield str(limit), before, after, limit.meets(after)
+        for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
+            yield str(wanted), None, found, found is not None and found <= wanted.points
+
+    def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
+        """Return the trials at the levels that keep the limits of the file; those that keep them first."""
+        kept = []
+        for trial in chosen:
+            candidate = dataclasses.replace(trial.candidate, chosen_with="file")
+            self.files[id(candidate.book)] = self.files[id(trial.candidate.book)]
+            start = self.at(candidate, trial.epsilon)
+            assert start is not None
+            found, met = within(start, self.needs.of_file, self.risks, partial(self.at, candidate))
+            self.met[id(found)] = met
+            kept.append(found)
+        return sorted(kept, key=lambda trial: not self.met[id(trial)])
+
+    def _with_lower(self, chosen: list[Trial]) -> list[Trial]:
+        """Return at least two trials: with the same way at half of ε, and at the stated bound where ε is above it."""
+        first = next((trial for trial in chosen if trial.candidate.has_epsilon), None)
+        if first is None:
+            return chosen
+        levels = [BOUND] if first.epsilon > BOUND else []
+        levels += [first.epsilon / 2] if len(chosen) + len(levels) < FEWEST else []
+        for level in levels:
+            found = self.at(first.candidate, level)
+            if found is not None and not any(beats(other, found) for other in chosen):
+                chosen = [*chosen[:3], found]
+        return chosen
+
+
+def _size_notes(subject: Subject) -> Iterator[str]:
+    names = unbanded(subject.book, subject.perturbed)
+    if names:
+        what = f"{', '.join(names)}: many categories, and no natural bands"
+        yield sentence(what, fix="merge categories with groups or a hierarchy ([[recodes]] in the codebook)")

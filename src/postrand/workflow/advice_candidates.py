@@ -1,0 +1,250 @@
+"""The plans that advice can choose from: each a way to protect the same variables, as plain data of a plan at any ε.
+
+Blocks and shares of ε follow from the numbers of categories alone, unless the curator lets the records choose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from postrand.codebook import Codebook
+from postrand.designers.split.candidates import candidates_of
+from postrand.designers.split.comparison import SEARCHED
+from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
+from postrand.designers.split.splitting import MAX_CELLS
+from postrand.errors import PostrandError
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.proposal import MAX_JOINT
+
+Names = tuple[str, ...]
+Basis = Literal["sizes", "file"]
+
+MAX_TRIPLES = 8
+"""Of so many variables at most, a split for models is designed for all tables of three."""
+MAX_POINTED = 256
+"""The most combinations of keys for which security against recognition is proposed."""
+ALPHA = 0.1
+"""The posterior that is proposed against recognition where no limit states another."""
+BAND = 10
+"""So many neighbours in rank share their numbers at least."""
+_UNIT = 10_000  # shares of ε have four decimals, rounded down
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Hold a way: its name, what it does in a sentence, and the sections of a plan that it has at a total ε.
+
+    ``chosen_with``: the sizes of the codebook alone, or the file. ``book``: the codebook that the plan uses;
+    ``recodes``: what it recodes, as plain data. ``detail``: the natural logarithm of the number of combinations that a
+    record can show.
+    """
+
+    way: str
+    what: str
+    sections: Callable[[float], dict[str, Any]]
+    book: Codebook
+    chosen_with: Basis = "sizes"
+    has_epsilon: bool = True
+    recodes: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the way, with its recoding."""
+        return f"recode, then {self.way}" if self.recodes else self.way
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """Hold what is to be protected: the codebook, the variables to perturb, numbers to move in rank, and the needs.
+
+    ``associations``: the weight of each table of two variables by what the file says of it; empty unless it may choose.
+    """
+
+    book: Codebook
+    perturbed: Names
+    numbers: Names
+    records: int
+    needs: Needs
+    recodes: tuple[Mapping[str, Any], ...] = ()
+    associations: Mapping[Names, float] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of codes of each perturbed variable."""
+        return [self.book[name].size for name in self.perturbed]
+
+    @property
+    def workload(self) -> Any:
+        """The tables that matter: all pairs, or triples for models; those that are named count as much as all."""
+        many = len(self.perturbed)
+        usual: Any = "triples" if "models" in self.needs.uses and 3 <= many <= MAX_TRIPLES else "pairs"
+        named = {
+            tuple(name for name in self.perturbed if name in wanted.table)
+            for wanted in self.needs.precisions
+            if {*wanted.table} <= {*self.perturbed}
+        }
+        if not named or many < 2:
+            return usual
+        pairs = [(a, b) for i, a in enumerate(self.perturbed) for b in self.perturbed[i + 1 :]]
+        each = max(1.0, len(pairs) / len(named))
+        return [{"table": list(t), "weight": each if t in named else 1.0} for t in dict.fromkeys([*named, *pairs])]
+
+
+def candidates(subject: Subject) -> Iterator[Candidate]:
+    """Yield every way that the variables allow; a way that a plan refuses is found out when the plan is read."""
+    many = len(subject.perturbed)
+    if not many:
+        return
+    yield separate(subject)
+    if many > 1:
+        whole = math.prod(subject.sizes)
+        if whole <= MAX_JOINT:
+            yield _joint(subject)
+        if 2 < many <= SEARCHED:
+            yield _several(subject, "several joint blocks", "sizes", None)
+            if subject.associations:
+                yield _several(subject, "joint blocks by association", "file", dict(subject.associations))
+        if many > 2:
+            yield _split(subject)
+        if subject.needs.look and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
+            yield _recognition(subject)
+
+
+def separate(subject: Subject) -> Candidate:
+    """Return a block for each variable, with the shares of ε that keep most of the tables of two variables."""
+    found = _search(subject, 1.0, None)
+    start = [(name,) for name in subject.perturbed]
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        best = None if found is None or len(subject.perturbed) > SEARCHED else found(epsilon)
+        parts, problem = start, None if best is None else best.improved(best.start)
+        shares = [epsilon / len(parts)] * len(parts) if problem is None else problem.epsilons
+        parts = parts if problem is None else list(problem.blocks)
+        return _blocks(parts, _shares(shares, epsilon), epsilon)
+
+    what = "Each variable is perturbed by itself; their epsilons add up, and are divided by the numbers of categories."
+    return _with_numbers(Candidate("separate", what, sections, subject.book, recodes=subject.recodes), subject)
+
+
+def _joint(subject: Subject) -> Candidate:
+    def sections(epsilon: float) -> dict[str, Any]:
+        return _blocks([subject.perturbed], [epsilon], epsilon)
+
+    what = "All perturbed variables are one joint block: a record keeps its whole combination, or gets another."
+    return _with_numbers(Candidate("one joint block", what, sections, subject.book, recodes=subject.recodes), subject)
+
+
+def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, float] | None) -> Candidate:
+    found = _search(subject, 1.0, weights)
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        if found is None:
+            return {}
+        problem = found(epsilon)
+        best: FixedBlocks = problem.merged(problem.start)
+        if len(best.blocks) in (1, len(subject.perturbed)):
+            return {}  # another way says the same
+        return _blocks(list(best.blocks), _shares(best.epsilons, epsilon), epsilon)
+
+    by = "the numbers of categories" if basis == "sizes" else "the associations in the file"
+    what = f"Variables are perturbed jointly in several blocks, found by {by}; the epsilons of the blocks add up."
+    made = Candidate(way, what, sections, subject.book, basis, recodes=subject.recodes)
+    return _with_numbers(made, subject)
+
+
+def _split(subject: Subject) -> Candidate:
+    def sections(epsilon: float) -> dict[str, Any]:
+        split = {"variables": list(subject.perturbed), "epsilon": epsilon, "workload": subject.workload}
+        return {"privacy": {"model": "differential", "epsilon": epsilon}, "split": split}
+
+    what = (
+        "A split release: each record shows a random subset of the variables, perturbed jointly with the whole epsilon;"
+        " epsilons do not add up, but most values of a record are not released."
+    )
+    return _with_numbers(Candidate("split", what, sections, subject.book, recodes=subject.recodes), subject)
+
+
+def _recognition(subject: Subject) -> Candidate:
+    alphas = [limit.bound for limit in subject.needs.limits if limit.measure == "individual"]
+    alphas += [1 / limit.bound for limit in subject.needs.limits if limit.measure == "k"]
+    alpha = min([*alphas, ALPHA]) if not alphas else min(alphas)
+
+    def sections(_: float) -> dict[str, Any]:
+        privacy = {"model": "recognition", "alpha": alpha, "subsets": min(3, len(subject.perturbed))}
+        return {"privacy": privacy, "blocks": [{"variables": list(subject.perturbed)}], "design": {}}
+
+    what = (
+        f"Security against recognition: no released combination of three keys points to a person with more than "
+        f"{alpha:g}. Only records with rare combinations change. There is no epsilon."
+    )
+    made = Candidate("recognition", what, sections, subject.book, "file", has_epsilon=False, recodes=subject.recodes)
+    return _with_numbers(made, subject)
+
+
+def _with_numbers(made: Candidate, subject: Subject) -> Candidate:
+    """Return the candidate with numbers moved among neighbours in rank, where there are any."""
+    if not subject.numbers:
+        return made
+    width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
+    entry = {"variables": list(subject.numbers), "method": {"model": "rank-band", "width": width}}
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        own = made.sections(epsilon)
+        return {**own, "numerical": [entry]} if own else own
+
+    note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
+    return replace(made, sections=sections, notes=(*made.notes, note))
+
+
+def _search(subject: Subject, epsilon: float, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:
+    """Return the search for blocks at an ε, or None where the variables do not allow it."""
+    if len(subject.perturbed) < 2:
+        return None
+    workload: Any = weights or "pairs"
+    if weights:
+        workload = [{"table": list(t), "weight": w} for t, w in weights.items() if w > 0]
+        workload = {tuple(entry["table"]): entry["weight"] for entry in workload}
+    try:
+        given = candidates_of(subject.book, subject.perturbed, workload, (), MAX_CELLS, None)
+    except PostrandError:  # missing values that are kept, or a variable that does not vary
+        return None
+    return lambda at: _limited(given, at)
+
+
+class _Small(Blocks):
+    """The search for blocks that are few enough combinations to explain."""
+
+    def fits(self, blocks: tuple[Names, ...]) -> bool:
+        """Tell whether every block of several variables has at most ``MAX_JOINT`` cells."""
+        return all(len(block) == 1 or self.count(block) <= MAX_JOINT for block in blocks)
+
+
+def _limited(given: Any, epsilon: float) -> Blocks:
+    return _Small(given, epsilon)
+
+
+def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: float) -> dict[str, Any]:
+    level = {"model": "differential", "epsilon": total}
+    entries = [
+        {"variables": list(names), "privacy": {"model": "differential", "epsilon": epsilon}}
+        for names, epsilon in zip(parts, epsilons, strict=True)
+    ]
+    return {"privacy": level, "blocks": entries}
+
+
+def _shares(epsilons: Sequence[float], total: float) -> list[float]:
+    """Return shares with four decimals whose exact sum is at most the total.
+
+    >>> _shares([4 / 3] * 3, 4.0), _shares([0.8] * 5, 4.0)
+    ([1.3333, 1.3333, 1.3333], [0.7999, 0.8, 0.8, 0.8, 0.8])
+    """
+    found = [math.floor(epsilon * _UNIT + 1e-6) / _UNIT for epsilon in epsilons]
+    while sum(map(Fraction, found)) > Fraction(total):
+        most = found.index(max(found))
+        found[most] = (round(found[most] * _UNIT) - 1) / _UNIT
+    return found

@@ -1,0 +1,180 @@
+"""Which candidates are worth showing: those that no other one beats in risk, worth and detail together."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from postrand.errors import PostrandError
+from postrand.estimate.planning import expected_precision
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.plan.plan import plan_from_dict
+from postrand.workflow.advice_candidates import Candidate
+from postrand.workflow.advice_needs import Needs, Precision
+from postrand.workflow.design_blocks import check_sizes, design_blocks
+from postrand.workflow.planned import mechanism_of
+from postrand.workflow.table_worth import TableWorth, little_use, pairs_of, table_worth
+
+ALIKE = 0.02
+"""Worths that differ by a smaller part than this are the same to a reader."""
+MOST, FEWEST = 4, 2
+_Z95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Hold a candidate at a total ε: its plan, and what it is worth if every combination is equally likely.
+
+    ``half_widths``: of each precision that is asked, the percentage points of the worst cell, whatever its true share;
+    None where the table cannot be estimated. ``data`` is the plan as plain data.
+    """
+
+    candidate: Candidate
+    epsilon: float
+    data: dict[str, Any]
+    plan: Plan
+    one_way: tuple[TableWorth, ...]
+    two_way: tuple[TableWorth, ...]
+    half_widths: tuple[float | None, ...]
+
+    @property
+    def one(self) -> float:
+        """The harmonic mean of the effective records of tables of one variable."""
+        return harmonic(self.one_way)
+
+    @property
+    def two(self) -> float:
+        """The harmonic mean of the effective records of tables of two variables; of one, if there are no others."""
+        return harmonic(self.two_way) if self.two_way else self.one
+
+    @property
+    def detail(self) -> float:
+        """The natural logarithm of the number of combinations that a record can have."""
+        return sum(math.log(max(self.plan.codebook[name].size, 1)) for name in self.plan.perturbed)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether almost nothing remains for the tables of one variable, or those of two."""
+        records = self.one_way[0].records if self.one_way else 0
+        return little_use(self.two, records) and little_use(self.one, records)
+
+    def meets(self, needs: Needs) -> bool:
+        """Return whether every precision that is asked is kept, whatever the true shares."""
+        pairs = zip(needs.precisions, self.half_widths, strict=True)
+        return all(found is not None and found <= wanted.points for wanted, found in pairs)
+
+
+def tried(
+    candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Path, needs: Needs, n: int
+) -> Trial | None:
+    """Return a candidate at a total ε, designed from the sizes alone where it reads no file; None if it is not new.
+
+    Raises
+    ------
+    PostrandError
+        If the plan is refused, or cannot be designed.
+    """
+    sections = candidate.sections(epsilon)
+    if not sections:
+        return None
+    data = {**base, **sections}
+    if candidate.chosen_with == "file" and candidate.has_epsilon:
+        data["design"] = {**data["design"], "chosen_with": "file"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of plans that may never be shown; protect warns again
+        plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
+        mechanism = designed(plan)
+        names = mechanism.variables
+        one = table_worth(mechanism, [(name,) for name in names], n, _uniform)
+        two = table_worth(mechanism, pairs_of(names, plan.codebook), n, _uniform)
+        widths = tuple(_half_width(mechanism, wanted, n) for wanted in needs.precisions)
+    return Trial(candidate, epsilon, data, plan, one, two, widths)
+
+
+def designed(plan: Plan) -> Mechanism:
+    """Return the mechanism of a plan without its rank laws, which need the file and keep every margin."""
+    plan = replace(plan, numerical=())
+    check_sizes(plan)
+    return mechanism_of(plan, design_blocks(plan))
+
+
+def _uniform(_: Sequence[str]) -> None:
+    return None
+
+
+def _half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
+    """Return 100 times the half-width of the 95% interval of the worst cell, whatever its true share."""
+    try:
+        worst = expected_precision(mechanism, wanted.table, n).worst
+    except PostrandError:
+        return None
+    return 100 * _Z95 * float(np.max(worst))
+
+
+def harmonic(worths: Sequence[TableWorth]) -> float:
+    """Return the harmonic mean of the effective records of tables; 0 where one cannot be estimated.
+
+    >>> harmonic([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), 300.0, 1000)])
+    150.0
+    """
+    held = [one.effective_records for one in worths]
+    known = [value for value in held if value is not None and value > 0]
+    return len(known) / sum(1 / value for value in known) if known and len(known) == len(held) else 0.0
+
+
+def beats(a: Trial, b: Trial) -> bool:
+    """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one of them."""
+    first, second = _measures(a), _measures(b)
+    as_good = all(x >= y - ALIKE * abs(y) for x, y in zip(first, second, strict=True))
+    return as_good and any(x > y + ALIKE * abs(y) for x, y in zip(first, second, strict=True))
+
+
+def _measures(trial: Trial) -> tuple[float, ...]:
+    """Return what a plan is judged by, each the larger the better."""
+    level = -trial.epsilon if trial.candidate.has_epsilon else -math.inf
+    whole = float(trial.plan.split is None)  # every record shows all variables, for analyses of many of them
+    return (max(level, -1e9), trial.one, trial.two, trial.detail, whole)
+
+
+def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[tuple[Trial, str]]]:
+    """Return the trials to show, the most useful first, and the others with the reason why they are not shown."""
+    held = list(trials)
+    left: list[tuple[Trial, str]] = []
+    useful = [trial for trial in held if not trial.is_useless]
+    kept = []
+    for trial in held:
+        winner = next((other for other in held if other is not trial and beats(other, trial)), None)
+        if winner is not None:
+            left.append((trial, f"'{winner.candidate.name}' is at least as good in everything: {_against(winner, trial)}"))
+        elif useful and trial.is_useless:
+            left.append((trial, "almost nothing remains of it: " + _against(useful[0], trial)))
+        else:
+            kept.append(trial)
+    kept.sort(key=lambda trial: _rank(trial, needs))
+    for trial in kept[MOST:]:
+        left.append((trial, "four better plans are shown"))
+    return kept[:MOST], left
+
+
+def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
+    """Return what plans are ordered by: precisions that are kept, whole records for models, worth."""
+    split = trial.plan.split is not None and "models" in needs.uses and len(needs.uses) == 1
+    return (trial.is_useless, not trial.meets(needs), split, -trial.two, -trial.one)
+
+
+def _against(winner: Trial, trial: Trial) -> str:
+    return (
+        f"tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)}, "
+        f"of two {_records(winner.two)} against {_records(trial.two)}"
+    )
+
+
+def _records(worth: float) -> str:
+    return f"{worth:,.0f}" if worth >= 9.5 else f"{worth:.2g}"

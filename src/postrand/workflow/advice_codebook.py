@@ -1,0 +1,44 @@
+"""The codebook that advice starts from: a file of the curator's, or inferred with the roles that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from postrand import formats
+from postrand.codebook import Codebook
+from postrand.engines.database import open_records
+from postrand.plan import infer
+from postrand.workflow.draft import assign_roles
+
+
+def codebook_for(
+    file: Path, codebook: Path | None, roles: Mapping[str, Sequence[str]], settings: formats.ReadSettings
+) -> tuple[formats.File, Codebook, list[str]]:
+    """Return where the records are, their codebook, and sentences on what was assumed.
+
+    Without a ``codebook`` it is inferred; a column that no role names is not released.
+
+    Raises
+    ------
+    UsageError
+        If a name is not a column, or has two roles.
+    DataError
+        If the file cannot be read, or does not show how it is read.
+    """
+    read_as = formats.detected(file, settings)
+    place = formats.File(file, read_as)
+    if codebook is not None:
+        return place, infer.load_codebook(codebook), []
+    source = open_records(formats.placed(file, read_as))
+    drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles))
+    left = [draft["name"] for draft in drafts if not draft["role"]]
+    told = [f"not released, because no option names them: {', '.join(left)}"] if left else []
+    return place, Codebook.from_dict({"variables": [_entry(draft) for draft in drafts]}), told
+
+
+def _entry(draft: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a draft as an entry of a codebook: without notes, and dropped where it has no role."""
+    entry = {name: value for name, value in draft.items() if name != "notes"}
+    return {**entry, "role": draft["role"] or "drop"}

@@ -1,0 +1,196 @@
+"""What a curator asks of a plan: the attacker, the limits, the analyses, and their precision; read from short texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from postrand.errors import UsageError, nearest, raise_all, sentence
+
+Attacker = Literal["list", "acquaintance", "anyone"]
+Use = Literal["tables", "means", "models"]
+
+ATTACKERS: dict[str, str] = {
+    "list": "somebody with a list of the keys of many persons, who does not know who is in the file",
+    "acquaintance": "an acquaintance, who knows the keys of a person and that the person is in the file",
+    "anyone": "anyone, whatever he or she knows of a person",
+}
+USES: dict[str, str] = {
+    "tables": "tables of one and two variables",
+    "means": "means and totals of groups",
+    "models": "regressions, and tables of three and more variables",
+}
+MEASURES: dict[str, tuple[str, bool]] = {
+    "epsilon": ("<=", False),
+    "k": (">=", True),
+    "tau1": ("<=", True),
+    "tau2": ("<=", True),
+    "correct matches": ("<=", True),
+    "individual": ("<=", True),
+    "household": ("<=", True),
+}
+"""The measures that a limit can name: the direction, and whether the records are read for them."""
+MEANINGS: dict[str, str] = {
+    "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
+    "k": "no link of an acquaintance is right with a probability above 1/k",
+    "tau1": "the expected number of records that are unique in the file and in the population",
+    "tau2": "the expected number of right links, if somebody with a list links each record that is unique in the file",
+    "correct matches": "the expected number of right links of an acquaintance of 1,000 persons of the file",
+    "individual": "the largest probability that the link of a person is right, as an acquaintance states it",
+    "household": "the largest probability that at least one member of a household is found by an acquaintance",
+}
+
+DEFAULT_EPSILON = 4.0
+"""The limit of epsilon that is proposed where none is stated: docs/choosing-epsilon.md says what it means."""
+BOUND = 8.0
+"""Above this sum a record's values are hardly protected from somebody who knows which record is whose."""
+
+_LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
+_PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
+_CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Hold what must stay below (for ``k`` at or above) a number."""
+
+    measure: str
+    bound: float
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether the measure needs the records: a level that is chosen by it is chosen with the file."""
+        return MEASURES[self.measure][1]
+
+    def meets(self, value: float | None) -> bool:
+        """Return whether a value is certainly within the limit; one that is not known is not."""
+        if value is None or math.isnan(value):
+            return False
+        return value >= self.bound if MEASURES[self.measure][0] == ">=" else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.measure} {MEASURES[self.measure][0]} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Hold the most percentage points to either side that a cell of a table may have in its 95% interval."""
+
+    points: float
+    table: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.points:g} points for {' x '.join(self.table)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Hold what is asked of a plan. ``look``: the records may choose blocks, levels and bands, not only be measured."""
+
+    attacker: Attacker = "list"
+    limits: tuple[Limit, ...] = (Limit("epsilon", DEFAULT_EPSILON),)
+    uses: tuple[Use, ...] = ("tables",)
+    precisions: tuple[Precision, ...] = ()
+    look: bool = False
+
+    @property
+    def epsilon(self) -> float:
+        """The most epsilon of a record: the smallest limit; without one, ``BOUND``."""
+        return min((limit.bound for limit in self.limits if limit.measure == "epsilon"), default=BOUND)
+
+    @property
+    def of_file(self) -> tuple[Limit, ...]:
+        """The limits that need the records."""
+        return tuple(limit for limit in self.limits if limit.reads_file)
+
+    def lines(self) -> list[str]:
+        """Return what is asked, as lines of text."""
+        limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.limits]
+        told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
+        told += [("use", f"{use}: {USES[use]}") for use in self.uses]
+        told += [("precision", str(wanted)) for wanted in self.precisions]
+        return [f"  {name:<9} {text}" for name, text in told]
+
+
+def needs_from(
+    attacker: str | None = None,
+    limits: Sequence[str] = (),
+    uses: Sequence[str] = (),
+    precisions: Sequence[str] = (),
+    *,
+    look: bool = False,
+) -> Needs:
+    """Return what is asked in short texts; what is not said has its default.
+
+    Raises
+    ------
+    UsageError
+        With every text that cannot be read, at once.
+
+    Examples
+    --------
+    >>> asked = needs_from("acquaintance", ["epsilon <= 6", "individual <= .1"], ["tables"], ["2 points for sex x area"])
+    >>> asked.epsilon, [str(limit) for limit in asked.of_file], asked.precisions[0].table
+    (6.0, ['individual <= 0.1'], ('sex', 'area'))
+    """
+    problems: list[str] = []
+    held = [found for text in limits if (found := _limit(text, problems)) is not None]
+    wanted = [found for text in precisions if (found := _precision(text, problems)) is not None]
+    named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
+    who = attacker or "list"
+    problems += _unknown("attacker", [who], get_args(Attacker))
+    problems += _unknown("use", named, get_args(Use))
+    raise_all(UsageError, problems)
+    ordered: tuple[Use, ...] = tuple(use for use in get_args(Use) if use in named)
+    chosen: Attacker = next(one for one in get_args(Attacker) if one == who)
+    return Needs(chosen, tuple(held) or Needs().limits, ordered, tuple(wanted), look)
+
+
+def _unknown(what: str, given: Iterable[str], known: Sequence[str]) -> list[str]:
+    return [
+        sentence(f"unknown {what} {one!r}{nearest(one, known)}", wanted=", ".join(known))
+        for one in given
+        if one not in known
+    ]
+
+
+def _limit(text: str, problems: list[str]) -> Limit | None:
+    found = _LIMIT.fullmatch(text)
+    name = "" if found is None else re.sub(r"[ _-]+", " ", found[1]).removesuffix(" risk")
+    name = {"ε": "epsilon", "matches": "correct matches", "τ2": "tau2", "τ1": "tau1"}.get(name, name)
+    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct matches <= 5' or 'individual <= 0.1'"
+    if found is None:
+        problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted))
+        return None
+    if name not in MEASURES:
+        what = f"unknown measure {name!r}{nearest(name, tuple(MEASURES))}"
+        problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEASURES)))
+        return None
+    try:
+        bound = float(found[3])
+    except ValueError:
+        bound = math.nan
+    sign = MEASURES[name][0]
+    if found[2] != sign or not bound > 0 or not math.isfinite(bound):
+        problems.append(
+            sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} {sign}' and a number above 0")
+        )
+        return None
+    return Limit(name, bound)
+
+
+def _precision(text: str, problems: list[str]) -> Precision | None:
+    found = _PRECISION.fullmatch(text)
+    table = () if found is None else tuple(part for part in _CROSS.split(found[2]) if part)
+    try:
+        points = math.nan if found is None else float(found[1])
+    except ValueError:
+        points = math.nan
+    if not 0 < points < 50 or not 1 <= len(table) <= 3:
+        what, wanted = "a precision is not of the form that is wanted", "for example '2 points for sex x region'"
+        problems.append(sentence(what, got=repr(text), wanted=f"{wanted}: 0 to 50 points, one to three variables"))
+        return None
+    return Precision(points, table)

@@ -1,0 +1,90 @@
+"""What advice is about: which variables are perturbed, which numbers move in rank, and what is not released."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable
+from postrand.engines import LocalEngine
+from postrand.engines.wants import Count
+from postrand.errors import UsageError, sentence
+from postrand.formats import Source
+from postrand.risk.findings import share_text
+from postrand.risk.sample import sampled
+from postrand.risk.singled import MAX_ALONE
+from postrand.workflow.advice_candidates import Names, Subject
+from postrand.workflow.advice_needs import Needs
+
+RELEASED = ("key", "sensitive", "other")
+_NUMBERS = ("int", "uint", "float", "double", "halffloat")
+_LEAST_WEIGHT = 0.05  # of the mean: a table of two variables that do not depend on each other still counts
+
+
+def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, list[str]]:
+    """Return what is to be protected, and sentences on what follows from the file and the attacker.
+
+    A column that stays as it is and singles out more than 1% of the records moves in rank if it has numbers; otherwise
+    it is not released. Against ``anyone`` nothing moves in rank, because no ε covers it.
+
+    Raises
+    ------
+    UsageError
+        If nothing can be perturbed, or a precision names a variable that the codebook does not have.
+    """
+    roles = RELEASED if needs.attacker == "anyone" else ("key",)
+    perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
+    unknown = [name for wanted in needs.precisions for name in wanted.table if name not in book]
+    if unknown:
+        what = f"a precision is asked for a table of {', '.join(unknown)}, which the codebook does not have"
+        raise UsageError(sentence(what, wanted=", ".join(book.names)))
+    if not perturbed:
+        fix = "name the keys, what others can know of a person: --keys age,sex,region"
+        raise UsageError(sentence("no categorical variable is to be perturbed", fix=fix))
+    clear = [v for v in book.with_role(*RELEASED) if v.name not in perturbed]
+    sample = sampled(source, [v.name for v in clear], [v.name for v in clear])
+    alone = {v.name: sample.share_alone(v.name) for v in clear}
+    singling = [v for v in clear if alone[v.name] > MAX_ALONE]
+    moved = tuple(v.name for v in singling if _is_number(v) and needs.attacker != "anyone")
+    gone = [v.name for v in singling if v.name not in moved]
+    notes = [
+        f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records"
+        for name in gone
+    ]
+    kept = [v.name for v in clear if v.name not in (*moved, *gone)]
+    if kept and needs.attacker == "anyone":
+        notes.append(f"{', '.join(kept)}: released as they are, so that no claim covers them; drop them, or band them")
+    variables = tuple(dataclasses.replace(v, role="drop") if v.name in gone else v for v in book.variables)
+    book = dataclasses.replace(book, variables=variables)
+    weights = _associations(source, book, perturbed) if needs.look else {}
+    return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights), notes
+
+
+def _is_number(variable: Variable) -> bool:
+    return not variable.is_categorical and variable.type.startswith(_NUMBERS)
+
+
+def _associations(source: Source, book: Codebook, names: Names) -> dict[Names, float]:
+    """Return the weight of each table of two variables: its mutual information in the file, over the mean of all."""
+    wants = {pair: Count(pair) for pair in itertools.combinations(names, 2)}
+    if not wants:
+        return {}
+    found = LocalEngine().count_all(source, book, list(wants.values()))
+    bits = {pair: _information(found[want].dense()) for pair, want in wants.items()}
+    mean = sum(bits.values()) / len(bits)
+    return {pair: max(one / mean, _LEAST_WEIGHT) if mean > 0 else 1.0 for pair, one in bits.items()}
+
+
+def _information(counts: NDArray[np.int64]) -> float:
+    """Return the mutual information of a table of two variables, in nats.
+
+    >>> round(_information(np.array([[5, 0], [0, 5]])) / np.log(2), 6), _information(np.array([[2, 2], [3, 3]]))
+    (1.0, 0.0)
+    """
+    p = counts / max(counts.sum(), 1)
+    independent = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+    held = p > 0
+    return max(0.0, float((p[held] * np.log(p[held] / independent[held])).sum()))

@@ -1,0 +1,116 @@
+"""Advice in words: why each plan is shown, what it claims, and its figures in a few lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from postrand.plan import Plan
+from postrand.privacy.words import in_plain_words
+from postrand.support.guesses import guesses_in_words
+from postrand.workflow.advice_choice import Trial
+from postrand.workflow.advice_needs import BOUND, Needs
+from postrand.workflow.comparison import figure
+from postrand.workflow.table_worth import shown, worth_line
+
+if TYPE_CHECKING:
+    from postrand.workflow.advice import Advised
+
+GUIDE = "docs/choosing-epsilon.md"
+WITH_FILE = (
+    "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
+    "the certificate says so."
+)
+WITH_SIZES = (
+    "This plan follows from the codebook, the number of records and what was asked; no value of a record chose it."
+)
+_RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+
+
+def claims_in_words(trial: Trial) -> Iterator[str]:
+    """Yield the claim on the whole record as a plain sentence, and what a large ε means."""
+    plan = trial.plan
+    yield record_claim(plan)
+    epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
+    yield from above_bound(epsilon)
+    yield f"What epsilon means, and how to choose it: {GUIDE}."
+
+
+def record_claim(plan: Plan) -> str:
+    """Return the plan's claim on the record as a plain sentence."""
+    size = math.prod(plan.codebook[name].size for name in plan.perturbed)
+    return in_plain_words(plan.privacy, plan.perturbed, size)
+
+
+def above_bound(epsilon: float) -> Iterator[str]:
+    """Yield what a sum of epsilons above the stated bound means, in words; nothing below it.
+
+    >>> list(above_bound(4.0)), next(above_bound(53.0)).partition(":")[0]
+    ([], 'epsilon = 53 for a record is above 8')
+    """
+    if epsilon > BOUND:
+        yield (
+            f"epsilon = {epsilon:g} for a record is above {BOUND:g}: {guesses_in_words(epsilon, of='records')}. "
+            f"'postrand advise' proposes plans with less; see {GUIDE}"
+        )
+
+
+def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | None) -> Iterator[str]:
+    """Yield why a plan is shown among the others, and what was chosen with the file."""
+    others = [one for one in chosen if one is not trial]
+    for what, value in (("two variables", "two"), ("one variable", "one")):
+        mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
+        if mine > best > 0 and mine > 1.02 * best:
+            text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
+            yield f"{text} (every combination equally likely)."
+    if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
+        one.candidate.recodes for one in others
+    ):
+        yield "Reason: all categories are kept."
+    if trial.candidate.recodes:
+        names = ", ".join(str(entry["variable"]) for entry in trial.candidate.recodes)
+        raw = next((one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None)
+        gain = "" if raw is None else f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
+        yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
+    if others and trial.candidate.has_epsilon and trial.epsilon < min(one.epsilon for one in others):
+        yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
+    if trial.plan.split is None and any(one.plan.split is not None for one in others):
+        yield "Reason: every record shows all its variables, as regressions with many of them need."
+    if trial.is_useless:
+        yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
+    if met is False:
+        yield "Warning: no level of this way keeps every limit; the plan has the smallest that was tried."
+    yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
+    if "models" in needs.uses and trial.plan.split is not None:
+        yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
+
+
+def plan_lines(number: int, plan: Advised) -> Iterator[str]:
+    """Yield a plan in a few lines: claim, risk, worth, and what is asked."""
+    trial, figures = plan.trial, plan.figures
+    level = f", epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else ""
+    yield f"Plan {number}: {trial.candidate.name}{level} ({plan.path})"
+    yield f"  {trial.candidate.what}"
+    yield from (f"  {note}" for note in trial.candidate.notes)
+    yield f"  Claim: {record_claim(trial.plan)}"
+    yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
+    for one in figures.risks:
+        if one.code in _RISKS and one.before is not None:
+            yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
+    for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
+        yield from (f"  Worth: {line}" for line in worth_line(what, worths))
+    for text, before, after, is_met in plan.asked:
+        yield f"  Asked: {text}: {_met(is_met, before, after)}"
+    yield from (f"  {why}" for why in plan.reasons)
+
+
+def _met(is_met: bool, before: float | None, after: float | None) -> str:
+    if after is None:
+        return "not known"
+    then = "" if before is None else f", {_number(before)} before"
+    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{then})"
+
+
+def _number(value: float) -> str:
+    return "no bound" if math.isinf(value) else f"{value:.3g}"

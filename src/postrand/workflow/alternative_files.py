@@ -1,0 +1,110 @@
+"""Local suppression and microaggregation from file to folder: the file, and beside it what holds of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from postrand import __version__, formats
+from postrand.alternatives.claims import Claims
+from postrand.alternatives.fewest import SECONDS
+from postrand.alternatives.frames import Protected, microaggregate, suppress
+from postrand.codebook import Codebook, Variable
+from postrand.errors import ReleaseError, SpecificationError, sentence
+from postrand.release import canonical_json
+from postrand.release.atomic import appearing
+from postrand.release.whole_columns import read_table, released, write_table
+from postrand.support.progress import Stage, stage
+
+SCHEMA = "postrand/alternative/1"
+CLAIMS, WORDS = "claims.json", "claims.txt"
+_FIELDS = {"schema", "postrand", "data", "sha256", "claims"}
+
+
+def suppress_file(
+    file: Path | formats.File,
+    out: Path,
+    keys: Sequence[str],
+    k: int,
+    *,
+    sensitive: str | None = None,
+    diversity: int = 2,
+    seconds: float = SECONDS,
+) -> Claims:
+    """Write FILE with the fewest key values suppressed, and its claims, to a new folder.
+
+    Raises
+    ------
+    PostrandError
+        As :func:`postrand.alternatives.frames.suppress`.
+    ReleaseError
+        If the folder exists or cannot be written, or the file's format cannot be.
+    """
+    table = read_table(file)
+    stage(Stage.PERTURBING)
+    made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
+    return _write(made, formats.path_of(file).suffix.lower(), out)
+
+
+def microaggregate_file(
+    file: Path | formats.File, out: Path, columns: Sequence[str], k: int, *, together: bool = False
+) -> Claims:
+    """Write FILE with columns microaggregated, and its claims, to a new folder; raises as suppress_file."""
+    source, book = formats.read(file), None
+    if getattr(source, "untyped", False):  # numbers are text there, and may have a decimal comma
+        types = {field.name: "double" if field.name in columns else str(field.type) for field in source.schema}
+        book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
+    table = read_table(file, book)
+    stage(Stage.PERTURBING)
+    return _write(microaggregate(table, columns, k, together=together), formats.path_of(file).suffix.lower(), out)
+
+
+def recheck(folder: str | Path) -> Claims:
+    """Compute the claims of a folder of ``suppress`` or ``microaggregate`` again from its data file alone.
+
+    What the file lost is not checked: it needs the original.
+
+    Raises
+    ------
+    ReleaseError
+        If a file is not there, or is not the one that was written.
+    SpecificationError
+        If the claims are not valid.
+    PrivacyError
+        With every claim that the file does not meet.
+    """
+    folder = Path(folder)
+    where = folder / CLAIMS
+    try:
+        stated = canonical_json.parse(where.read_bytes(), where=CLAIMS)
+        if set(stated) != _FIELDS or stated["schema"] != SCHEMA or not isinstance(stated["claims"], dict):
+            raise SpecificationError(sentence("the claims are not valid", where=str(where), wanted=SCHEMA))
+        path = folder / Path(str(stated["data"])).name
+        digest = _digest(path)
+    except OSError as error:
+        fix = "name a folder that 'postrand suppress' or 'postrand microaggregate' wrote"
+        raise ReleaseError(sentence("a file cannot be read", where=str(folder), got=error.strerror, fix=fix)) from None
+    claims = Claims.from_dict(stated["claims"], str(where))
+    if digest != stated["sha256"]:
+        raise ReleaseError(sentence("the data file is not the one of the claims", where=str(path)))
+    claims.check(read_table(path))
+    return claims
+
+
+def _write(made: Protected, suffix: str, out: Path) -> Claims:
+    stage(Stage.WRITING)
+    with appearing(out) as folder:
+        plain, data = released(made.frame), folder / f"data{suffix}"
+        with formats.open_writer(data, plain.schema) as writer:
+            write_table(plain, writer)
+        stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
+        (folder / CLAIMS).write_bytes(canonical_json.dump({**stated, "claims": made.claims.to_dict()}))
+        (folder / WORDS).write_text("\n".join(made.claims.sentences) + "\n", encoding="utf-8")
+        recheck(folder)  # as it is on the disk: a format can change what a missing value is
+    return made.claims
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

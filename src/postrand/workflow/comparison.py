@@ -1,0 +1,194 @@
+"""A plan in figures, before anything is released: its claims in plain words, risk before and after, and its worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.certification import Certificate, certify
+from postrand.certification.plain_words import plain_claims
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.report.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
+from postrand.report.text import decimal
+from postrand.risk.exposure import TrueFile
+from postrand.risk.report import RiskReport
+from postrand.support import options
+from postrand.support.showing import few
+from postrand.workflow.comparison_risk import Exposures, RiskFigure, risk_figures
+from postrand.workflow.design_blocks import check_sizes, design_blocks
+from postrand.workflow.dossier_risk import assess
+from postrand.workflow.facts import facts_of
+from postrand.workflow.file_goal import of_file, solved
+from postrand.workflow.known import Known
+from postrand.workflow.planned import claims_of, mechanism_of
+
+NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFigures:
+    """Hold what a plan claims, risks and is worth. It is computed from the confidential file, and so is internal.
+
+    ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
+    the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
+    under the file's own shares. ``settings`` say how each part of the file is treated.
+    """
+
+    name: str
+    records: int
+    claims: tuple[str, ...]
+    epsilon: float
+    risks: tuple[RiskFigure, ...]
+    one_way: tuple[TableWorth, ...]
+    two_way: tuple[TableWorth, ...]
+    settings: tuple[tuple[str, str], ...]
+    unperturbed: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    notice: str = NOTICE
+
+    def __repr__(self) -> str:
+        return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
+
+    def risk(self, code: str) -> RiskFigure | None:
+        """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
+        return next((one for one in self.risks if one.code == code), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal."""
+        return {
+            "notice": self.notice,
+            "plan": self.name,
+            "records": self.records,
+            "claims": list(self.claims),
+            "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
+            "risk": [one.to_dict() for one in self.risks],
+            "worth": {"one_way": _worths(self.one_way), "two_way": _worths(self.two_way)},
+            "settings": dict(self.settings),
+            "unperturbed": list(self.unperturbed),
+            "not_covered": list(self.not_covered),
+        }
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __str__(self) -> str:
+        """Return the figures as text: internal."""
+        lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
+        lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
+        lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
+        lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
+        lines += ["", "Worth of tables of perturbed variables"]
+        lines += worth_line("tables of one variable", self.one_way)
+        lines += worth_line("tables of two variables", self.two_way)
+        lines += [f"  {t.name}: {shown(t.effective_records)}" for t in (*self.one_way, *self.two_way)]
+        return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
+
+
+def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None = None, name: str = "") -> PlanFigures:
+    """Return a plan's claims, risks and worth, from one reading of its file. Nothing is released or written.
+
+    With what is ``known`` of the file (:meth:`Known.of` with ``dossier=True``), it is not read again. ``fraction`` is
+    the sampling fraction, in place of the codebook's weights.
+
+    Raises
+    ------
+    PostrandError
+        If the plan cannot be designed or certified, or its file cannot be read.
+    """
+    check_sizes(plan)
+    plan = solved(plan) if known is None else plan
+    known = Known.of(plan, dossier=True) if known is None else known
+    mechanism = mechanism_of(plan, design_blocks(plan, known), known)
+    certificate = of_file(plan, mechanism, certify(mechanism, claims_of(plan, mechanism, known), facts_of(plan)), known)
+    return figures_known(known, mechanism, certificate, fraction, name=name)
+
+
+def figures_known(
+    known: Known, mechanism: Mechanism, certificate: Certificate, fraction: float | None = None, *, name: str = ""
+) -> PlanFigures:
+    """Return the figures of a designed and certified plan from what is known of its file."""
+    report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
+    truth = TrueFile.read(known.held, known.plan.codebook, fraction)
+    return computed(known, mechanism, certificate, report, truth, name=name)
+
+
+def computed(
+    known: Known,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    report: RiskReport | None,
+    truth: TrueFile | None,
+    attacks: Exposures | None = None,
+    *,
+    name: str = "",
+) -> PlanFigures:
+    """Return the figures of a plan; ``report``, ``truth`` and ``attacks`` are those of its file."""
+    plan, names = known.plan, mechanism.variables
+    first = known.table(plan.perturbed[:1]) if plan.perturbed else None
+    records = 0 if first is None else int(first.total + first.omitted)
+
+    def law(variables: Sequence[str]) -> NDArray[np.float64] | None:
+        counts = known.table(variables).dense().astype(np.float64)
+        return counts / counts.sum() if counts.sum() > 0 else None
+
+    return PlanFigures(
+        name=name or plan.source.name,
+        records=records,
+        claims=plain_claims(
+            certificate.claims, mechanism, None if certificate.file is None else certificate.file.to_dict()
+        ),
+        epsilon=certificate.account.total,
+        risks=risk_figures(truth, report, mechanism, attacks),
+        one_way=table_worth(mechanism, [(n,) for n in names], records, law),
+        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, law),
+        settings=tuple(_settings(plan, mechanism)),
+        unperturbed=tuple(
+            n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
+        ),
+        not_covered=certificate.not_covered,
+    )
+
+
+def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
+    """Return how each part of the plan treats its variables, by the name of the part."""
+    found = [("privacy", options.describe(plan.privacy))]
+    found += [(f"recode of {one.variable}", one.in_words()) for one in plan.codebook.recodes]
+    found += [("also claimed", options.describe(model)) for model in plan.also]
+    for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
+        text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"
+        text += f", given {', '.join(block.given)}" if block.given else ""
+        text += f", only records rarer than {planned.rarer_than}" if planned.rarer_than else ""
+        found.append((f"block {' × '.join(planned.variables)}", text))
+    if plan.split is not None and mechanism.split is not None:
+        text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
+        found.append((f"split {few(plan.split.variables)}", text))
+    found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
+    kept = plan.codebook.with_role("key", "sensitive", "other")
+    moved = {name for planned in plan.numerical for name in planned.variables} | {*plan.perturbed}
+    clear = [v.name for v in kept if v.name not in moved]
+    found += [("as it is", few(clear))] if clear else []
+    dropped = [v.name for v in plan.codebook.with_role("drop")]
+    found += [("not released", few(dropped))] if dropped else []
+    found.append(("order of records", "random" if plan.release.shuffle else "as in the file"))
+    return found
+
+
+def figure(one: RiskFigure, side: str) -> str:
+    """Return one side of a measure as text."""
+    value = getattr(one, side)
+    if value is None:
+        return "not known"
+    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:g}" if value == int(value) else decimal(value)
+
+
+def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
+    found = middle(tables)
+    least, median = (None, None) if found is None else found
+    return {"least": least, "median": median, "tables": [one.to_dict() for one in tables]}

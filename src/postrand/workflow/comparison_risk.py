@@ -1,0 +1,217 @@
+"""Risk before and after a plan in the same measures, without a release: figures that two plans are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from postrand.errors import PostrandError
+from postrand.mechanism import Mechanism
+from postrand.plan.policy import CLASS_SIZES
+from postrand.risk.cells import KeyCodes, table
+from postrand.risk.expected import ExpectedMatches
+from postrand.risk.exposure import Exposure, TrueFile
+from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
+from postrand.risk.law import KeyLaw, releases
+from postrand.risk.modelled import modelled
+from postrand.risk.report import RiskReport
+from postrand.risk.split_law import Law, law_of
+from postrand.risk.weights import cell_inclusion
+
+DRAWS = 10
+"""Releases over which τ1 and τ2 are averaged."""
+CLASSES = (2, 3, 5, 10)
+NO_SHARE = "no sampling fraction or weight was given"
+NO_HOUSEHOLD = "no variable has the role 'household'"
+NO_KEYS = "no categorical variable has the role 'key'"
+
+
+Share = tuple[float, float, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RiskFigure:
+    """One measure of risk before and after a plan; None where it is not known, and then ``why`` says the reason.
+
+    ``code`` names it in policies and JSON. ``unit``: ``records``, ``share`` (0 to 1) or ``records in a class``.
+    ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
+    those of the records in smaller classes.
+    """
+
+    code: str
+    measure: str
+    before: float | None
+    after: float | None
+    unit: str
+    why: str = ""
+    shares: tuple[Share, ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        names = ("code", "measure", "before", "after", "unit")
+        return {name: getattr(self, name) for name in names} | ({"why": self.why} if self.why else {})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposures:
+    """Hold the attacks on a file before and after a mechanism, and its law on the keys.
+
+    ``after`` and ``law`` are None where the law is not known; ``why`` says the reason.
+    """
+
+    before: Exposure
+    after: Exposure | None
+    law: Law | None
+    why: str = ""
+
+    @classmethod
+    def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:
+        """Attack the file and simulated releases of it; None without keys or records."""
+        if truth is None or not truth.keys.records:
+            return None
+        before = truth.exposure()
+        try:
+            law = law_of(mechanism, truth.keys.names, truth.keys.shape)
+            return cls(before, truth.exposure(mechanism), law)
+        except PostrandError as error:
+            return cls(before, None, None, str(error))
+
+
+def risk_figures(
+    truth: TrueFile | None, report: RiskReport | None, mechanism: Mechanism, attacks: Exposures | None = None
+) -> tuple[RiskFigure, ...]:
+    """Return every measure that exists for both sides; ``report`` is that of the unperturbed file.
+
+    ``attacks`` are those of the file, if they are known already.
+
+    After perturbation the attacks are simulated (:mod:`postrand.risk.informed`), class sizes are means over simulated
+    releases, and τ1 and τ2 the expected links that stay right (:mod:`postrand.risk.expected`).
+    """
+    attacks = Exposures.of(truth, mechanism) if attacks is None else attacks
+    if truth is None or attacks is None:
+        why = NO_KEYS if truth is None else "the file has no records"
+        return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
+    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth.keys))
+    return (
+        *exposure_figures(attacks.before, attacks.after, attacks.why),
+        *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
+        *_classes(truth.keys, drawn, attacks.why),
+    )
+
+
+_MATCHES = "Expected correct matches, informed attacker, all persons"
+
+
+def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
+    """Yield the measures of the two attackers; without ``after``, ``why`` says the reason."""
+
+    def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
+        held = value(before)
+        later = None if after is None else value(after)
+        return RiskFigure(code, measure, held, later, "records", none if held is None else why)
+
+    yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
+    text = "Expected correct matches, informed attacker, sample uniques"
+    yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
+    for code, who, spread, none in _SPREADS:
+        first, later = spread(before), None if after is None else spread(after)
+        for part, words in _PARTS.items():
+            sides = _part(first, part), _part(later, part)
+            reason = none if first is None else why
+            shares = () if part or first is None else _shares(first, later)
+            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares)
+    text = "Expected correct matches, register attacker, all records"
+    yield figure("register_matches", text, lambda e: e.register_expected, NO_SHARE)
+
+
+_PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:g}"}
+_PERSON, _HOUSEHOLD = "Risk of a person", "Risk of a household"
+_SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], str], ...] = (
+    ("individual_risk", f"{_PERSON}, informed attacker", lambda e: e.file.individual, ""),
+    ("household_risk", f"{_HOUSEHOLD}, informed attacker", lambda e: e.file.some_member, NO_HOUSEHOLD),
+    ("register_risk", f"{_PERSON}, register attacker", lambda e: e.register, NO_SHARE),
+    (
+        "register_household_risk",
+        f"{_HOUSEHOLD}, register attacker",
+        lambda e: e.register_some,
+        f"{NO_SHARE}, or {NO_HOUSEHOLD}",
+    ),
+)
+
+
+def _part(spread: Spread | None, part: str) -> float | None:
+    return None if spread is None else {"": spread.mean, "_largest": spread.largest, "_above": spread.above}[part]
+
+
+def _shares(before: Spread, after: Spread | None) -> tuple[Share, ...]:
+    later = [None] * len(LEVELS) if after is None else after.shares
+    return tuple(zip(LEVELS, before.shares, later, strict=True))
+
+
+def _expected(found: Matches | None) -> float:
+    return 0.0 if found is None else found.expected  # no sample uniques, no matches among them
+
+
+_TAUS: tuple[tuple[Literal["tau1", "tau2"], str], ...] = (
+    ("tau1", "Population uniques among sample uniques (τ1)"),
+    ("tau2", "Expected correct matches, register attacker, sample uniques (τ2)"),
+)
+
+
+def _taus(
+    truth: TrueFile,
+    report: RiskReport | None,
+    mechanism: Mechanism,
+    law: Law | None,
+    drawn: Sequence[KeyCodes],
+    why: str,
+) -> Iterator[RiskFigure]:
+    """Yield τ1 and τ2: by the true file's model, or in a split by that of each simulated release."""
+    for k, (code, text) in enumerate(_TAUS):
+        estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
+        if estimate is None or truth.weights is None:
+            yield RiskFigure(code, text, None, None, "records", truth.note or NO_SHARE)
+            continue
+        after = None
+        if isinstance(law, KeyLaw):
+            after = ExpectedMatches.of(truth.keys, code, None, truth.weights, "two-way").under(mechanism, DRAWS, 0)[0]
+        elif law is not None:
+            after = float(np.mean([_tau(keys, truth.weights, law, k) for keys in drawn]))
+        yield RiskFigure(code, text, estimate.corrected, after, "records", why)
+
+
+def _tau(keys: KeyCodes, weights: Any, law: Law, which: int) -> float:
+    cells = table(keys)
+    found = modelled(keys, cells, cell_inclusion(cells, weights), law=law)
+    estimate = (found.tau1, found.tau2)[which]
+    return 0.0 if estimate is None else estimate.corrected
+
+
+def _drawn(law: Law, keys: KeyCodes) -> Iterator[KeyCodes]:
+    seeds = range(3)
+    yield from releases(law, keys, seeds) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
+
+
+def _classes(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
+    """Yield k and the share of records in small classes; after perturbation, means over simulated releases."""
+    before, after = _sizes(keys), [_sizes(one) for one in drawn]
+    least = float(np.mean([f.min() for f in after])) if after else None
+    text = "k-anonymity: records in the smallest class"
+    shares = {k: (float((before < k).mean()), _mean_below(after, k)) for k in CLASS_SIZES}
+    every = tuple((float(k), *sides) for k, sides in shares.items())
+    yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)
+    for k in CLASSES:
+        what = "Records alone in their class" if k == 2 else f"Records in classes below {k}"
+        yield RiskFigure(f"below_{k}", what, *shares[k], "share", why)
+
+
+def _mean_below(sizes: Sequence[Any], k: int) -> float | None:
+    return float(np.mean([(one < k).mean() for one in sizes])) if sizes else None
+
+
+def _sizes(keys: KeyCodes) -> Any:
+    cells = table(keys)
+    return cells.counts[cells.record_cell]

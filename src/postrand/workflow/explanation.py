@@ -1,0 +1,128 @@
+"""A plan in sentences for a board: what is released, what is protected how strongly, and what it is good for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from postrand.plan import Plan
+from postrand.report.table_worth import USELESS_RECORDS, TableWorth, middle, shown
+from postrand.report.text import decimal
+from postrand.support.guesses import of_hundred
+from postrand.support.showing import few
+from postrand.workflow.comparison import NOTICE, PlanFigures
+from postrand.workflow.comparison_risk import RiskFigure
+
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Hold the page: sections of a title and sentences. It tells figures of the confidential file: internal."""
+
+    plan: str
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal."""
+        told = [{"title": title, "sentences": list(sentences)} for title, sentences in self.sections]
+        return {"notice": NOTICE, "plan": self.plan, "sections": told}
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.plan}: {len(self.sections)} sections; internal)"
+
+    def __str__(self) -> str:
+        """Return the page as text: internal."""
+        lines = [self.plan, NOTICE]
+        for title, sentences in self.sections:
+            lines += ["", title, *(f"- {text}" for text in sentences)]
+        return "\n".join(lines)
+
+
+def explain(plan: Plan, figures: PlanFigures) -> Explanation:
+    """Return a plan in sentences; ``figures`` are those of :func:`postrand.workflow.comparison.figures_of`."""
+    return Explanation(
+        figures.name,
+        (
+            ("What is released", tuple(_released(plan, figures))),
+            ("Who is protected, against what, and how strongly", tuple(_protected(plan, figures))),
+            ("What analysts can do with it", tuple(_useful(figures))),
+            ("What remains unprotected", figures.not_covered),
+        ),
+    )
+
+
+def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
+    order = "in random order" if plan.release.shuffle else "in the order of the file"
+    yield f"{figures.records:,} records, {order}."
+    if plan.perturbed:
+        yield (
+            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so "
+            "nobody can tell whether the value of a person is true."
+        )
+    if plan.split is not None:
+        yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
+    ranked = [name for one in plan.numerical for name in one.variables]
+    if ranked:
+        yield f"Numbers that are moved or averaged among records of similar values: {few(ranked)}."
+    if figures.unperturbed:
+        yield f"Released as they are, with no protection of their own: {few(figures.unperturbed)}."
+    dropped = [v.name for v in plan.codebook.with_role("drop")]
+    if dropped:
+        yield f"Not released: {few(dropped)}."
+
+
+def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
+    yield from figures.claims
+    keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
+    found = figures.risk("correct_matches")
+    if found is not None and found.before is not None:
+        who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
+        yield f"{who} finds the record of {_sides(found, figures.records)}."
+    found = figures.risk("household_risk")
+    if found is not None and found.before is not None:
+        after = "; with it, this is not known" if found.after is None else f", and {of_hundred(found.after)} with it"
+        what = "Of 100 households, such an attacker finds at least one member in"
+        yield f"{what} {of_hundred(found.before)} without protection{after}."
+    found = figures.risk("tau2")
+    if found is not None and found.before is not None:
+        who = (
+            "Somebody with a register of the population, who links each record that is unique in the file, is right for"
+        )
+        yield f"{who} {_sides(found, figures.records)}."
+    yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
+
+
+def _sides(found: RiskFigure, records: int) -> str:
+    text = f"{decimal(found.before or 0.0)} of {records:,} persons without protection"
+    return (
+        f"{text}; with it, this is not known: {found.why}"
+        if found.after is None
+        else f"{text} and about {decimal(found.after)} with it"
+    )
+
+
+def _useful(figures: PlanFigures) -> Iterator[str]:
+    for kind, tables in (("one perturbed variable", figures.one_way), ("two perturbed variables", figures.two_way)):
+        yield from _tables(kind, tables, figures.records)
+    yield "Tables of unperturbed variables alone are as precise as before."
+    yield (
+        "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "
+        "('postrand complete'). The released values of a single record must not be read as true."
+    )
+
+
+def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[str]:
+    found = middle(tables)
+    if found is None:
+        return
+    text = f"A table of {kind} is as precise as one from {shown(found[1])} unperturbed records in the middle, and from"
+    yield f"{text} {shown(found[0])} in the worst case; the file has {records:,}."
+    good = [one.name for one in tables if not one.is_of_little_use]
+    poor = [one.name for one in tables if one.is_of_little_use]
+    if poor and good:
+        yield f"Useful: {few(good)}. Of little use, too few to say much: {few(poor)}."
+    elif poor:
+        limit = min(USELESS_RECORDS, records)
+        yield f"None of them is of much use (worth less than {limit} records, or 1% of the file): {few(poor)}."

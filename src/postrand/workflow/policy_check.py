@@ -1,0 +1,173 @@
+"""A plan against the office's thresholds: one page with every rule, before and after, and whether it is met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from postrand.errors import PolicyError, sentence
+from postrand.plan.policy import Policy, Rule
+from postrand.report.table_worth import TableWorth, shown
+from postrand.report.text import decimal
+from postrand.support.exact import format_upper
+from postrand.workflow.comparison import NOTICE, PlanFigures
+from postrand.workflow.comparison_risk import RiskFigure
+
+NAMES = {
+    "epsilon": "Certified ε of a record",
+    "effective_records": "Unperturbed records that a table is worth",
+    "unperturbed": "Released unperturbed",
+}
+
+
+class PolicyWarning(UserWarning):
+    """A plan that does not meet a rule of its policy, which is not enforced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Say of one rule what it asks, what holds before and after the plan, and whether the plan meets it.
+
+    ``why``: the reason where a rule is not met because its measure is not known, or names of tables that fail.
+    """
+
+    rule: str
+    limit: str
+    before: str
+    after: str
+    is_met: bool
+    why: str = ""
+
+    def row(self) -> dict[str, object]:
+        """Return the rule as a row of a page."""
+        verdict = "pass" if self.is_met else "FAIL"
+        text = f"{verdict}: {self.why}" if self.why else verdict
+        return {"Rule": self.rule, "Limit": self.limit, "Before": self.before, "After": self.after, "Result": text}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCheck:
+    """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are."""
+
+    plan: str
+    title: str
+    verdicts: tuple[Verdict, ...]
+    enforce: bool = True
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the plan meets every rule."""
+        return all(one.is_met for one in self.verdicts)
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """The rules that the plan does not meet."""
+        return tuple(one for one in self.verdicts if not one.is_met)
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row for each rule."""
+        return [one.row() for one in self.verdicts]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal."""
+        names = Verdict.__slots__
+        rules = [{name: getattr(one, name) for name in names} for one in self.verdicts]
+        about = {"notice": NOTICE, "plan": self.plan, "title": self.title}
+        return {**about, "met": self.is_met, "enforced": self.enforce, "rules": rules}
+
+    def __repr__(self) -> str:
+        failed = len(self.failed)
+        return f"PolicyCheck({self.plan}: {len(self.verdicts)} rules, {failed} not met; internal)"
+
+    def __str__(self) -> str:
+        """Return the page as text: internal."""
+        head = ("Rule", "Limit", "Before", "After", "Result")
+        cells = [head, *(tuple(str(value) for value in one.row().values()) for one in self.verdicts)]
+        wide = [max(len(row[k]) for row in cells) for k in range(4)]
+        lines = ["  ".join(f"{text:<{w}}" for text, w in zip(row, [*wide, 0], strict=True)).rstrip() for row in cells]
+        total = f"{len(self.verdicts) - len(self.failed)} of {len(self.verdicts)} rules are met"
+        return "\n".join([f"{self.title or 'Policy'}: {self.plan}", NOTICE, "", *lines, "", total])
+
+    def require(self) -> None:
+        """Raise PolicyError with every rule that is not met, if the policy is enforced."""
+        if self.enforce and not self.is_met:
+            raise PolicyError(self.problems())
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each rule that is not met: without figures, because messages may be kept in logs."""
+        fix = "run 'postrand check' for the figures, then change the plan"
+        where = self.title or "policy"
+        what = "a rule of the policy is not met"
+        return [sentence(f"{what}: {one.rule}", where=where, wanted=one.limit, fix=fix) for one in self.failed]
+
+
+def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
+    """Return which rules of a policy a plan meets. A measure that is not known meets no rule: the page says why."""
+    made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
+    verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce)
+
+
+def _most(rule: Rule, figures: PlanFigures) -> Verdict:
+    limit = f"at most {rule.limit:g}"
+    if rule.measure == "epsilon":
+        return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
+    found = figures.risk(rule.measure)
+    if found is None or found.after is None:
+        return _not_known(rule, limit, found)
+    return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
+
+
+def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
+    """Compare the share of persons, households or records beyond the limit."""
+    found = figures.risk(rule.measure)
+    below = rule.kind == "class"
+    limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
+    allowed = f"; for at most {100 * rule.share:g}% {'below' if below else 'above'}" if rule.share else ""
+    held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
+    if found is None or held is None or held[2] is None:
+        return _not_known(rule, limit + allowed, found)
+    word = "below" if below else "above"
+    sides = [f"{decimal(100 * share)}% {word}" for share in held[1:] if share is not None]
+    name = found.measure.partition(":")[0]
+    return Verdict(name, limit + allowed, sides[0], sides[-1], held[2] <= rule.share)
+
+
+def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
+    chosen: list[TableWorth | None] = []
+    if isinstance(rule.tables, str):
+        chosen += figures.one_way if rule.tables in ("one-way", "all") else ()
+        chosen += figures.two_way if rule.tables in ("two-way", "all") else ()
+        about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
+    else:
+        known = {frozenset(one.variables): one for one in (*figures.one_way, *figures.two_way)}
+        chosen += [known.get(frozenset(names)) for names in rule.tables]
+        about = ", ".join(" × ".join(names) for names in rule.tables)
+    values = [None if one is None else one.effective_records for one in chosen]
+    poor = [one for one, v in zip(chosen, values, strict=True) if v is None or v < rule.limit]
+    known_values = [v for v in values if v is not None]
+    limit = f"at least {rule.limit:g}" + (f"; for at most {100 * rule.share:g}% of tables below" if rule.share else "")
+    after = f"{shown(min(known_values))} at least" if known_values else "not known"
+    met = len(poor) <= rule.share * len(chosen)
+    names = [one.name for one in poor if one is not None]
+    why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
+    if None in chosen:
+        why = "; ".join([why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"])
+    return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
+
+
+def _never(rule: Rule, figures: PlanFigures) -> Verdict:
+    found = [name for name in rule.never if name in figures.unperturbed]
+    after = ", ".join(found) or "none of them"
+    return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found)
+
+
+def _not_known(rule: Rule, limit: str, found: RiskFigure | None) -> Verdict:
+    name = rule.measure if found is None else found.measure
+    why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
+    before = "not known" if found is None or found.before is None else _number(found.before)
+    return Verdict(name, limit, before, "not known", False, why)
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None else decimal(value)

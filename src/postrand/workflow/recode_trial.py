@@ -1,0 +1,189 @@
+"""Recodes tried on a file without a release: how many categories there are before and after, and how rare they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import tomlkit
+
+from postrand.engines.database import Table, open_records
+from postrand.errors import DataError, SpecificationError, sentence
+from postrand.formats import File, Source
+from postrand.plan import infer
+from postrand.recoding import Recode
+from postrand.recoding.base import key_of
+from postrand.support import saving
+from postrand.support.inputs import read_toml
+from postrand.workflow.recodes import Prepared, counted, prepared, reopened, settled
+
+STEPS = (1, 5, 20, 100, 1000)
+"""How many records a category has is told by these steps, and never exactly."""
+MAX_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Hold what a recode does to a file; for internal use, because it counts the confidential records.
+
+    ``before`` and ``after`` are the numbers of records of each category, without missing values; text and data show in
+    which step of :data:`STEPS` they lie. ``problem`` says why the file cannot be recoded, ``note`` what this file says
+    of a rule on rare categories that was settled by another.
+    """
+
+    recode: Recode
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    problem: str = ""
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        about = {"variable": self.recode.variable, "from": self.recode.source, "done": self.recode.in_words()}
+        if self.problem:
+            return {**about, "problem": self.problem}
+        shown = {name: step_of(count) for name, count in self.after.items()}
+        return {
+            **about,
+            "before": tallied(self.before),
+            "after": tallied(self.after),
+            "categories": shown,
+            "note": self.note,
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.recode.variable}: {self.recode.in_words()}"
+        if self.problem:
+            return f"{head}\n  {self.problem}"
+        sides = (tallied(self.before), tallied(self.after))
+        lines = [head, f"  {'number of categories':<24}{'before':>10}{'after':>10}"]
+        used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
+        lines += [f"  {name:<24}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
+        shown = list(self.after.items())
+        lines += [f"  {name:<24}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
+        more = len(shown) - MAX_SHOWN
+        lines += [f"  and {more:,} more categories"] * (more > 0) + [f"  {self.note}"] * bool(self.note)
+        return "\n".join(lines)
+
+
+def step_of(count: int) -> str:
+    """Return the step in which a number of records lies.
+
+    >>> [step_of(n) for n in (0, 3, 20, 5000)]
+    ['no', '1 to 4', '20 to 99', '1,000 or more']
+    """
+    if count < STEPS[0]:
+        return "no"
+    if count >= STEPS[-1]:
+        return f"{STEPS[-1]:,} or more"
+    return next(f"{low:,} to {high - 1:,}" for low, high in pairwise(STEPS) if count < high)
+
+
+def tallied(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of categories, and of those in each step that has some.
+
+    >>> tallied({"a": 3, "b": 50, "c": 2})["1 to 4 records"]
+    2
+    """
+    every = ["no", *(step_of(low) for low in STEPS)]
+    found = [step_of(count) for count in counts.values()]
+    return {"in all": len(found), **{f"{step} records": found.count(step) for step in every}}
+
+
+def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...], Prepared]:
+    """Try the recodes of a ``codebook.toml`` on a file; its variables need not fit them yet.
+
+    Returns what each does, and the recodes with what the file tells of them.
+
+    Raises
+    ------
+    SpecificationError
+        If the codebook has no recodes, or they are not well formed.
+    DataError
+        If the file lacks a column, or a result has the name of another.
+    """
+    entries = read_toml(codebook, "the codebook").get("recodes", [])
+    if not entries:
+        fix = 'write [[recodes]] with variable = "age" and bands = [0, 15, 30], or see docs/recoding.md'
+        raise SpecificationError(sentence("the codebook has no recodes", where=codebook.name, fix=fix))
+    source = open_records(place)
+    made = prepared(entries, codebook.parent, source, codebook.name)
+    before = reopened(place, made, source)
+    return tuple(_trial(before, recode) for recode in made.recodes), made
+
+
+def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[str, ...]:
+    """Write what the file tells into a ``codebook.toml``, and describe the results of its recodes; comments stay.
+
+    The rare categories that were found, the types of numbers, and the type and categories of each result are written.
+    A result without an entry takes that of its column, with its role. Returns the names of the results without a role.
+
+    Raises
+    ------
+    DataError
+        If a value of the file has no place; then the codebook is as it was.
+    """
+    source = made.of(reopened(place, made, open_records(place)))
+    document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
+    for entry, found in zip(document["recodes"], made.entries, strict=True):
+        entry.update({name: found[name] for name in ("type", "merged") if name in found})
+    entries: Any = document.setdefault("variables", tomlkit.aot())
+    results = {recode.variable: recode for recode in made.recodes}
+    drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}
+    for name, recode in results.items():
+        entry = next((e for e in entries if e.get("name") == name), None)
+        if entry is None:
+            entry = next((e for e in entries if e.get("name") == recode.source and recode.source not in results), None)
+        if entry is None:
+            entry = tomlkit.table()
+            entry.update({"name": name, "role": ""})
+            entries.append(entry)
+        _describe(entry, drafts[name])
+    saving.write_whole(codebook, tomlkit.dumps(document).encode(), replace=True)
+    return tuple(name for name in results if not next(e for e in entries if e.get("name") == name).get("role"))
+
+
+def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
+    """Put what a draft says of a result into its entry; role and label are a person's."""
+    for name in ("categories", "labels", "missing_codes", "ordered"):
+        entry.pop(name, None)
+    kept = {name: value for name, value in draft.items() if name not in ("role", "notes", "label")}
+    entry.update(kept)
+
+
+def _trial(source: Source, recode: Recode) -> Trial:
+    counts = counted(source, [recode.source])[recode.source]
+    before = {key_of(value): n for value, n in counts.items()}
+    held = list(counts)
+    try:
+        made = recode.apply(pa.array(held, source.schema.field(recode.source).type))
+    except DataError as error:
+        return Trial(recode, before, {}, " ".join(error.problems))
+    after = dict.fromkeys(recode.kind.categories(), 0)
+    pairs = zip(made.to_pylist(), held, strict=True)
+    results = [(new, counts[value]) for new, value in pairs if new is not None]
+    for new, count in results if after else sorted(results, key=lambda pair: (isinstance(pair[0], str), pair[0])):
+        after[key_of(new)] = after.get(key_of(new), 0) + count
+    return Trial(recode, before, after, note=_note(recode, counts))
+
+
+def _note(recode: Recode, counts: Mapping[Any, int]) -> str:
+    """Say what this file says of a rule on rare categories: that it would merge others, or too few records."""
+    kind: Any = recode.kind
+    if not hasattr(kind, "settled"):
+        return ""
+    merged = {key_of(value) for value in kind.merged}
+    now: Any = settled(dataclasses.replace(recode, kind=dataclasses.replace(kind, merged=None)), counts).kind
+    if {key_of(value) for value in now.merged} != merged:
+        what = "by this file the rule would merge other categories"
+        return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
+    held = sum(n for value, n in counts.items() if key_of(value) in merged)
+    if merged and held < kind.least(sum(counts.values())):
+        what = "the merged categories together have fewer records than the rule asks for"
+        return sentence(what, fix="raise merge_rare, or group them with another category in 'groups'")
+    return ""

@@ -1,0 +1,144 @@
+"""Recodes at the start of a codebook: what only the file tells of them is found once, and written down."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import tomlkit
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import arrow_type
+from postrand.columns.recoded import recoded
+from postrand.engines.database import Table, open_records
+from postrand.errors import SpecificationError, raise_all
+from postrand.formats import File, Source
+from postrand.recoding import Recode
+from postrand.recoding.base import key_of
+from postrand.recoding.recode import recodes_from
+
+_FILES = ("hierarchy", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Hold recodes that a file was asked about: as plain data for its codebook, and as values."""
+
+    entries: tuple[dict[str, Any], ...] = ()
+    recodes: tuple[Recode, ...] = ()
+
+    def of(self, source: Source) -> Source:
+        """Return the source, recoded."""
+        return recoded(source, self.recodes)
+
+    def written(self, folder: Path) -> str:
+        """Return the entries as TOML for a codebook in a folder: what names a file here leads there."""
+        entries = [dict(entry) for entry in self.entries]
+        for entry, name in [(entry, name) for entry in entries for name in _FILES if name in entry]:
+            entry[name] = Path(os.path.relpath(entry[name], folder)).as_posix()
+        return "\n" + tomlkit.dumps({"recodes": entries}) if entries else ""
+
+    def drafted(self, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the drafts of the recoded columns with all categories that the recodes can make."""
+        made = {recode.variable: recode for recode in self.recodes}
+        return [_drafted(draft, made.get(draft["name"])) for draft in drafts]
+
+
+def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source, where: str) -> Prepared:
+    """Return recodes with what only the file tells: the types of a text file's numbers, and which categories are rare.
+
+    Raises
+    ------
+    SpecificationError
+        With the problems of all entries.
+    DataError
+        If a column is not there, or a rule on rare categories leaves none.
+    """
+    if not entries:
+        return Prepared()
+    read = recodes_from({"recodes": list(entries)}, where, folder)
+    recoded(source, read)  # whose columns are there
+    said = [dict(entry) for entry in entries]
+    types = _types(source, read)
+    counts = counted(source, {r.source for r in read if _is_open(r)})
+    problems: list[str] = []
+    done = []
+    for entry, recode in zip(said, read, strict=True):
+        if recode.source in types:
+            entry["type"] = types[recode.source]
+        if _is_open(recode):
+            try:
+                recode = settled(recode, counts[recode.source])
+            except SpecificationError as error:
+                problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
+            entry["merged"] = list(getattr(recode.kind, "merged", None) or ())
+        done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
+    raise_all(SpecificationError, problems)
+    return Prepared(tuple(said), tuple(done))
+
+
+def reopened(place: Path | File | Table, made: Prepared, source: Source) -> Source:
+    """Return the records of a text file with the recoded columns in their types; of any other, the same source."""
+    types = {recode.source: recode.type for recode in made.recodes if recode.type}
+    if not types or not getattr(source, "untyped", False):
+        return source
+    book = Codebook(tuple(Variable(name, "other", type=types.get(name, "string")) for name in source.schema.names))
+    return open_records(place, book)
+
+
+def _is_open(recode: Recode) -> bool:
+    return hasattr(recode.kind, "settled") and recode.kind.merged is None  # type: ignore[attr-defined]  # it has both
+
+
+def settled(recode: Recode, counts: Mapping[Any, int]) -> Recode:
+    """Return a recode by rare categories with those that are rare by these numbers of records."""
+    absent = {key_of(value) for value in recode.missing}
+    held = {value: n for value, n in counts.items() if key_of(value) not in absent}
+    return dataclasses.replace(recode, kind=recode.kind.settled(held))  # type: ignore[attr-defined]  # see _is_open
+
+
+def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
+    """Return the types of numbers that a file of text holds in the columns of recodes that read numbers."""
+    names = {r.source for r in recodes if r.kind.reads == "numbers" and not r.type}
+    if not names or not getattr(source, "untyped", False):
+        return {}
+    fits = {name: ["int64", "double"] for name in names}
+    for batch in source.batches(sorted(names)):
+        for name in names:
+            texts = pc.unique(batch.column(name).dictionary_decode()).drop_null()
+            convert = source.lossless  # type: ignore[attr-defined]  # untyped sources have it
+            fits[name] = [of for of in fits[name] if convert(texts, arrow_type(of)) is not None]
+    return {name: (*found, "string")[0] for name, found in fits.items()}
+
+
+def counted(source: Source, names: Iterable[str]) -> dict[str, Counter[Any]]:
+    """Return the number of records of each value, in one pass."""
+    found: dict[str, Counter[Any]] = {name: Counter() for name in names}
+    for batch in source.batches(sorted(found)) if found else ():
+        for name, counter in found.items():
+            column = batch.column(name)
+            plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            told = pc.value_counts(plain.drop_null())
+            pairs = zip(told.field("values").to_pylist(), told.field("counts").to_pylist(), strict=True)
+            counter.update({value: n for value, n in pairs if value == value})
+    return found
+
+
+def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
+    if recode is None:
+        return draft
+    notes = [recode.in_words(), *(["made with the file's own counts: confidential"] * recode.kind.confidential)]
+    categories = list(recode.kind.categories())
+    if not categories:
+        return {**draft, "notes": [*notes, *draft["notes"]]}
+    kept: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
+    missing = "category" if draft["missing"] != "error" else "error"
+    ordered = {"ordered": True} if recode.kind.reads != "values" else {}
+    return {**kept, "type": "string", "missing": missing, **ordered, "categories": categories, "notes": notes}

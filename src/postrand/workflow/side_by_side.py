@@ -1,0 +1,108 @@
+"""Plans beside each other: what they claim, risk, are worth, and where their settings differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from postrand.errors import UsageError, sentence
+from postrand.report.table_worth import TableWorth, middle, shown
+from postrand.workflow.comparison import NOTICE, PlanFigures, figure
+
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanComparison:
+    """Hold the figures of several plans. They are computed from confidential files, and so are internal."""
+
+    plans: tuple[PlanFigures, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.plans) < 2:
+            raise UsageError(sentence("there is nothing to compare", got="one plan", fix="name two plans or more"))
+
+    @property
+    def differing(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The settings that differ: the part of the plan, and what each plan says of it."""
+        names = dict.fromkeys(name for plan in self.plans for name, _ in plan.settings)
+        said = {name: tuple(dict(plan.settings).get(name, NONE) for plan in self.plans) for name in names}
+        return tuple((name, texts) for name, texts in said.items() if len({*texts}) > 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: internal."""
+        names = [plan.name for plan in self.plans]
+        differ = {name: dict(zip(names, texts, strict=True)) for name, texts in self.differing}
+        return {"notice": NOTICE, "plans": [plan.to_dict() for plan in self.plans], "settings_that_differ": differ}
+
+    def __repr__(self) -> str:
+        return f"PlanComparison({', '.join(plan.name for plan in self.plans)}; internal)"
+
+    def __str__(self) -> str:
+        """Return the comparison as text: internal."""
+        names = [plan.name for plan in self.plans]
+        claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in plan.claims))]
+        heads = ("Risk", *self._befores(names), *names)
+        return "\n".join(
+            [
+                NOTICE,
+                "",
+                "Claims",
+                *claims,
+                "",
+                *_lines(heads, self._risks()),
+                *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
+                "",
+                *_lines(("Worth, in unperturbed records", *names), self._worths()),
+                "",
+                *_lines(("Settings that differ", *names), [(name, *texts) for name, texts in self.differing]),
+            ]
+        )
+
+    def _befores(self, names: Sequence[str]) -> list[str]:
+        return ["before"] if self._is_one_file else [f"before, {name}" for name in names]
+
+    @property
+    def _is_one_file(self) -> bool:
+        """Whether the risk before is the same for all: the same file with the same keys."""
+        return len({tuple((one.code, one.before) for one in plan.risks) for plan in self.plans}) == 1
+
+    def _risks(self) -> Iterator[tuple[str, ...]]:
+        measures = dict.fromkeys((one.code, one.measure) for plan in self.plans for one in plan.risks)
+        for code, measure in measures:
+            found = [plan.risk(code) for plan in self.plans]
+            before = [NONE if one is None else figure(one, "before") for one in found]
+            after = [NONE if one is None else figure(one, "after") for one in found]
+            yield (measure, *(before[:1] if self._is_one_file else before), *after)
+
+    def _worths(self) -> Iterator[tuple[str, ...]]:
+        yield ("Records in the file", *(f"{plan.records:,}" for plan in self.plans))
+        kinds: tuple[tuple[str, Callable[[PlanFigures], Sequence[TableWorth]]], ...] = (
+            ("one variable", lambda plan: plan.one_way),
+            ("two variables", lambda plan: plan.two_way),
+        )
+        for kind, of in kinds:
+            for k, which in enumerate(("least", "middle")):
+                found = [middle(of(plan)) for plan in self.plans]
+                yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
+        for _, of in kinds:
+            names = dict.fromkeys(one.name for plan in self.plans for one in of(plan))
+            for name in names:
+                held = [next((t for t in of(plan) if t.name == name), None) for plan in self.plans]
+                yield (f"  {name}", *(NONE if t is None else worth_cell(t) for t in held))
+
+
+def worth_cell(one: TableWorth) -> str:
+    """Return the worth of a table, with a mark where it is of little use."""
+    return shown(one.effective_records) + (" (of little use)" if one.is_of_little_use else "")
+
+
+def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]] | Iterator[Sequence[str]]) -> list[str]:
+    """Return rows as aligned lines, the first column on the left."""
+    cells = [tuple(heads), *map(tuple, rows)]
+    wide = [max(len(row[k]) for row in cells) for k in range(len(heads))]
+    return [
+        "  ".join([f"{row[0]:<{wide[0]}}", *(f"{t:>{w}}" for t, w in zip(row[1:], wide[1:], strict=True))])
+        for row in cells
+    ]

@@ -1,0 +1,243 @@
+"""Suppression and microaggregation: the fewest and the least against all answers, and claims from the file alone."""
+
+import collections
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.alternatives.claims import Claims, codes_of, key_codes
+from postrand.alternatives.fewest import fewest, greedy
+from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
+from postrand.alternatives.patterns import choices_of
+from postrand.cli import main
+from postrand.data.frames import to_arrow
+from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
+
+
+def people(n, seed, sizes=(2, 3, 2), values=3):
+    rng = np.random.default_rng(seed)
+    columns = {f"v{j}": pa.array([f"c{x}" for x in rng.integers(0, size, n)]) for j, size in enumerate(sizes)}
+    return pa.table({**columns, "s": pa.array([f"s{x}" for x in rng.integers(0, values, n)])})
+
+
+def is_anonymous(rows, values, k, diversity):
+    """Whether records that show the same are at least k, with values enough: by counting."""
+    held = collections.defaultdict(list)
+    for row, value in zip(rows, values, strict=True):
+        held[row].append(value)
+    return all(len(own) >= k and len(set(own) - {None}) >= diversity for own in held.values())
+
+
+def fewest_by_trying(table, keys, k, diversity):
+    """The least number of suppressed values: every choice of every record is tried."""
+    rows = list(zip(*(table[name].to_pylist() for name in keys), strict=True))
+    values = table["s"].to_pylist()
+    masks = list(itertools.product([False, True], repeat=len(keys)))
+    best = None
+    for chosen in itertools.product(masks, repeat=len(rows)):
+        cost = sum(map(sum, chosen))
+        if best is not None and cost >= best:
+            continue
+        shown = [
+            tuple(None if m else v for m, v in zip(mask, row, strict=True))
+            for mask, row in zip(chosen, rows, strict=True)
+        ]
+        if is_anonymous(shown, values, k, diversity):
+            best = cost
+    return best
+
+
+@pytest.mark.parametrize(("n", "keys", "k", "diversity", "seed"), [(6, 2, 2, 1, 0), (7, 2, 3, 1, 1), (6, 2, 2, 2, 2)])
+def test_as_few_values_are_suppressed_as_trying_all_finds(n, keys, k, diversity, seed):
+    table = people(n, seed, (3, 3))
+    names = [f"v{j}" for j in range(keys)]
+    made = pr.suppress(table, names, k, **({"sensitive": "s", "diversity": diversity} if diversity > 1 else {}))
+    gone = sum(made.frame[name].null_count for name in names)
+    assert gone == fewest_by_trying(table, names, k, diversity)
+    assert made.claims.is_optimal
+    rows = list(zip(*(made.frame[name].to_pylist() for name in names), strict=True))
+    assert is_anonymous(rows, table["s"].to_pylist(), k, diversity)
+
+
+@pytest.mark.parametrize("diversity", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_programme_is_between_its_bound_and_the_greedy_answer(seed, diversity):
+    table = people(60, seed, (3, 4, 2, 3), values=2)
+    names = ["v0", "v1", "v2", "v3"]
+    codes = key_codes({name: codes_of(table.column(name)) for name in names})
+    values = np.asarray(codes_of(table.column("s"))[0])
+    choices = choices_of(codes, values if diversity > 1 else np.zeros_like(values), 3, diversity)
+    small = fewest(choices, seconds=10.0, most_exact=0)
+    start = int(greedy(choices) @ choices.cost)
+    assert small.at_least <= small.suppressed <= start
+    shown = np.bincount(choices.group, weights=small.records, minlength=choices.groups) > 0
+    assert choices.holds(small.records)[shown].all()
+    assert np.array_equal(np.bincount(choices.kind, weights=small.records), choices.counts)
+
+
+def test_nothing_is_suppressed_where_the_claim_holds_already():
+    table = pa.table({"a": ["x"] * 3 + ["y"] * 4, "b": [1] * 7})
+    made = pr.suppress(table, ["a", "b"], 3)
+    assert made.frame.equals(table)
+    assert made.claims.suppressed == 0
+    assert made.claims.is_optimal
+
+
+def test_missing_values_of_the_file_are_a_value():
+    table = pa.table({"a": ["x", "x", None, None, "y"], "b": ["1"] * 5})
+    made = pr.suppress(table, ["a", "b"], 2)
+    assert made.frame["a"].to_pylist() == ["x", "x", None, None, None]
+    assert made.claims.lost == {"a": 0.2, "b": 0.0}
+
+
+def test_a_missing_sensitive_value_is_none_of_the_values():
+    table = pa.table({"a": ["x", "x", "y", "y"], "s": ["1", None, "1", "2"]})
+    made = pr.suppress(table, ["a"], 2, sensitive="s")
+    assert made.frame["a"].null_count == 4
+    with pytest.raises(PrivacyError, match="too few values of 's'"):
+        made.claims.check(table)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda t: t, lambda t: t.to_pandas(), pl.from_arrow], ids=["arrow", "pandas", "polars"]
+)
+def test_the_same_kind_of_frame_comes_back(make):
+    area = pa.array(["a"] * 6).dictionary_encode()
+    table = pa.table({"sex": [1, 1, 1, 1, 2, 3], "area": area, "pay": [1.0, 1.0, 2.5, 6.0, 6.0, 7.5]})
+    frame = make(table)
+    made = pr.suppress(frame, ["sex", "area"], 2)
+    assert type(made.frame) is type(frame)
+    back = to_arrow(made.frame)
+    assert back["sex"].to_pylist() == [1, 1, 1, 1, None, None]
+    assert back["area"].to_pylist() == ["a"] * 6
+    grouped = pr.microaggregate(frame, ["pay"], 3)
+    assert type(grouped.frame) is type(frame)
+    assert to_arrow(grouped.frame)["pay"].to_pylist() == [1.5, 1.5, 1.5, 6.5, 6.5, 6.5]
+
+
+def least_change(values, k):
+    """The least squared change of all partitions into runs of at least k sorted values."""
+    ordered = sorted(values)
+
+    def best(start):
+        if start == len(ordered):
+            return 0.0
+        found = [np.inf]
+        for end in range(start + k, len(ordered) + 1):
+            run = np.array(ordered[start:end])
+            found.append(((run - run.mean()) ** 2).sum() + best(end))
+        return min(found)
+
+    return best(0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_groups_of_one_column_change_least(seed, k):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 12, 13).astype(float) if seed % 2 else rng.lognormal(size=13) * 1e6 + 1e9
+    groups = optimal_groups(values, k)
+    change = ((means_of(values, groups) - values) ** 2).sum()
+    assert np.bincount(groups).min() >= k
+    assert change == pytest.approx(least_change(values, k), rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 5, 6, 9, 11, 40])
+def test_groups_of_several_columns_have_k_records_and_follow_the_algorithm(n):
+    points = np.random.default_rng(n).normal(size=(n, 2))
+    groups = mdav_groups(points, 3)
+    sizes = np.bincount(groups)
+    assert sizes.min() >= 3
+    assert sizes.max() <= 5
+    scaled = (points - points.mean(axis=0)) / points.std(axis=0)
+    if n >= 6:  # the first group, by its definition
+        far = max(range(n), key=lambda i: sum(scaled[i] ** 2))
+        near = sorted(range(n), key=lambda i: sum((scaled[i] - scaled[far]) ** 2))[:3]
+        assert set(np.flatnonzero(groups == 0)) == set(near)
+
+
+def test_columns_together_are_k_anonymous_and_alone_need_not_be():
+    rng = np.random.default_rng(3)
+    table = pa.table({"a": rng.normal(size=30), "b": rng.normal(size=30)})
+    alone, together = (pr.microaggregate(table, ["a", "b"], 3, together=flag) for flag in (False, True))
+    assert alone.claims.lost["a"] < together.claims.lost["a"]
+    together.claims.check(together.frame)
+    with pytest.raises(PrivacyError):
+        together.claims.check(alone.frame)
+    for name in ("a", "b"):
+        assert np.mean(alone.frame[name]) == pytest.approx(np.mean(table[name]))
+
+
+def test_missing_numbers_stay_missing():
+    table = pa.table({"pay": [1.0, None, 3.0, 8.0, 10.0]})
+    assert pr.microaggregate(table, ["pay"], 2).frame["pay"].to_pylist() == [2.0, None, 2.0, 9.0, 9.0]
+    with pytest.raises(DataError, match="values are missing"):
+        pr.microaggregate(table, ["pay"], 2, together=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda t: pr.suppress(t, ["v0"], 1), UsageError, "k is not valid"),
+        (lambda t: pr.suppress(t, "v0", 3), UsageError, "must be a list"),
+        (lambda t: pr.suppress(t, ["v0"], 3, sensitive="v0"), UsageError, "one of the keys"),
+        (lambda t: pr.suppress(t, ["v0"], 99), DataError, "fewer records than k"),
+        (lambda t: pr.suppress(t, ["v0"], 3, sensitive="s", diversity=9), DataError, "too few values"),
+        (lambda t: pr.microaggregate(t, ["v0"], 3), DataError, "not a number"),
+        (lambda t: pr.microaggregate(t, ["none"], 3), DataError, "no column"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(call, error, said):
+    with pytest.raises(error, match=said):
+        call(people(20, 0))
+
+
+def test_claims_come_back_from_plain_data_and_forged_ones_are_refused():
+    claims = pr.suppress(people(30, 1), ["v0", "v1"], 4, sensitive="s").claims
+    assert Claims.from_dict(json.loads(json.dumps(claims.to_dict()))) == claims
+    with pytest.raises(PrivacyError, match="too few records"):
+        Claims.from_dict({**claims.to_dict(), "k": 29}).check(people(30, 1))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_folder_is_checked_again_from_its_own_file(tmp_path, suffix):
+    table = people(40, 5)
+    path = tmp_path / f"survey{suffix}"
+    pa.csv.write_csv(table, path) if suffix == ".csv" else pa.parquet.write_table(table, path)
+    run = CliRunner()
+    made = run.invoke(main, ["suppress", str(path), "--keys", "v0,v1,v2", "--k", "5", "--out", str(tmp_path / "out")])
+    assert made.exit_code == 0, made.output
+    assert "at least 5 records" in made.output
+    assert "not differential privacy" in (tmp_path / "out" / "claims.txt").read_text()
+    assert run.invoke(main, ["recheck", str(tmp_path / "out")]).exit_code == 0
+    claims = pr.recheck(tmp_path / "out")
+    assert claims.k == 5
+    stated = (tmp_path / "out" / "claims.json").read_text()
+    (tmp_path / "out" / "claims.json").write_text(stated.replace('"k": 5', '"k": 39'))
+    refused = run.invoke(main, ["recheck", str(tmp_path / "out")])
+    assert refused.exit_code == 5
+    data = tmp_path / "out" / f"data{suffix}"
+    data.write_bytes(data.read_bytes() + b"\n")
+    with pytest.raises(ReleaseError, match="not the one of the claims"):
+        pr.recheck(tmp_path / "out")
+
+
+def test_a_file_of_numbers_is_microaggregated(tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("id;pay\n1;10,5\n2;11,5\n3;20\n4;\n5;22\n")
+    options = ["--columns", "pay", "--k", "2", "--decimal", ",", "--out", str(tmp_path / "out")]
+    made = CliRunner().invoke(main, ["microaggregate", str(path), *options])
+    assert made.exit_code == 0, made.output
+    rows = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
+    assert rows == ["id,pay", "1,11", "2,11", "3,21", "4,", "5,21"]
+    again = CliRunner().invoke(main, ["microaggregate", str(path), *options])
+    assert again.exit_code == 7
+    assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4

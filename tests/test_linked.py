@@ -1,0 +1,200 @@
+"""Linked variables: what is found in codes, what a draft proposes, and what a release that tears them apart is told."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.cli import main
+from postrand.data.frames import TableSource
+from postrand.plan.infer import load_codebook
+from postrand.risk.linked import Column, columns_of, dummy_sets, links
+from postrand.risk.linked_sums import sums
+from postrand.risk.sample import sampled
+from postrand.workflow.draft import start
+
+N = 3000
+
+
+def survey(seed=0):
+    """A survey with one of each kind of link, and columns that follow from nothing."""
+    rng = np.random.default_rng(seed)
+    year, area = rng.integers(90, 97, N), rng.integers(0, 12, N)
+    work, part = rng.integers(0, 3, N), rng.integers(0, 2, N)
+    wage, bonus = np.round(rng.lognormal(7, 1, N), 2), np.round(rng.lognormal(4, 1, N), 2)
+    near = np.where(rng.random(N) < 0.005, 9, area // 4)
+    return pa.table(
+        {
+            "year": year,
+            "y94": (year == 94).astype(int),
+            "period": np.array(["early", "late"])[(year >= 94).astype(int)],
+            "area": area,
+            "place": np.array([f"p{(7 * k) % 12:02}" for k in range(12)])[area],
+            "region": near,
+            "full": (work == 0).astype(int),
+            "half": (work == 1).astype(int),
+            "none": (work == 2).astype(int),
+            "part": part,
+            "wage": wage,
+            "bonus": bonus,
+            "pay": np.round(wage + bonus, 2),
+            "lwage": np.log(wage),
+            "band": np.searchsorted([800, 2000], wage),
+        }
+    )
+
+
+def found_in(table):
+    source = TableSource(table)
+    return links(columns_of(sampled(source, table.column_names, []), table.column_names))
+
+
+def test_each_kind_of_link_is_found_and_nothing_else():
+    assert {link.text for link in found_in(survey())} == {
+        "y94 is a function of year",
+        "period is a function of year",
+        "place and area are recodes of one another",
+        "region is a function of area in nearly all records",
+        "exactly one of full, half, none is 1: they are dummies of one variable",
+        "lwage and wage are recodes of one another",
+        "band is a function of wage",
+        "pay = wage + bonus",
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_independent_columns_are_not_linked(seed):
+    rng = np.random.default_rng(seed)
+    columns = {f"c{size}": rng.integers(0, size, 600) for size in (2, 3, 2 + seed, 40, 500)}
+    rare = (rng.random(600) < 0.01).astype(int)
+    table = pa.table({**columns, "rare": rare, "x": rng.normal(size=600), "y": rng.lognormal(size=600)})
+    assert found_in(table) == ()
+
+
+def test_missing_values_do_not_hide_a_link():
+    table = survey().select(["year", "y94", "wage", "bonus", "pay"])
+    rng = np.random.default_rng(1)
+    holes = {n: pa.array(table[n].to_numpy(), mask=rng.random(N) < 0.1) for n in table.column_names}
+    assert {link.text for link in found_in(pa.table(holes))} == {"y94 is a function of year", "pay = wage + bonus"}
+
+
+def test_functions_are_those_that_counting_finds():
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        x, y = rng.integers(0, 4, 40), rng.integers(0, 3, 4)
+        table = pa.table({"x": x, "y": y[x]})
+        is_function = len(set(y[x])) > 1
+        both = len({*zip(x.tolist(), y[x].tolist(), strict=True)}) == len(set(y[x]))
+        kinds = [link.kind for link in found_in(table)]
+        assert kinds == (["recode" if both else "function"] if is_function else [])
+
+
+def test_dummy_sets_are_those_that_trying_all_finds():
+    rng = np.random.default_rng(2)
+    state = rng.integers(0, 3, 60)
+    flags = {f"d{j}": (state == j).astype(np.int64) for j in range(3)} | {"z": rng.integers(0, 2, 60)}
+    columns = {name: Column(codes, 2) for name, codes in flags.items()}
+    tried = [
+        names
+        for size in (3, 4)
+        for names in itertools.combinations(flags, size)
+        if (sum(flags[name] for name in names) == 1).all()
+    ]
+    assert list(dummy_sets(columns)) == tried == [("d0", "d1", "d2")]
+
+
+def test_sums_of_many_and_differences_are_found():
+    rng = np.random.default_rng(3)
+    parts = {name: rng.integers(0, 900, 400).astype(float) for name in "abcd"}
+    total = {"total": parts["a"] + parts["b"] + parts["c"] + parts["d"]}
+    assert sums({**parts, **total}) == {"total": dict.fromkeys("abcd", 1)}
+    left = {"in": parts["a"] + parts["b"], "out": parts["b"], "net": parts["a"]}
+    assert sums(left) == {"in": {"out": 1, "net": 1}}
+    assert sums({**parts, "noise": rng.normal(size=400)}) == {}
+
+
+def drafted(tmp_path, roles):
+    path = tmp_path / "s.parquet"
+    pq.write_table(survey(), path)
+    made = start(path, tmp_path / "work", roles, way="blocks")
+    return made, {v.name: v.role for v in load_codebook(made.codebook).variables}, made.plan.read_text()
+
+
+def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tmp_path):
+    keys = ["year", "area", "region", "full", "half", "none"]
+    made, roles, plan = drafted(tmp_path, {"key": keys, "other": ["*"]} | {"drop": ["wage", "bonus", "pay", "lwage"]})
+    assert [roles[name] for name in ("y94", "period", "place")] == ["drop"] * 3
+    assert roles["part"] == "other"
+    blocks = [list(block.variables) for block in pr.load_plan(made.plan).blocks]
+    assert blocks == [["year"], ["area", "region"], ["full", "half", "none"]]
+    assert "One joint fact, one block: full, half, none; area, region." in plan
+    assert "epsilon = 3.0" in plan
+    assert any("y94 is a function of year" in text for text in made.linked)
+    assert "y94 is a function of year: it tells nothing more" in made.codebook.read_text()
+
+
+def test_a_role_that_was_chosen_stays(tmp_path):
+    made, roles, _ = drafted(tmp_path, {"key": ["year", "y94"], "drop": ["*"]})
+    assert roles["y94"] == "key"
+    assert [block.variables for block in pr.load_plan(made.plan).blocks] == [("year", "y94")]
+
+
+def test_init_says_what_is_linked_without_counts(tmp_path):
+    pq.write_table(survey(), tmp_path / "s.parquet")
+    ran = CliRunner().invoke(
+        main, ["init", str(tmp_path / "s.parquet"), "--keys", "year", "--out", str(tmp_path / "w")]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "linked: y94: role = 'drop'; y94 is a function of year" in ran.output
+    assert "linked: pay = wage + bonus, so one tells the others: role = 'drop' for pay" in ran.output
+
+
+def plan_of(tmp_path, blocks, others, numerical=""):
+    """A plan with these blocks, and these columns released as they are."""
+    table = survey()
+    pq.write_table(table, tmp_path / "s.parquet")
+    names = [name for block in blocks for name in block]
+    rest = [name for name in table.column_names if name not in (*names, *others)]
+    made = start(tmp_path / "s.parquet", tmp_path / "work", {"key": names, "other": others, "drop": rest or ["*"]})
+    text = made.plan.read_text().split("[[blocks]]")[0]
+    for block in blocks:
+        text += f"[[blocks]]\nvariables = {block}\nprivacy = {{model = 'differential', epsilon = 1.0}}\n"
+    text = text.replace("epsilon = 1.0\n\n", "epsilon = 9.0\n\n", 1)
+    made.plan.write_text(text + numerical)
+    return pr.load_plan(made.plan)
+
+
+def told(plan):
+    return [(f.variables, f.about) for f in pr.findings(plan).found if f.code == "linked"]
+
+
+def test_what_is_perturbed_separately_is_told_and_what_is_joint_is_not(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    apart = plan_of(tmp_path / "a", [["year"], ["y94"], ["area"]], [])
+    assert told(apart) == [((), ("year", "y94"))]
+    sentence = next(f.sentence for f in pr.findings(apart).found if f.code == "linked")
+    assert "epsilon is spent again on one fact, and released values contradict each other" in sentence
+    assert told(plan_of(tmp_path / "b", [["year", "y94"], ["area"]], [])) == []
+
+
+def test_a_coarse_copy_that_stays_unperturbed_is_told(tmp_path):
+    plan = plan_of(tmp_path, [["area"]], ["region"])
+    found = pr.findings(plan)
+    assert told(plan) == [(("region",), ("area",))]
+    assert "no epsilon prevents this" in found.found[0].sentence
+
+
+def test_a_sum_of_what_a_rank_law_permutes_is_told(tmp_path):
+    numerical = "[[numerical]]\nvariables = ['wage']\nmethod = {model = 'rank-band', width = 20}\n"
+    numerical += "[release]\nas_is = ['bonus', 'pay']\n"
+    plan = plan_of(tmp_path, [["area"]], ["wage", "bonus", "pay"])
+    text = (tmp_path / "work" / "plan.toml").read_text()
+    text = text.replace("as_is = []", "as_is = ['bonus', 'pay']")
+    (tmp_path / "work" / "plan.toml").write_text(text + numerical.split("[release]")[0])
+    plan = pr.load_plan(tmp_path / "work" / "plan.toml")
+    assert told(plan) == [(("bonus", "pay"), ("wage",))]

@@ -1,0 +1,201 @@
+"""The office's policy: reading it, checking a plan against it, and what 'protect' then does."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.errors import PolicyError, SpecificationError
+from postrand.plan import load_plan
+from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict
+from postrand.risk.informed import LEVELS
+from postrand.workflow.comparison import figures_of
+from postrand.workflow.draft import initialise
+from postrand.workflow.pipeline import run
+from postrand.workflow.policy_check import PolicyWarning, check_policy
+
+N = 300
+STRICT = '[[rules]]\nmeasure = "correct_matches"\nat_most = 0\n'
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found, rng = tmp_path_factory.mktemp("policy"), np.random.default_rng(2)
+    columns = {
+        "sex": np.array(["f", "m"])[rng.integers(0, 2, N)],
+        "age": np.array([f"a{k}" for k in range(5)])[rng.integers(0, 5, N)],
+        "health": np.array(["good", "bad"])[rng.integers(0, 2, N)],
+        "h": np.arange(N) // 2,
+    }
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), found / "people.parquet")
+    roles = {"key": ["sex", "age"], "sensitive": ["health"], "household": ["h"]}
+    initialise(found / "people.parquet", found, roles)
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(folder):
+    return figures_of(load_plan(folder / "plan.toml"), fraction=0.1)
+
+
+def verdict(figures, **rule):
+    [found] = check_policy(figures, policy_from_dict({"rules": [rule]})).verdicts
+    return found
+
+
+def test_all_problems_of_a_policy_are_said_at_once(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        'tilte = "x"\nenforce = 1\n'
+        '[[rules]]\nmeasure = "corect_matches"\nat_most = 1\n'
+        '[[rules]]\nmeasure = "k"\nat_most = 1\n'
+        '[[rules]]\nmeasure = "k"\nat_least = 1\n'
+        '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.15\n'
+        '[[rules]]\nmeasure = "tau2"\nat_most = -1\n'
+        '[[rules]]\nmeasure = "effective_records"\nat_least = 5\ntables = "some"\nshare_below = 2\n'
+        '[[rules]]\nmeasure = "unperturbed"\nnever = "income"\n'
+    )
+    with pytest.raises(SpecificationError) as caught:
+        load_policy(path)
+    text = str(caught.value)
+    for said in (
+        "'title'",
+        "'enforce'",
+        "'correct_matches'",
+        "'at_most'",
+        "'at_least'",
+        "0.15",
+        "number >= 0",
+        "'some'",
+        "not a share",
+        "'never'",
+    ):
+        assert said in text
+    assert len(caught.value.problems) == 11
+    with pytest.raises(SpecificationError, match="no rules"):
+        policy_from_dict({})
+
+
+def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
+    options = {
+        "risk": {"at_most": 0.5},
+        "class": {"at_least": 2},
+        "worth": {"at_least": 1},
+        "never": {"never": ["sex"]},
+    }
+    for measure, kind in MEASURES.items():
+        found = verdict(figures, measure=measure, **options.get(kind, {"at_most": 1e9}))
+        assert found.after != "not known", measure
+
+
+def test_a_limit_divides_the_plans_that_meet_it(figures):
+    after = figures.risk("correct_matches").after
+    assert verdict(figures, measure="correct_matches", at_most=after * 1.01).is_met
+    assert not verdict(figures, measure="correct_matches", at_most=after * 0.99).is_met
+    assert verdict(figures, measure="epsilon", at_most=2.0).is_met
+    assert not verdict(figures, measure="epsilon", at_most=1.99).is_met
+    least = min(one.effective_records for one in figures.two_way)
+    for limit, met in ((least * 0.99, True), (least * 1.01, False)):
+        rule = {"measure": "effective_records", "at_least": limit, "tables": [["age", "sex"]]}
+        assert verdict(figures, **rule).is_met is met
+    assert not verdict(figures, measure="unperturbed", never=["health"]).is_met
+    assert verdict(figures, measure="unperturbed", never=["sex"]).is_met
+
+
+@pytest.mark.parametrize("measure", ["individual_risk", "household_risk", "register_risk", "k"])
+def test_shares_decide_about_levels(figures, measure):
+    found = figures.risk(measure)
+    name, option = ("at_least", "share_below") if measure == "k" else ("at_most", "share_above")
+    for level, _, after in found.shares[::5]:
+        value = int(level) if measure == "k" else level
+        assert verdict(figures, measure=measure, **{name: value, option: after}).is_met
+        assert verdict(figures, measure=measure, **{name: value}).is_met is (after == 0)
+    assert {level for level, *_ in found.shares} == {*(CLASS_SIZES if measure == "k" else LEVELS)}
+
+
+def test_shares_before_are_those_of_the_file(folder, figures):
+    table = pq.read_table(folder / "people.parquet").to_pandas()
+    sizes = table.groupby(["sex", "age"])["h"].transform("size")
+    for level, before, _ in figures.risk("individual_risk").shares:
+        assert before == pytest.approx((1 / sizes > level).mean())
+    for size, before, _ in figures.risk("k").shares:
+        assert before == pytest.approx((sizes < size).mean())
+
+
+def test_a_measure_that_is_not_known_meets_no_rule(folder):
+    figures = figures_of(load_plan(folder / "plan.toml"))  # no weights, no fraction
+    found = verdict(figures, measure="tau2", at_most=1e9)
+    assert not found.is_met
+    assert "sampling fraction" in found.why
+
+
+def test_the_page_and_the_exit_code(folder, tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('title = "Our office"\n' + STRICT + '[[rules]]\nmeasure = "epsilon"\nat_most = 5\n')
+    found = call("check", "--plan", folder / "plan.toml", "--policy", policy)
+    assert found.exit_code == 11
+    assert "Our office" in found.output
+    assert "1 of 2 rules are met" in found.output
+    assert "INTERNAL" in found.output
+    policy.write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 5\n')
+    found = call("check", "--plan", folder / "plan.toml", "--policy", policy, "--json")
+    assert found.exit_code == 0
+    assert json.loads(found.output)["met"] is True
+    assert call("check", "--plan", folder / "plan.toml").exit_code == 2
+
+
+def planned(folder, tmp_path, policy):
+    (tmp_path / "policy.toml").write_text(policy)
+    text = (folder / "plan.toml").read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
+    text = text.replace('"codebook.toml"', f'"{folder / "codebook.toml"}"')
+    (tmp_path / "plan.toml").write_text(text + '\n[policy]\nfile = "policy.toml"\n')
+    return load_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_plan_that_does_not_meet_its_policy_writes_nothing(folder, tmp_path, inside):
+    plan = planned(folder, tmp_path, STRICT)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PolicyError, match="correct matches"):
+        run(plan, tmp_path / "out", release_key=b"k" * 32, dossier=tmp_path / "dossier" if inside else None)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_policy_that_is_not_enforced_warns_and_its_page_is_in_the_dossier(folder, tmp_path):
+    plan = planned(folder, tmp_path, "enforce = false\n" + STRICT)
+    with pytest.warns(PolicyWarning, match="rule of the policy"):
+        run(plan, tmp_path / "out", release_key=b"k" * 32, dossier=tmp_path / "dossier")
+    data = json.loads((tmp_path / "dossier" / "dossier.json").read_text())
+    assert data["policy"]["met"] is False
+    assert data["figures"]["worth"]["two_way"]["tables"]
+    page = (tmp_path / "dossier" / "dossier.html").read_text()
+    assert "office's policy" in page.replace("&#39;", "'")
+    assert "What tables of perturbed variables are worth" in page
+    released = "".join(p.read_text(errors="replace") for p in (tmp_path / "out").rglob("*") if p.suffix != ".parquet")
+    assert "policy" not in released
+    assert call("check", "--plan", tmp_path / "plan.toml").exit_code == 11
+
+
+def test_a_policy_changes_no_released_byte(folder, tmp_path):
+    plan = planned(folder, tmp_path, '[[rules]]\nmeasure = "epsilon"\nat_most = 5\n')
+    run(plan, tmp_path / "with", release_key=b"k" * 32)
+    run(load_plan(folder / "plan.toml"), tmp_path / "without", release_key=b"k" * 32)
+    for path in (tmp_path / "with").iterdir():
+        assert path.read_bytes() == (tmp_path / "without" / path.name).read_bytes(), path.name
+
+
+def test_a_plan_with_a_wrong_policy_is_refused_whole(folder, tmp_path):
+    with pytest.raises(SpecificationError, match="unknown measure"):
+        planned(folder, tmp_path, '[[rules]]\nmeasure = "nothing"\n')
+    text = (tmp_path / "plan.toml").read_text().replace('file = "policy.toml"', 'flie = "policy.toml"')
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(SpecificationError, match="did you mean 'file'"):
+        load_plan(tmp_path / "plan.toml")

@@ -1,0 +1,162 @@
+"""Recodes on the command line: written by init, tried and settled by recode; what is refused leaves no file."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.cli import main
+from postrand.errors import SpecificationError
+from postrand.plan.infer import load_codebook
+from postrand.recoding.typed import entry_of
+
+HAND = """\
+# what the office decided
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["f", "m"]
+[[variables]]
+name = "age" # the exact one
+role = "key"
+label = "Age"
+[[variables]]
+name = "job"
+role = "key"
+[[variables]]
+name = "pay"
+role = "drop"
+type = "double"
+[[recodes]]
+variable = "age_group"
+from = "age"
+bands = [0, 50]
+[[recodes]]
+variable = "job"
+merge_rare = 5
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A file with decimal commas, in which two occupations are rare."""
+    monkeypatch.chdir(tmp_path)
+    jobs = ["nurse"] * 150 + ["cook"] * 143 + ["diver"] * 4 + ["pilot"] * 3
+    rows = [f"{'fm'[k % 2]};{k % 90};{job};{k % 7},5" for k, job in enumerate(jobs)]
+    path = tmp_path / "people.csv"
+    path.write_text("sex;age;job;pay\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def test_init_describes_the_results_and_protect_accepts_them(file, tmp_path):
+    recodes = ["band=age:bands:0,30,60", "job=merge_rare:5;others=other job", "pay=rounding:2"]
+    given = [part for recode in recodes for part in ("--recode", recode)]
+    made = call("init", file, "--keys", "sex,band,job", "--other", "*", "--out", tmp_path / "work", *given)
+    assert made.exit_code == 0, made.output
+    book = load_codebook(tmp_path / "work" / "codebook.toml")
+    assert book["band"].categories == ("0-29", "30-59", "60+")
+    assert book["band"].ordered
+    assert book["job"].categories == ("cook", "nurse", "other job")
+    assert book.recode_of("job").kind.merged == ("diver", "pilot")
+    assert book.recode_of("pay").type == "double"
+    assert book["pay"].type == "double"
+    assert "confidential" in (tmp_path / "work" / "codebook.toml").read_text()
+    done = call("protect", "--plan", tmp_path / "work" / "plan.toml", "--out", tmp_path / "release")
+    assert done.exit_code == 0, done.output
+    assert pr.verify(tmp_path / "release", file=load_source(tmp_path))
+    assert set(pr.read_release(tmp_path / "release").frame()["pay"].to_pylist()) <= {0.0, 2.0, 4.0, 6.0}
+
+
+def load_source(folder):
+    return pr.load_plan(folder / "work" / "plan.toml").source
+
+
+def test_a_recode_is_tried_and_written(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND)
+    with pytest.raises(SpecificationError, match="the rare categories are not written down"):
+        load_codebook(book)
+    tried = call("recode", book, file, "--json")
+    assert tried.exit_code == 0, tried.output
+    age, job = json.loads(tried.output)["recodes"]
+    assert age["before"]["in all"] == 90
+    assert age["after"]["in all"] == 2
+    assert job["categories"] == {"Other": "5 to 19", "cook": "100 to 999", "nurse": "100 to 999"}
+    assert book.read_text() == HAND
+    assert call("recode", book, file, "--write").exit_code == 0
+    text, found = book.read_text(), load_codebook(book)
+    assert "# what the office decided" in text
+    assert "# the exact one" in text
+    assert found.names == ("sex", "age_group", "job", "pay")
+    assert found["age_group"].label == "Age"
+    assert found["job"].categories == ("Other", "cook", "nurse")
+    assert call("recode", book, file, "--write").exit_code == 0
+    assert book.read_text() == text  # nothing changes in silence
+
+
+def test_another_file_does_not_change_what_is_merged(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND)
+    call("recode", book, file, "--write")
+    file.write_text(file.read_text().replace("diver", "nurse"))
+    told = call("recode", book, file)
+    assert "by this file the rule would merge other categories" in told.output
+    assert load_codebook(book).recode_of("job").kind.merged == ("diver", "pilot")
+
+
+def test_merged_categories_that_stay_rare_are_said(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND.replace("merge_rare = 5", "merge_rare = 8"))
+    assert "the merged categories together have fewer records" in call("recode", book, file).output
+
+
+def test_no_small_count_is_shown(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND.replace("merge_rare = 5", "merge_rare = 2"))
+    told = call("recode", book, file, "--json")
+    assert json.loads(told.output)["recodes"][1]["categories"]["diver"] == "1 to 4"
+
+
+@pytest.mark.parametrize(
+    ("recode", "said"),
+    [
+        ("age", "the recode has another form"),
+        ("age=band:1,2", "the recode has another form"),
+        ("group=agee:bands:0,5", "no column 'agee' to recode into 'group' (did you mean 'age'?)"),
+        ("age=bands:5,1", "the edges are not ascending"),
+        ("job=hierarchy:none.csv@1", "the table cannot be read"),
+        ("job=groups:A=nurse,cook", "has a value that has no place in its groups"),
+        ("job=merge_rare:9999", "every category is rare by this rule"),
+    ],
+)
+def test_a_wrong_recode_is_refused_and_nothing_is_written(recode, said, file, tmp_path):
+    told = call("init", file, "--out", tmp_path / "work", "--recode", recode)
+    assert told.exit_code in (3, 4)
+    assert said in told.stderr
+    assert not (tmp_path / "work").exists()
+    assert "diver" not in told.stderr
+
+
+def test_a_codebook_without_recodes_is_refused(file, tmp_path):
+    (tmp_path / "codebook.toml").write_text(HAND.partition("[[recodes]]")[0])
+    told = call("recode", tmp_path / "codebook.toml", file)
+    assert told.exit_code == 3
+    assert "the codebook has no recodes" in told.stderr
+
+
+def test_a_line_says_all_that_a_table_can():
+    assert entry_of("a=bands:5;table=pay.csv") == {"variable": "a", "bands": 5, "table": "pay.csv"}
+    assert entry_of("a=bands:5") == {"variable": "a", "bands": [5]}
+    assert entry_of("a=top:85;bottom=16") == {"variable": "a", "top": 85, "bottom": 16}
+    assert entry_of("p=visit:bands:2019-01,2020-03;unit=month;labels=before,after") == {
+        "variable": "p",
+        "from": "visit",
+        "bands": ["2019-01", "2020-03"],
+        "unit": "month",
+        "labels": ["before", "after"],
+    }
