@@ -86,3 +86,14 @@ def test_advice_says_what_to_do_about_a_limit_that_is_not_met(tmp_path, monkeypa
         told = CliRunner().invoke(main, words)
         assert told.exit_code == 0, told.output
         assert ("Next: for a limit that is not met" in told.output) == wanted
+
+
+def test_advice_names_the_columns_that_protect_asks_a_decision_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "\n".join(f"{n % 2},{n % 3},{80 + n / 10}" for n in range(300))
+    (tmp_path / "s.csv").write_text(f"sex,area,weight\n{rows}\n")
+    told = CliRunner().invoke(main, ["advise", "s.csv", "--keys", "sex,area", "--weight", "weight"])
+    assert told.exit_code == 0, told.output
+    assert 'Next: name each in [release] as_is = ["weight"]' in told.output
+    refused = CliRunner().invoke(main, ["protect", "--plan", "advice/plan-1.toml", "--out", "release"])
+    assert 'as_is = ["weight"]' in refused.output

@@ -84,8 +84,9 @@ class Risks:
         claims = claims_of(plan, mechanism, known)
         certificate = of_file(plan, mechanism, certify(mechanism, claims, facts_of(plan)), known)
         truth, report = self._file(plan.codebook)
-        told = findings(plan, mechanism, known).sentences
-        return computed(known, mechanism, certificate, report, truth, name=name), tuple(told)
+        found = findings(plan, mechanism, known)
+        told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
+        return computed(known, mechanism, certificate, report, truth, name=name), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:
