@@ -66,7 +66,8 @@ def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
     try:
         return values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        what, fix = "the column has values that are not numbers", "list codes for no answer: missing = [...]"
+        what = "the column has values that are not numbers"
+        fix = "list codes for no answer: missing = [...]; of dates, set unit = 'year', and format"
         raise DataError(sentence(what, where=where, fix=fix)) from None
 
 
