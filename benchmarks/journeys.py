@@ -131,16 +131,15 @@ def run(call, journey, folder, records=WHOLE):
             done[words[0]] = (answer, time.process_time() - started)
     best = done["advise"][0]["plans"][0]
     first, figures = done["compare"][0]["plans"]
+    risks = {one["code"]: (one["before"], one["after"]) for one in best["figures"]["risk"]}  # before any recoding
     return {
         "name": journey.name,
         "records": figures["records"],
         "way": best["way"],
         "epsilon": figures["epsilon"],
         "claims": figures["claims"],
-        "matches": next((one["before"], one["after"]) for one in figures["risk"] if one["code"] == "correct_matches"),
-        "largest": next(
-            (one["before"], one["after"]) for one in figures["risk"] if one["code"] == "individual_risk_largest"
-        ),
+        "matches": risks["correct_matches"],
+        "largest": risks["individual_risk_largest"],
         "first": first,
         "one_way": figures["worth"]["one_way"],
         "two_way": figures["worth"]["two_way"],
