@@ -55,7 +55,7 @@ def test_all_problems_of_a_policy_are_said_at_once(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text(
         'tilte = "x"\nenforce = 1\n'
-        '[[rules]]\nmeasure = "corect_matches"\nat_most = 1\n'
+        '[[rules]]\nmeasure = "correct_match"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_least = 1\n'
         '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.15\n'
@@ -195,7 +195,7 @@ def test_a_policy_changes_no_released_byte(folder, tmp_path):
 def test_a_plan_with_a_wrong_policy_is_refused_whole(folder, tmp_path):
     with pytest.raises(SpecificationError, match="unknown measure"):
         planned(folder, tmp_path, '[[rules]]\nmeasure = "nothing"\n')
-    text = (tmp_path / "plan.toml").read_text().replace('file = "policy.toml"', 'flie = "policy.toml"')
+    text = (tmp_path / "plan.toml").read_text().replace('file = "policy.toml"', 'files = "policy.toml"')
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(SpecificationError, match="did you mean 'file'"):
         load_plan(tmp_path / "plan.toml")
