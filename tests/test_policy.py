@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from postrand.app.designing import planned as designed_plan
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
@@ -199,3 +201,10 @@ def test_a_plan_with_a_wrong_policy_is_refused_whole(folder, tmp_path):
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(SpecificationError, match="did you mean 'file'"):
         load_plan(tmp_path / "plan.toml")
+
+
+def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
+    plan = planned(folder, tmp_path, STRICT)
+    (tmp_path / "work").mkdir()
+    decisions = open_plan(tmp_path / "plan.toml", tmp_path / "work")
+    assert designed_plan(decisions, tmp_path / "work").policy == plan.policy
