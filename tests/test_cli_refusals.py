@@ -59,6 +59,7 @@ def work(tmp_path_factory):
 
 
 WHOLE = {
+    "advise": ["{survey}", "--codebook", "{book}", "--out", "{new}"],
     "init": ["{survey}", "--out", "{new}"],
     "assess": [
         "{survey}",
