@@ -92,7 +92,8 @@ def _action(
 
 def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
     if action == "drop":
-        return f"{link.text}: role = 'drop', or it would undo the perturbation"
+        names = ", ".join(link.variables)
+        return f"{link.text}: role = 'drop', because {names} released unperturbed would undo the perturbation"
     if action == "joint":
         return f"{link.text}: one joint fact, to be perturbed in one block"
     if link.kind == "dummies":
