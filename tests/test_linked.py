@@ -148,8 +148,7 @@ def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tm
     assert "epsilon = 3.0" in plan
     assert any("y94, period are functions of year" in text for text in made.linked)
     assert (
-        "y94 is a function of year: role = 'drop', because y94 released unperturbed would undo the"
-        in made.codebook.read_text()
+        "y94 is a function of year: role = 'drop', because y94 would undo the perturbation" in made.codebook.read_text()
     )
 
 
@@ -185,10 +184,10 @@ def test_init_says_what_is_linked_without_counts(tmp_path):
     )
     assert ran.exit_code == 0, ran.output
     assert (
-        "linked: y94, period are functions of year: role = 'drop', because y94, period released unperturbed would"
+        "linked: y94, period are functions of year: role = 'drop', because they would undo the perturbation"
         in ran.output
     )
-    assert "linked: pay = wage + bonus, so one tells the others: role = 'drop' for pay" in ran.output
+    assert "linked: pay = wage + bonus: if you perturb one of them, set role = 'drop' for pay" in ran.output
 
 
 def plan_of(tmp_path, blocks, others, numerical=""):
