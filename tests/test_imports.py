@@ -48,6 +48,7 @@ ALLOWED = {
     "assess people.parquet --keys sex,area": ARRAYS | {"tomlkit"},
     "design --plan work/plan.toml": ARRAYS,
     "recode recodes.toml people.parquet": ARRAYS | {"tomlkit"},
+    "advise people.parquet --keys sex,area --out advice": ARRAYS | DRAW | {"tomlkit"},
 }
 SCRIPT = """
 import atexit, json, sys

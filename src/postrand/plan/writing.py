@@ -46,8 +46,11 @@ docs/recoding.md explains all kinds.
 """
 
 
-def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
-    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make."""
+def codebook_text(drafts: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = (), note: str = "") -> str:
+    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make.
+
+    ``rules`` are proposed in comments after a ``note``, for a person to uncomment.
+    """
     document = tomlkit.document()
     for line in _HEAD.splitlines():
         document.add(tomlkit.comment(line))
@@ -56,6 +59,11 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
     for draft in drafts:
         entries.append(_entry(draft))
     document.add("variables", entries)
+    if rules:
+        document.add(tomlkit.nl())
+        listed = "".join(f"[[rules]]\n{tomlkit.dumps(dict(rule))}" for rule in rules)
+        for line in (*note.splitlines(), *listed.splitlines()):
+            document.add(tomlkit.comment(line))
     return tomlkit.dumps(document).replace("# \n", "#\n")
 
 

@@ -1,0 +1,196 @@
+"""``postrand advise``: complete plans that protect accepts, chosen by sizes alone unless the curator lets it look."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.codebook import Codebook, Variable
+from postrand.errors import UsageError
+from postrand.plan import load_plan
+from postrand.workflow.advice_bands import banded
+from postrand.workflow.advice_needs import Needs, needs_from
+from postrand.workflow.epsilon import BOUND
+
+SIZES = {"sex": 2, "area": 3, "work": 4, "own": 2, "group": 5, "house": 3}
+
+
+def write(path, records=1500, seed=0, ages=False, sizes=SIZES):
+    random = np.random.default_rng(seed)
+    columns = {n: [f"{n}{c}" for c in (*range(s), *random.integers(0, s, records - s))] for n, s in sizes.items()}
+    if ages:
+        columns["age"] = [*range(96), *random.integers(0, 96, records - 96).tolist()]
+    columns["pay"] = random.lognormal(8, 1, records).tolist()
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def advise(folder, *options, keys=tuple(SIZES), **more):
+    file = write(folder / "s.parquet", **more)
+    named = ["--keys", ",".join(keys), "--out", str(folder / "advice"), *options]
+    return CliRunner().invoke(main, ["advise", str(file), *named])
+
+
+def plans(folder):
+    return sorted((folder / "advice").glob("plan-*.toml"))
+
+
+def test_every_plan_is_accepted_by_protect_as_it_is(tmp_path):
+    done = advise(tmp_path, "--other", "pay", keys=("sex", "area", "work"), records=300)
+    assert done.exit_code == 0, done.output
+    assert 2 <= len(plans(tmp_path)) <= 4
+    for plan in plans(tmp_path):
+        ran = CliRunner().invoke(main, ["protect", "--plan", str(plan), "--out", str(tmp_path / plan.stem)])
+        assert ran.exit_code == 0, ran.output
+        assert (tmp_path / plan.stem / "certificate.json").exists()
+
+
+def test_each_plan_says_claim_risk_worth_and_reason(tmp_path):
+    done = advise(tmp_path, "--json", records=400)
+    found = json.loads(done.stdout)
+    assert 2 <= len(found["plans"]) <= 4
+    for plan in found["plans"]:
+        figures = plan["figures"]
+        assert figures["claims"][0].count(" of 100 guesses") >= 1
+        assert {r["code"] for r in figures["risk"]} >= {"correct_matches", "individual_risk"}
+        assert figures["worth"]["one_way"]["tables"]
+        assert figures["worth"]["two_way"]["tables"]
+        assert any(why.startswith("Reason: ") for why in plan["reasons"])
+        assert plan["asked"][0] == {"limit": "epsilon <= 4", "before": None, "after": figures["epsilon"], "met": True}
+
+
+def test_no_plan_is_above_the_limit_of_epsilon(tmp_path):
+    advise(tmp_path, "--limit", "epsilon <= 2.5", records=300)
+    assert plans(tmp_path)
+    assert all(load_plan(path).privacy.epsilon <= 2.5 for path in plans(tmp_path))
+
+
+def test_epsilon_above_the_bound_is_said_and_another_plan_is_offered(tmp_path):
+    done = advise(tmp_path, "--limit", "epsilon <= 53", keys=("sex", "area", "work"), records=300)
+    assert "epsilon = 53 for a record is above 8: of 100 guesses" in done.output
+    assert min(load_plan(path).privacy.epsilon for path in plans(tmp_path)) <= BOUND
+
+
+def test_without_look_the_plans_say_nothing_about_the_records(tmp_path):
+    texts = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        done = advise(folder, "--limit", "epsilon <= 3", "--limit", "individual <= 0.01", seed=seed, records=300)
+        assert done.exit_code == 0, done.output
+        texts.append([path.read_text() for path in plans(folder)])
+    assert texts[0] == texts[1]
+    assert all("no value of a record chose it" in text.replace("\n# ", " ") for text in texts[0])
+
+
+def test_with_look_a_limit_chooses_the_level_and_the_certificate_says_so(tmp_path):
+    asked = ("--look", "--limit", "epsilon <= 8", "--limit", "individual <= 0.2")
+    done = advise(tmp_path, *asked, "--json", keys=("sex", "area", "work", "group"), records=300)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    first = found["plans"][0]
+    assert first["chosen_with"] == "file"
+    limit = first["asked"][1]
+    assert limit["met"]
+    assert limit["after"] <= 0.2
+    ran = CliRunner().invoke(main, ["protect", "--plan", first["plan"], "--out", str(tmp_path / "release")])
+    assert ran.exit_code == 0, ran.output
+    certificate = (tmp_path / "release" / "certificate.json").read_text()
+    assert "confidential_matrix" in certificate
+
+
+def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
+    done = advise(tmp_path, "--limit", "epsilon <= 1", keys=("age", "sex"), ages=True, records=2000)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"age in bands by public edges .* effective records in place of", done.output)
+    banded_plans = [p for p in plans(tmp_path) if load_plan(p).codebook.recodes]
+    assert banded_plans
+    book = load_plan(banded_plans[0]).codebook
+    assert book["age"].categories[0] == "0-9"
+    ran = CliRunner().invoke(main, ["protect", "--plan", str(banded_plans[0]), "--out", str(tmp_path / "release")])
+    assert ran.exit_code == 0, ran.output
+
+
+@pytest.mark.parametrize(
+    ("values", "edges"),
+    [(range(96), range(0, 100, 10)), (range(18, 41), range(15, 45, 5)), (range(1990, 2021), range(1990, 2025, 5))],
+)
+def test_bands_have_natural_public_edges(values, edges):
+    book = Codebook((Variable("v", "key", tuple(values), type="int64"),))
+    recoded, recodes = banded(book, ("v",))
+    assert recodes[0]["bands"] == list(edges)
+    assert recoded["v"].size == len(edges) <= 10
+
+
+def test_few_or_unordered_values_get_no_bands():
+    book = Codebook(
+        (Variable("a", "key", tuple(range(12)), type="int64"), Variable("b", "key", tuple("abcdefghijklmn")))
+    )
+    assert banded(book, ("a", "b")) == (book, ())
+
+
+def test_ways_left_out_have_a_reason(tmp_path):
+    done = advise(tmp_path, "--all", records=300)
+    left = done.output.partition("Left out:")[2].strip().splitlines()
+    assert left
+    assert all(": " in line for line in left)
+
+
+def test_needs_have_stated_defaults():
+    assert needs_from() == Needs()
+    assert "epsilon <= 4" in "".join(Needs().lines())
+
+
+def test_every_wrong_text_is_reported_at_once():
+    with pytest.raises(UsageError) as caught:
+        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabels"], ["2 for sex"])
+    assert len(caught.value.problems) == 5
+    assert "did you mean 'tau2'" in str(caught.value)
+    assert "did you mean 'tables'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "measure", "bound"),
+    [
+        ("ε <= 4", "epsilon", 4.0),
+        ("individual risk <= .1", "individual", 0.1),
+        ("correct_matches <= 5", "correct matches", 5),
+    ],
+)
+def test_limits_have_several_spellings(text, measure, bound):
+    (limit,) = needs_from(limits=[text]).limits
+    assert (limit.measure, limit.bound) == (measure, bound)
+
+
+def test_precision_is_checked_against_the_worst_cell(tmp_path):
+    done = advise(
+        tmp_path,
+        "--precision",
+        "30 points for sex x area",
+        "--precision",
+        "0.001 points for own",
+        "--json",
+        records=300,
+    )
+    asked = [{entry["limit"]: entry for entry in plan["asked"]} for plan in json.loads(done.stdout)["plans"]]
+    assert not any(one["0.001 points for own"]["met"] for one in asked)
+    assert all(math.isfinite(one["30 points for sex x area"]["after"]) for one in asked)
+
+
+def test_bad_input_leaves_nothing_behind(tmp_path):
+    for options in (("--limit", "epsilom <= 4"), ("--precision", "2 points for sox")):
+        assert advise(tmp_path, *options).exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.parquet"]
+
+
+def test_an_existing_folder_is_refused(tmp_path):
+    (tmp_path / "advice").mkdir()
+    done = advise(tmp_path)
+    assert done.exit_code != 0
+    assert list((tmp_path / "advice").iterdir()) == []
