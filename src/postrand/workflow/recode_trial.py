@@ -131,7 +131,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
     for entry, found in zip(document["recodes"], made.entries, strict=True):
-        entry.update({name: found[name] for name in ("type", "merged") if name in found})
+        entry.update({name: found[name] for name in ("type", "provenance", "merged") if name in found})
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}

@@ -78,7 +78,7 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
                 recode = settled(recode, counts[recode.source])
             except SpecificationError as error:
                 problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
-            entry["merged"] = list(getattr(recode.kind, "merged", None) or ())
+            entry |= {"provenance": "confidential", "merged": list(getattr(recode.kind, "merged", None) or ())}
         done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
     raise_all(SpecificationError, problems)
     return Prepared(tuple(said), tuple(done))
