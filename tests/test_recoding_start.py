@@ -160,3 +160,11 @@ def test_a_line_says_all_that_a_table_can():
         "unit": "month",
         "labels": ["before", "after"],
     }
+
+
+def test_the_limits_of_top_and_bottom_coding_are_labelled(file, tmp_path):
+    made = call("init", file, "--other", "*", "--out", tmp_path / "work", "--recode", "age=top:85;bottom=80")
+    assert made.exit_code == 0, made.output
+    book = load_codebook(tmp_path / "work" / "codebook.toml")
+    assert book["age"].categories == (80, 81, 82, 83, 84, 85)
+    assert book["age"].labels == ("80 and less", "81", "82", "83", "84", "85 and more")

@@ -137,7 +137,10 @@ def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
     notes = [recode.in_words(), *(["decided by the file's own counts: confidential"] * recode.is_confidential)]
     categories = list(recode.kind.categories())
     if not categories:
-        return {**draft, "notes": [*notes, *draft["notes"]]}
+        kind: Any = recode.kind
+        named = hasattr(kind, "labels_of") and draft.get("categories") and not draft.get("labels")
+        labels = {"labels": kind.labels_of(draft["categories"])} if named else {}
+        return {**draft, **labels, "notes": [*notes, *draft["notes"]]}
     kept: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
     missing = "category" if draft["missing"] != "error" else "error"
     ordered = {"ordered": True} if recode.kind.reads != "values" else {}
