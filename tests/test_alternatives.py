@@ -20,6 +20,8 @@ from postrand.alternatives.patterns import choices_of
 from postrand.cli import main
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
+from postrand.formats.csv import FormulaWarning
+from postrand.workflow.alternative_files import suppress_file
 
 
 def people(n, seed, sizes=(2, 3, 2), values=3):
@@ -203,6 +205,8 @@ def test_what_cannot_be_done_is_refused(call, error, said):
 def test_claims_come_back_from_plain_data_and_forged_ones_are_refused():
     claims = pr.suppress(people(30, 1), ["v0", "v1"], 4, sensitive="s").claims
     assert Claims.from_dict(json.loads(json.dumps(claims.to_dict()))) == claims
+    with pytest.raises(PrivacyError, match="number of records"):
+        claims.check(people(29, 1))
     with pytest.raises(PrivacyError, match="too few records"):
         Claims.from_dict({**claims.to_dict(), "k": 29}).check(people(30, 1))
 
@@ -228,6 +232,13 @@ def test_a_folder_is_checked_again_from_its_own_file(tmp_path, suffix):
     data.write_bytes(data.read_bytes() + b"\n")
     with pytest.raises(ReleaseError, match="not the one of the claims"):
         pr.recheck(tmp_path / "out")
+
+
+def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("area,note\na,=1+1\na,x\nb,y\nb,z\n")
+    with pytest.warns(FormulaWarning, match="note"):
+        suppress_file(path, tmp_path / "out", ["area"], 2)
 
 
 def test_a_file_of_numbers_is_microaggregated(tmp_path):

@@ -48,6 +48,8 @@ def work(tmp_path_factory):
     assert call("init", folder / "survey.parquet", "--out", folder, *roles).exit_code == 0
     plan = folder / "plan.toml"
     plan.write_text(plan.read_text("utf-8").replace("as_is = []", 'as_is = ["pay"]'), "utf-8")
+    (folder / "twin.toml").write_text(plan.read_text("utf-8"), "utf-8")
+    (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 9\n', "utf-8")
     for command in (
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
@@ -75,6 +77,9 @@ WHOLE = {
         "{more}",
     ],
     "design": ["--plan", "{plan}"],
+    "compare": ["{plan}", "{twin}"],
+    "explain": ["{plan}"],
+    "check": ["--plan", "{plan}", "--policy", "{policy}"],
     "curve": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
     "tune": ["{survey}", "--keys", "sex", "--limit", "tau1 <= 5", "--sampling-fraction", "0.1", "--codebook", "{book}"],
     "protect": [
@@ -119,6 +124,7 @@ BAD = {
 def filled(work, words, tmp_path):
     names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
     places = {**names, "key": work / "key", "release": work / "release", "work": work}
+    places |= {"twin": work / "twin.toml", "policy": work / "policy.toml"}
     places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
     return [word.format(**places) for word in words]
 

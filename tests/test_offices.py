@@ -42,6 +42,19 @@ def test_the_table_has_the_columns_that_the_benchmark_prints(offices):
     assert PAGE.count("| PRAM, ") == 6
 
 
+def test_the_worth_of_a_sample_is_its_size(offices, codes):
+    benchmark = importlib.import_module("against_offices")
+    shape, rng = (2, 3, 8, 2, 10), np.random.default_rng(2)
+    survey = benchmark.Survey(codes, shape, codes[:, 4], np.ones(len(codes)))
+    exact = {own: benchmark.shares(codes, shape, own) for own in benchmark.tables()}
+    assert benchmark.loss(survey, [exact]) == pytest.approx((150, 150, 0, 0))
+    drawn = [codes[rng.integers(0, 150, 75)] for _ in range(300)]  # MSE is (1 - sum of squares) / 75
+    found = benchmark.loss(survey, [{own: benchmark.shares(d, shape, own) for own in exact} for d in drawn])
+    assert found[0] == pytest.approx(50, rel=0.1)
+    assert found[1] == pytest.approx(50, rel=0.1)
+    assert found[3] < found[2] / 8  # no bias: only the noise of 300 draws
+
+
 def test_suppression_reaches_k_by_its_own_count(offices, codes):
     done = offices.suppressed(codes, 3, offices.importance((2, 3, 8, 2, 10)))
     agree = [sum(((a == b) | (a < 0) | (b < 0)).all() for b in done) for a in done]

@@ -52,19 +52,22 @@ def mdav_groups(points: Floats, k: int) -> Ints:
     spread = points.std(axis=0)
     scaled = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     groups, left, number = np.zeros(len(points), dtype=np.int64), np.arange(len(points)), 0
-
-    def distances(to: Floats) -> Floats:
-        return np.asarray(((scaled[left] - to) ** 2).sum(axis=1))
-
     while left.size >= 2 * k:
-        far = scaled[left[int(np.argmax(distances(scaled[left].mean(axis=0))))]]
-        seeds = [far] if left.size < 3 * k else [far, scaled[left[int(np.argmax(distances(far)))]]]
+        far = scaled[int(np.argmax(_distances(scaled, scaled.mean(axis=0))))]
+        seeds = [far] if left.size < 3 * k else [far, scaled[int(np.argmax(_distances(scaled, far)))]]
         for seed in seeds:
-            near = np.argsort(distances(seed), kind="stable")[:k]
+            near = np.argpartition(_distances(scaled, seed), k - 1)[:k]
             groups[left[near]] = number
-            left, number = np.delete(left, near), number + 1
+            stay = np.ones(left.size, dtype=bool)
+            stay[near] = False
+            left, scaled, number = left[stay], scaled[stay], number + 1
     groups[left] = number
     return groups
+
+
+def _distances(points: Floats, to: Floats) -> Floats:
+    change = points - to
+    return np.asarray(np.einsum("ij,ij->i", change, change))
 
 
 def means_of(values: Floats, groups: Ints) -> Floats:

@@ -26,6 +26,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
+from postrand.report.table_worth import TableWorth
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
@@ -194,6 +195,16 @@ def table_error(points: Sequence[Point], joint: Array) -> float:
     """Return the typical standard error of a corrected cell share of a two-way table."""
     share = joint / max(joint.sum(), 1)
     return _typical(cell_variance([p.made.matrix.array for p in points], share, float(joint.sum())))
+
+
+def worth(names: Sequence[str], points: Sequence[Point], counted: Array) -> TableWorth:
+    """Return how many unperturbed records a table of these variables is worth, by the counts of the file."""
+    records = float(counted.sum())
+    share = counted / max(records, 1)
+    variance = float(cell_variance([p.made.matrix.array for p in points], share, records).sum())
+    found = float((share * (1 - share)).sum()) / variance if 0 < variance < math.inf else None
+    why = "" if found is not None else "its shares cannot be corrected"
+    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why)
 
 
 def _typical(variance: Array) -> float:

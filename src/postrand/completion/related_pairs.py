@@ -30,12 +30,12 @@ PRIOR = (0.5, 0.125, 0.125, 0.125, 0.125)
 TRUST = 30.0
 """As many pairs and columns as the prior is worth beside those of the file."""
 TURNS = 30
-LEAST = 0.2
+LEAST = 0.3
 """What is less probable is left out."""
 RECORDS_EACH = 100
 """A pair of variables is looked at where the file has on average so many records for each of its cells."""
 MOST_KURTOSIS = 8.0
-MOST = 40
+MOST = 20
 """Pairs and columns that copies are moved for; of more, the most probable."""
 
 

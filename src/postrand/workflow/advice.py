@@ -40,6 +40,10 @@ from postrand.workflow.epsilon import BOUND
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
+_NOT_MET = (
+    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look find "
+    "one that meets it, with the records."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +67,8 @@ class Advice:
         lines = ["Asked:", *self.needs.lines(), *self.notes]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
+        if not self.needs.look and any(is_met is False for plan in self.plans for *_, is_met in plan.asked):
+            lines += ["", _NOT_MET]
         if every:
             lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
         return "\n".join(lines)

@@ -127,7 +127,7 @@ def separate(subject: Subject) -> Candidate:
         best = problem.improved(problem.start)
         return _blocks(best.blocks, _shares(best.epsilons, epsilon), epsilon)
 
-    what = "Each variable is perturbed by itself; their epsilons add up, and are divided by the numbers of categories."
+    what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
     return _with_numbers(Candidate("separate", what, sections, subject.book, recodes=subject.recodes), subject)
 
 

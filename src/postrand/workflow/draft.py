@@ -39,6 +39,7 @@ from postrand.workflow import recodes
 from postrand.workflow.epsilon import above_bound, meaning
 from postrand.workflow.linked import joint_note, parts_of
 from postrand.workflow.linked import proposed as proposed_links
+from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
@@ -174,10 +175,11 @@ def start(
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
     each = epsilon if total is None else math.floor(total / parts * EACH) / EACH
     plan = plan_text(place, drafts, each, open_, way, rows, linked.joint)
+    book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, writing.codebook_text(drafts) + made.written(folder)), (plan_path, plan)):
+        for path, text in ((book_path, book + made.written(folder)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)

@@ -104,8 +104,9 @@ def _sides(found: RiskFigure, records: int) -> str:
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:
-    for kind, tables in (("one perturbed variable", figures.one_way), ("two perturbed variables", figures.two_way)):
-        yield from _tables(kind, tables, figures.records)
+    yield from _tables("one perturbed variable", figures.one_way, figures.records)
+    yield from _tables("two perturbed variables", figures.two_way, figures.records)
+    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     yield "Tables of unperturbed variables alone are as precise as before."
     yield (
         "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import tomlkit
 
+from postrand.columns.recoded import recoded
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, SpecificationError, sentence
 from postrand.formats import File, Source
@@ -159,16 +159,13 @@ def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
 def _trial(source: Source, recode: Recode) -> Trial:
     counts = counted(source, [recode.source])[recode.source]
     before = {key_of(value): n for value, n in counts.items()}
-    held = list(counts)
     try:
-        made = recode.apply(pa.array(held, source.schema.field(recode.source).type))
+        made = counted(recoded(source, [recode]), [recode.variable])[recode.variable]
     except DataError as error:
         return Trial(recode, before, {}, " ".join(error.problems))
     after = dict.fromkeys(recode.kind.categories(), 0)
-    pairs = zip(made.to_pylist(), held, strict=True)
-    results = [(new, counts[value]) for new, value in pairs if new is not None]
-    for new, count in results if after else sorted(results, key=lambda pair: (isinstance(pair[0], str), pair[0])):
-        after[key_of(new)] = after.get(key_of(new), 0) + count
+    for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
+        after[key_of(new)] = made[new]
     return Trial(recode, before, after, note=_note(recode, counts))
 
 

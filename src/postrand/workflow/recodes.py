@@ -134,7 +134,7 @@ def counted(source: Source, names: Iterable[str]) -> dict[str, Counter[Any]]:
 def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
     if recode is None:
         return draft
-    notes = [recode.in_words(), *(["made with the file's own counts: confidential"] * recode.kind.confidential)]
+    notes = [recode.in_words(), *(["decided by the file's own counts: confidential"] * recode.is_confidential)]
     categories = list(recode.kind.categories())
     if not categories:
         return {**draft, "notes": [*notes, *draft["notes"]]}

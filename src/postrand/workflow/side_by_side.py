@@ -81,6 +81,7 @@ class PlanComparison:
         kinds: tuple[tuple[str, Callable[[PlanFigures], Sequence[TableWorth]]], ...] = (
             ("one variable", lambda plan: plan.one_way),
             ("two variables", lambda plan: plan.two_way),
+            ("a perturbed and an unperturbed variable", lambda plan: plan.crossed),
         )
         for kind, of in kinds:
             for k, which in enumerate(("least", "middle")):
