@@ -124,7 +124,7 @@ def test_without_look_the_plans_say_nothing_about_the_records(tmp_path):
         assert done.exit_code == 0, done.output
         texts.append([path.read_text() for path in plans(folder)])
     assert texts[0] == texts[1]
-    assert all("no value of a record chose it" in text.replace("\n# ", " ") for text in texts[0])
+    assert all("No value of a record chose its blocks, bands or epsilon" in text.replace("\n# ", " ") for text in texts[0])
 
 
 def test_with_look_a_limit_chooses_the_level_and_the_certificate_says_so(tmp_path):
@@ -185,7 +185,7 @@ def test_needs_have_stated_defaults():
 
 def test_every_wrong_text_is_reported_at_once():
     with pytest.raises(UsageError) as caught:
-        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabels"], ["2 for sex"])
+        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabl"], ["2 for sex"])
     assert len(caught.value.problems) == 5
     assert "did you mean 'tau2'" in str(caught.value)
     assert "did you mean 'tables'" in str(caught.value)

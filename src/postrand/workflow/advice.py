@@ -41,8 +41,8 @@ MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 _NOT_MET = (
-    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look find "
-    "one that meets it, with the records."
+    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look "
+    "find one that meets it, with the records."
 )
 
 
@@ -240,6 +240,9 @@ def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigur
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:
+    if (many := len(subject.perturbed)) > MANY_SPLIT:
+        what, fix = f"{many} variables share one epsilon, so that little remains for each", "name fewer in --keys"
+        yield sentence(what, fix=f"{fix}: what others can know of a person; drop what nobody analyses")
     names = unbanded(subject.book, subject.perturbed)
     if names:
         what = f"{', '.join(names)}: many categories, and no natural bands"

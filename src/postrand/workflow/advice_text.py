@@ -19,7 +19,8 @@ WITH_FILE = (
     "the certificate says so."
 )
 WITH_SIZES = (
-    "This plan follows from the codebook, the number of records and what was asked; no value of a record chose it."
+    "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
+    "what was asked."
 )
 _RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
