@@ -32,7 +32,7 @@ from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
-from postrand.workflow import demo, dossier
+from postrand.workflow import demo, dossier, dossier_risk
 from postrand.workflow.pipeline import run
 
 Array = NDArray[np.float64]
@@ -308,6 +308,6 @@ def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport 
     """Return the risk before and after, each measured in its own records."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
-    before, _ = dossier.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
-    after, _ = dossier.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
+    before, _ = dossier_risk.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
+    after, _ = dossier_risk.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after
