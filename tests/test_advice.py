@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
-from postrand.workflow.advice_choice import designed
+from postrand.workflow.advice_choice import designed, frontier
 from postrand.workflow.advice_needs import Needs, needs_from
 from postrand.workflow.epsilon import BOUND
 
@@ -124,7 +125,9 @@ def test_without_look_the_plans_say_nothing_about_the_records(tmp_path):
         assert done.exit_code == 0, done.output
         texts.append([path.read_text() for path in plans(folder)])
     assert texts[0] == texts[1]
-    assert all("No value of a record chose its blocks, bands or epsilon" in text.replace("\n# ", " ") for text in texts[0])
+    assert all(
+        "No value of a record chose its blocks, bands or epsilon" in text.replace("\n# ", " ") for text in texts[0]
+    )
 
 
 def test_with_look_a_limit_chooses_the_level_and_the_certificate_says_so(tmp_path):
@@ -176,6 +179,33 @@ def test_few_or_unordered_values_get_no_bands():
 def test_all_says_the_ways_that_are_left_out(tmp_path):
     done = advise(tmp_path, "--all", records=100)
     assert "Left out:\n  " in done.output
+
+
+def stand_in(random):
+    """What the choice asks of a trial, with numbers that differ by more than what counts as alike."""
+    one, two, detail = (float(10.0 ** random.integers(2, 5)) for _ in range(3))
+    plan = SimpleNamespace(split=None if random.random() < 0.5 else "split")
+    level, way = float(random.choice([1, 2, 4])), SimpleNamespace(has_epsilon=True, name="way")
+    made = {"epsilon": level, "one": one, "two": two, "detail": detail, "plan": plan, "candidate": way}
+    return SimpleNamespace(**made, is_useless=False, meets=lambda _: True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plans_shown_are_beaten_by_no_other(seed):
+    """Dominance by brute force, written anew: no worse in any of five things, and better in one."""
+    random = np.random.default_rng(seed)
+    trials = [stand_in(random) for _ in range(12)]
+    numbers = [(-t.epsilon, t.one, t.two, t.detail, t.plan.split is None) for t in trials]
+    best = [
+        t
+        for t, mine in zip(trials, numbers, strict=True)
+        if not any(all(x >= y for x, y in zip(o, mine, strict=True)) and o != mine for o in numbers)
+    ]
+    shown, left = frontier(trials, Needs())
+    assert all(any(t is one for one in best) for t in shown)
+    assert len(shown) == min(4, len(best))
+    assert len(shown) + len(left) == len(trials)
+    assert [t.two for t in shown] == sorted((t.two for t in best), reverse=True)[:4]
 
 
 def test_needs_have_stated_defaults():
