@@ -152,6 +152,16 @@ def test_groups_of_one_column_change_least(seed, k):
     assert change == pytest.approx(least_change(values, k), rel=1e-6)
 
 
+def test_a_dense_column_far_from_zero_loses_no_digits():
+    rng = np.random.default_rng(8)
+    values = np.round(rng.random(12) * 50) + 2.0**40
+    dense = np.concatenate([values, 2.0**40 + 1e6 + np.arange(2000.0)])
+    groups = optimal_groups(dense, 3)
+    change = ((means_of(dense - 2.0**40, groups) - (dense - 2.0**40)) ** 2).sum()
+    even = ((np.arange(2000.0) - 3 * (np.arange(2000.0) // 3) - 1) ** 2)[:1998].sum()
+    assert change <= least_change(values - 2.0**40, 3) + even + 6
+
+
 @pytest.mark.parametrize("n", [3, 5, 6, 9, 11, 40])
 def test_groups_of_several_columns_have_k_records_and_follow_the_algorithm(n):
     points = np.random.default_rng(n).normal(size=(n, 2))

@@ -147,7 +147,9 @@ def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tm
     assert "One joint fact, one block: full, half, none; area, region." in plan
     assert "epsilon = 3.0" in plan
     assert any("y94, period are functions of year" in text for text in made.linked)
-    assert "y94 is a function of year: role = 'drop', or it would undo the perturbation" in made.codebook.read_text()
+    assert (
+        "y94 is a function of year: role = 'drop', because y94 would undo the perturbation" in made.codebook.read_text()
+    )
 
 
 def test_a_product_of_two_that_are_perturbed_is_dropped(tmp_path):
@@ -181,8 +183,11 @@ def test_init_says_what_is_linked_without_counts(tmp_path):
         main, ["init", str(tmp_path / "s.parquet"), "--keys", "year", "--out", str(tmp_path / "w")]
     )
     assert ran.exit_code == 0, ran.output
-    assert "linked: y94, period are functions of year: role = 'drop', or it would undo the perturbation" in ran.output
-    assert "linked: pay = wage + bonus, so one tells the others: role = 'drop' for pay" in ran.output
+    assert (
+        "linked: y94, period are functions of year: role = 'drop', because they would undo the perturbation"
+        in ran.output
+    )
+    assert "linked: pay = wage + bonus: if you perturb one of them, set role = 'drop' for pay" in ran.output
 
 
 def plan_of(tmp_path, blocks, others, numerical=""):

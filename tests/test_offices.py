@@ -33,7 +33,7 @@ def test_the_example_of_the_page_runs():
         exec(compile(code.group(1), "offices.md", "exec"), {})
     first, second = out.getvalue().splitlines()
     assert first == "2 Each released combination of area, sex is that of at least 2 records; suppressed is a value too."
-    assert second == "[1.0, 1.0, 1.0, 4.5, 4.5, 4.5, 4.5]"
+    assert second == "[1.0, 1.0, 1.0, 11.5, 11.5, 11.5, 11.5]"
 
 
 def test_the_table_has_the_columns_that_the_benchmark_prints(offices):

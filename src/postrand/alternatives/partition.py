@@ -19,17 +19,14 @@ def optimal_groups(values: Floats, k: int) -> Ints:
     [0, 1, 0, 0, 1]
     """
     n, order = values.size, np.argsort(values, kind="stable")
-    held = values[order] - values.mean()  # sums of squares lose no digits to a common offset
-    held = held / (np.abs(held).max(initial=0.0) or 1.0)
-    sums, squares = (np.concatenate([[0.0], np.cumsum(power)]) for power in (held, held**2))
+    changes = _changes(values[order], k)
     best, come = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     best[0] = 0.0
     for j in range(k, n + 1):
-        starts = np.arange(max(0, j - 2 * k + 1), j - k + 1)
-        change = squares[j] - squares[starts] - (sums[j] - sums[starts]) ** 2 / (j - starts)
-        total = best[starts] + np.maximum(change, 0.0)
+        sizes = np.arange(k, min(2 * k, j + 1))
+        total = best[j - sizes] + changes[sizes - k, j - sizes]
         at = int(np.argmin(total))
-        best[j], come[j] = total[at], starts[at]
+        best[j], come[j] = total[at], j - sizes[at]
     groups, j, ends = np.zeros(n, dtype=np.int64), n, []
     while j > 0:
         ends.append((int(come[j]), j))
@@ -37,6 +34,21 @@ def optimal_groups(values: Floats, k: int) -> Ints:
     for number, (start, end) in enumerate(reversed(ends)):
         groups[order[start:end]] = number
     return groups
+
+
+def _changes(ordered: Floats, k: int) -> Floats:
+    """Return the sum of squares about its mean of each run of k to 2k − 1 values, by size and start, (k, n).
+
+    Values are taken from the first of the run, so that no digits are lost in a dense column.
+    """
+    n = ordered.size
+    found, sums, squares = np.full((k, n), np.inf), np.zeros(n), np.zeros(n)
+    for size in range(2, min(2 * k, n + 1)):
+        steps = ordered[size - 1 :] - ordered[: n - size + 1]
+        sums, squares = sums[: steps.size] + steps, squares[: steps.size] + steps**2
+        if size >= k:
+            found[size - k, : steps.size] = np.maximum(squares - sums**2 / size, 0.0)
+    return found
 
 
 def mdav_groups(points: Floats, k: int) -> Ints:

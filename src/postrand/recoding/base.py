@@ -26,7 +26,8 @@ class Recoding(Protocol):
     """One kind of recoding with its options, frozen; the options are the fields of its dataclass.
 
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
-    files say, so that a codebook is complete in itself.
+    files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
+    meaning, has ``labels_of(values) -> texts``.
     """
 
     name: ClassVar[str]

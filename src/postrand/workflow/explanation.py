@@ -61,6 +61,9 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so "
             "nobody can tell whether the value of a person is true."
         )
+    recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
+    if recodes:
+        yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
     if plan.split is not None:
         yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
     ranked = [name for one in plan.numerical for name in one.variables]

@@ -92,12 +92,15 @@ def _action(
 
 def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
     if action == "drop":
-        return f"{link.text}: role = 'drop', or it would undo the perturbation"
+        names = link.variables[0] if len(link.variables) == 1 else "they"
+        return f"{link.text}: role = 'drop', because {names} would undo the perturbation if released unperturbed"
     if action == "joint":
         return f"{link.text}: one joint fact, to be perturbed in one block"
     if link.kind == "dummies":
         return f"{link.text}: make one variable of them in the file"
     fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
+    if not {*link.names} & {*perturbed}:
+        return f"{link.text}: if you perturb one of them, set {fix}"
     return f"{link.text}, so one tells the others: {fix}"
 
 
