@@ -16,6 +16,7 @@ from typing import Any
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.designers import UniformOffDiagonal
+from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
 from postrand.errors import DesignError, PostrandError, ReleaseError, raise_all, sentence
@@ -23,12 +24,13 @@ from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
+from postrand.report.table_worth import shown
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
-from postrand.workflow.advice_risk import Risks, values, within
+from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
@@ -105,7 +107,8 @@ def advise(
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-    return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes))
+        more = made.more(chosen[0])
+    return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
 class _Maker:
@@ -168,6 +171,26 @@ class _Maker:
             figures = _before(figures, self.risks.before(self.subject.book))
         return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)), told)
 
+    def more(self, first: Trial) -> list[str]:
+        """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
+
+        Of many variables a split takes too long to design at several levels.
+        """
+        if not first.candidate.has_epsilon or len(self.subject.perturbed) > SEARCHED:
+            return []
+        higher = [level for level in LEVELS if level > first.epsilon]
+        found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
+        worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
+        lines = (
+            [f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}."] if worth else []
+        )
+        if first.meets(self.needs):
+            return lines
+        enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
+        level = next(enough, None)
+        what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
+        return [*lines, f"The precision that is asked needs, in the way of plan 1, {what}."]
+
     def _base(self, candidate: Candidate) -> dict[str, Any]:
         return {
             "source": {**self.source, "codebook": self.files[id(candidate.book)]},
@@ -217,6 +240,9 @@ def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigur
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:
+    if (many := len(subject.perturbed)) > MANY_SPLIT:
+        what, fix = f"{many} variables share one epsilon, so that little remains for each", "name fewer in --keys"
+        yield sentence(what, fix=f"{fix}: what others can know of a person; drop what nobody analyses")
     names = unbanded(subject.book, subject.perturbed)
     if names:
         what = f"{', '.join(names)}: many categories, and no natural bands"

@@ -111,7 +111,8 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
                 yield _several(subject, "joint blocks by association", "file", dict(subject.associations))
         if many > 2:
             yield _split(subject)
-        if subject.needs.look and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
+        bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
+        if subject.needs.look and not bounded and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
             yield _recognition(subject)
 
 
@@ -172,7 +173,7 @@ def _split(subject: Subject) -> Candidate:
 def _recognition(subject: Subject) -> Candidate:
     alphas = [limit.bound for limit in subject.needs.limits if limit.measure == "individual"]
     alphas += [1 / limit.bound for limit in subject.needs.limits if limit.measure == "k"]
-    alpha = min([*alphas, ALPHA]) if not alphas else min(alphas)
+    alpha = min(alphas, default=ALPHA)
 
     def sections(_: float) -> dict[str, Any]:
         privacy = {"model": "recognition", "alpha": alpha, "subsets": min(3, len(subject.perturbed))}

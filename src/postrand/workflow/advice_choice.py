@@ -167,9 +167,8 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
 
 
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
-    """Return what plans are ordered by: precisions that are kept, whole records for models, worth."""
-    split = trial.plan.split is not None and "models" in needs.uses and len(needs.uses) == 1
-    return (trial.is_useless, not trial.meets(needs), split, -trial.two, -trial.one)
+    """Return what plans are ordered by: precisions that are kept, and worth."""
+    return (trial.is_useless, not trial.meets(needs), -trial.two, -trial.one)
 
 
 def _against(winner: Trial, trial: Trial) -> str:

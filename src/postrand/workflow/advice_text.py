@@ -19,7 +19,8 @@ WITH_FILE = (
     "the certificate says so."
 )
 WITH_SIZES = (
-    "This plan follows from the codebook, the number of records and what was asked; no value of a record chose it."
+    "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
+    "what was asked."
 )
 _RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
@@ -58,14 +59,16 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
         )
         gain = "" if raw is None else f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
         yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
-    if others and trial.candidate.has_epsilon and trial.epsilon < min(one.epsilon for one in others):
+    levels = [one.epsilon for one in others if one.candidate.has_epsilon]
+    if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
         yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     if trial.is_useless:
         yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
     if met is False:
-        yield "Warning: no level of this way keeps every limit; the plan has the smallest that was tried."
+        level = "; it has the smallest epsilon that was tried" if trial.candidate.has_epsilon else ""
+        yield f"Warning: this way does not keep every limit{level}."
     yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
     if "models" in needs.uses and trial.plan.split is not None:
         yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
