@@ -102,7 +102,7 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
         return None
     basis = basis_of(codes, columns.variables)
     seen = [seen_through(evidence, fit.draws, place) for place in places]
-    logits = tuple(fit_logit(basis.values, basis.of, likelihood) for likelihood in seen)
+    logits = tuple(fit_logit(basis.values, basis.of, likelihood, len(columns.names)) for likelihood in seen)
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}
     return Related(columns.names, basis, places, tuple(seen), logits, notes)
 

@@ -33,12 +33,12 @@ class Aim:
 
     def of(self, sums: Array) -> Array:
         """Return these of all sums (D, rows)."""
-        own = sums[self.columns, self.rows]
-        return own if self.directions is None else own @ self.directions
+        own: Array = sums[self.columns, self.rows]
+        return own if self.directions is None else np.asarray(own @ self.directions)
 
     def step(self, own: Array) -> Array:
         """Return the scores of the codes, (columns, rows), from those of the combinations."""
-        return own if self.directions is None else own @ self.directions.T
+        return own if self.directions is None else np.asarray(own @ self.directions.T)
 
 
 def weigh(
@@ -84,7 +84,7 @@ def _factor(phi: Array, shares: NDArray[np.float32], aim: Aim) -> Array:
     if aim.directions is not None:
         turn = np.kron(np.eye(len(aim.columns)), aim.directions)
         whole = turn.T @ whole @ turn
-    return scipy.linalg.inv(whole)
+    return np.asarray(scipy.linalg.inv(whole))
 
 
 def _step(aims: Sequence[Aim], missing: Array, factors: Sequence[Array]) -> Array:
