@@ -37,7 +37,7 @@ def arguments(value):
         held = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return ""
-    names = []
+    names: list[str] = []
     for one in held:
         if one.name in ("self", "cls") or one.name.startswith("_"):
             continue

@@ -31,7 +31,7 @@ def call(*arguments):
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A survey, its codebook and plan, its release, a folder of permuted columns, and a key."""
+    """A survey, its codebook and plan, its release, folders of permuted and grouped columns, and a key."""
     folder = tmp_path_factory.mktemp("work")
     rng = np.random.default_rng(5)
     n = 200
@@ -54,6 +54,7 @@ def work(tmp_path_factory):
     for command in (
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
+        ("microaggregate", folder / "survey.parquet", "--columns", "pay", "--out", folder / "groups"),
     ):
         assert call(*command).exit_code == 0
     return folder
@@ -77,6 +78,9 @@ WHOLE = {
         "--plot",
         "{more}",
     ],
+    "suppress": ["{survey}", "--keys", "sex,area", "--seconds", "1", "--out", "{new}"],
+    "microaggregate": ["{survey}", "--columns", "pay", "--out", "{new}"],
+    "recheck": ["{groups}"],
     "design": ["--plan", "{plan}"],
     "compare": ["{plan}", "{twin}"],
     "explain": ["{plan}"],
@@ -127,7 +131,7 @@ def filled(work, words, tmp_path):
     names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
     places = {**names, "key": work / "key", "release": work / "release", "work": work}
     places |= {"recodes": work / "recodes.toml"}
-    places |= {"twin": work / "twin.toml", "policy": work / "policy.toml"}
+    places |= {"groups": work / "groups", "twin": work / "twin.toml", "policy": work / "policy.toml"}
     places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
     return [word.format(**places) for word in words]
 

@@ -51,7 +51,7 @@ def test_a_regression_is_that_of_ordinary_software_on_each_copy_pooled() -> None
 def test_what_a_split_does_not_show_together_is_answered_by_every_estimator() -> None:
     done = apart()
     frame, law = done.released, done.mechanism
-    asked = {
+    asked: dict[str, Any] = {
         "regression": lambda **more: estimate.regression("pay ~ sex + ill", frame, law, "linear", **more),
         "independence": lambda **more: estimate.independence_test(frame, "sex", "ill", law, **more),
         "quantities": lambda **more: estimate.quantities(frame, ["sex", "ill"], {"both": np.eye(2)}, law, **more),
@@ -116,7 +116,7 @@ class _Table:
 def _p_value(tables: list[_Table]) -> float:
     from postrand.estimate.hypotheses import _independence_of
 
-    return joint_wald(tables, *_independence_of((2, 2), True, tables))[2]  # type: ignore[arg-type]  # all that it reads
+    return joint_wald(tables, *_independence_of((2, 2), True, tables))[2]  # all that it reads
 
 
 def test_the_command_answers_regressions_and_tests_from_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

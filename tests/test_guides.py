@@ -3,6 +3,7 @@
 import re
 import shlex
 import warnings
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,7 +25,7 @@ def edited(folder, text):
     held = path.read_text(encoding="utf-8")
     for line in lines:
         name = line.partition(" =")[0]
-        held, found = re.subn(rf"(?ms)^{name} = (\[.*?\]|[^\n]*)$", lambda _, line=line: line, held, count=1)
+        held, found = re.subn(rf"(?ms)^{name} = (\[.*?\]|[^\n]*)$", line.replace("\\", r"\\"), held, count=1)
         assert found, f"{place}: no {name}"
     path.write_text(held, encoding="utf-8")
 
@@ -33,7 +34,7 @@ def edited(folder, text):
 @pytest.mark.parametrize("name", PAGES)
 def test_what_a_guide_shows_runs(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    variables = {}
+    variables: dict[str, Any] = {}
     for kind, text in BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
         if kind == "python":
             exec(compile(text, name, "exec"), variables)

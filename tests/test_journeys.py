@@ -1,5 +1,7 @@
 """The nine journeys of docs/journeys.md, with few records: each from the file to a verified release, by commands."""
 
+import importlib
+
 import pytest
 
 from tests.conftest import ROOT
@@ -11,9 +13,7 @@ PAGE = (ROOT / "docs" / "journeys.md").read_text(encoding="utf-8")
 @pytest.fixture
 def journeys(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import journeys
-
-    return journeys
+    return importlib.import_module("journeys")
 
 
 NAMES = ("codes", "semicolon", "spss", "stata", "parquet", "households", "persons", "text", "excel")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +117,7 @@ def test_the_python_of_the_page_runs(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 3\n')
     [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {}
+    names: dict[str, Any] = {}
     exec(compile(code, "policy.md", "exec"), names)
     assert names["checked"].is_met
 

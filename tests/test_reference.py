@@ -10,7 +10,9 @@ from postrand import formats, load_plan
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.variable import Variable
 from postrand.designers import OBJECTIVES, STRUCTURES
+from postrand.designers.split.splitting import MAX_CELLS
 from postrand.engines import resources
+from postrand.engines.database import TARGET_OPTIONS
 from postrand.metadata import Description
 from postrand.plan import infer, plan, policy, split_plan
 from postrand.plan.file_goal import NAMES as OF_THE_FILE
@@ -61,7 +63,7 @@ SECTIONS = {
     "`[[blocks]]`": fields(BlockPlan),
     "`[split]`": split_plan.FIELDS,
     "`[[numerical]]`": NUMERICAL,
-    "`[release]`": [*fields(ReleaseOptions), *plan.TARGET_OPTIONS],
+    "`[release]`": [*fields(ReleaseOptions), *TARGET_OPTIONS],
     "`[metadata]`": fields(Description),
     "`[policy]`": ["file"],
     "`[[variables]]`": fields(Variable),
@@ -132,7 +134,7 @@ def test_defaults_are_those_of_the_program():
     plain = Variable("a", role="other")
     assert (variable["type"], variable["missing"]) == (plain.type, plain.missing)
     split = {named(row[0])[0]: row[1].strip("`") for row in rows("`[split]`") if named(row[0])}
-    assert split["max_cells"] == str(split_plan.MAX_CELLS)
+    assert split["max_cells"] == str(MAX_CELLS)
 
 
 def test_the_examples_are_accepted(tmp_path):
@@ -148,7 +150,7 @@ def test_the_examples_are_accepted(tmp_path):
     entries = [f'[[variables]]\nname = "{n}"\nrole = "key"\ncategories = {c}\n' for n, c in names.items()]
     entries.append('[[variables]]\nname = "income"\nrole = "other"\ntype = "int64"\n')
     (tmp_path / "codebook.toml").write_text("\n".join(entries))
-    (tmp_path / "plan.toml").write_text(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)[1])
+    (tmp_path / "plan.toml").write_text(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])
     assert load_plan(tmp_path / "plan.toml").release.as_is == tuple(small["release"]["as_is"])
     assert infer.load_codebook(tmp_path / "codebook.toml").names == ("sex", "region", "age", "income")
 

@@ -68,6 +68,7 @@ def fitted(n, seed, number, copies=4, search=False):
     table = np.bincount(2 * true[:, 0] + true[:, 1], minlength=4).reshape(2, 2) / n
     fit, seen = known_fit(inner, table, copies), Seen(inner)
     related = relate(fit, columns, codes)
+    assert related is not None
     made = [related_copy(related, fit, fit.copy(k), k) for k in range(copies)]
     if search:
         acting = acting_pairs(seen, related.places, related.names, related.basis, made)
@@ -177,6 +178,7 @@ def test_copies_take_the_sums_that_they_are_moved_to_and_keep_all_margins() -> N
     table = np.bincount(2 * true[:, 0] + true[:, 1], minlength=4).reshape(2, 2) / 3_000
     fit = known_fit(inner, table, 2)
     plain = relate(fit, columns, codes)
+    assert plain is not None
     direction = interactions(np.ones((2, 2), bool))
     move = np.array([120.0])
     one = Acting((0, 1), 1, "y", np.ones(1), direction, (move,), (np.zeros((1, 1)),))
@@ -214,7 +216,8 @@ def test_a_relation_that_the_model_does_not_have_is_found(number, named) -> None
 @pytest.mark.statistical
 def test_pairs_that_act_together_are_found_and_the_copies_take_their_product_from_the_release() -> None:
     """The sums of the copies come to the unbiased ones, whose own error they then have; the product rises with them."""
-    plain, moved = [], []
+    plain: list[float] = []
+    moved: list[float] = []
     for seed in range(2):
         for held, search in ((plain, False), (moved, True)):
             compared, related, made, true, values = fitted(2_500, seed, together, search=search)
