@@ -14,6 +14,13 @@ GRID = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 """Concentrations: from profiles of nearly one category to those of all records."""
 
 
+AGAIN = 4
+"""Draws of profiles and what governs them, with what pooled records say, for one draw of the classes.
+
+Shares of rare categories wander slowly, and what they wait for are not the classes, which take most of the time.
+"""
+
+
 @dataclass(slots=True, eq=False)
 class Chain:
     """Hold the state of a chain: what :func:`sweep` changes in place."""
@@ -49,29 +56,26 @@ def begin(packed: Packed, centre: NDArray[np.float64], classes: int, rng: np.ran
 
 
 def sweep(packed: Packed, chain: Chain) -> None:
-    """Draw classes and cells given the parameters, then the parameters given them."""
-    counts = np.zeros(chain.theta.shape, np.int64)
-    members = np.zeros(len(chain.weights), np.int64)
-    chain.likelihood = loops.assign(packed, chain.weights, chain.theta, counts, members, chain.rng)
+    """Draw classes given the parameters, then cells and parameters given the classes."""
+    known = np.zeros(chain.theta.shape[::-1], np.int64)
+    shown, members = np.zeros((len(known), packed.tabled), np.int32), np.zeros(len(known), np.int64)
+    chain.likelihood = loops.assign(packed, chain.weights, chain.theta, known, shown, members, chain.rng)
     chain.occupied = int((members > 0).sum())
     if len(packed.boxes):
-        truncation.augment(packed, chain.weights, chain.theta, counts, members, chain.rng)
-    order = np.argsort(-members, kind="stable")  # largest first, so that draws among the classes end early
-    counts, members, chain.level = (
-        np.ascontiguousarray(counts[:, order]),
-        members[order],
-        np.ascontiguousarray(chain.level[:, order]),
-    )
+        truncation.augment(packed, chain.weights, chain.theta, known, members, chain.rng)
     chain.alpha = parameters.alpha_given(chain.alpha, members, chain.rng)
-    chain.number += 1
-    if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records
-        parameters.levels_given(
-            GRID, chain.level, chain.share, counts, members, packed.offsets, chain.centre, chain.rng
-        )
-    else:
-        parameters.centre_given(GRID, chain.level, counts, packed.offsets, chain.centre, chain.rng)
-    parameters.profiles_given(counts, packed.offsets, chain.centre, GRID, chain.level, chain.theta, chain.rng)
     parameters.weights_given(members, chain.alpha, chain.weights, chain.rng)
+    counts = np.empty(chain.theta.shape, np.int64)
+    for _ in range(AGAIN if packed.pooled.any() else 1):
+        loops.settle(packed, chain.theta, shown, known, counts, chain.rng)
+        chain.number += 1
+        if chain.number % 2:  # each of the two takes as long as a sweep of a thousand records
+            parameters.levels_given(
+                GRID, chain.level, chain.share, counts, members, packed.offsets, chain.centre, chain.rng
+            )
+        else:
+            parameters.centre_given(GRID, chain.level, counts, packed.offsets, chain.centre, chain.rng)
+        parameters.profiles_given(counts, packed.offsets, chain.centre, GRID, chain.level, chain.theta, chain.rng)
 
 
 def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArray[np.float64]:
@@ -80,10 +84,12 @@ def margins(packed: Packed, rng: np.random.Generator, sweeps: int = 60) -> NDArr
     alone = begin(packed, even, 1, rng)
     total = np.zeros(len(even))
     for number in range(sweeps):
-        counts, members = np.zeros((len(even), 1), np.int64), np.zeros(1, np.int64)
-        loops.assign(packed, alone.weights, alone.theta, counts, members, rng)
+        known, shown = np.zeros((1, len(even)), np.int64), np.zeros((1, packed.tabled), np.int32)
+        members, counts = np.zeros(1, np.int64), np.empty((len(even), 1), np.int64)
+        loops.assign(packed, alone.weights, alone.theta, known, shown, members, rng)
         if len(packed.boxes):
-            truncation.augment(packed, alone.weights, alone.theta, counts, members, rng)
+            truncation.augment(packed, alone.weights, alone.theta, known, members, rng)
+        loops.settle(packed, alone.theta, shown, known, counts, rng)
         one = np.repeat(np.diff(packed.offsets), np.diff(packed.offsets)) * even
         parameters.profiles_given(counts, packed.offsets, one, np.ones(len(GRID)), alone.level, alone.theta, rng)
         total += alone.theta[:, 0] if number >= sweeps // 3 else 0

@@ -124,12 +124,11 @@ def largest_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
 
 
 @quick
-def tables(packed, theta, sums, reached, seen, scale, q):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Fill what one draw of the parameters gives all records.
+def averages(packed, theta, sums, reached, q):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill what one draw of the parameters gives laws of some cells only, and released cells with several sources.
 
     ``sums`` (laws whose cells are not all combinations, K): the probability of their cells. ``reached`` (released
-    cells with several sources, K): ``Σ_c extra_yc Π_j θ_kj(c_j)``. ``seen`` (tabled cells, K): P(released y | class k),
-    the largest of each cell 1, and ``scale`` (tabled cells,) the logarithm of what it was.
+    cells with several sources, K): ``Σ_c extra_yc Π_j θ_kj(c_j)``.
     """
     for law in range(packed.partial.size):
         if packed.partial[law] >= 0:
@@ -148,11 +147,20 @@ def tables(packed, theta, sums, reached, seen, scale, q):  # type: ignore[no-unt
             put_all(q, packed.extra[e])
             times(q, theta, packed.rows, packed.row_start[cell], packed.row_start[cell + 1])
             add(out, q)
+
+
+@quick
+def tables(packed, theta, sums, reached, seen, scale):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill what one draw of the parameters gives all records that show a cell.
+
+    ``seen`` (tabled cells, K): P(released y | class k), the largest of each cell 1, and ``scale`` (tabled cells,) the
+    logarithm of what it was.
+    """
     for y in range(packed.tabled):
         _seen(packed, y, theta, sums, reached, seen[y])
         largest = max(largest_of(seen[y]), np.float32(1e-30))
         scale[y] = math.log(largest)
-        for k in range(q.size):
+        for k in range(seen.shape[1]):
             seen[y, k] /= largest
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from postrand.mixture.chances import (
     LANES,
     WHOLE,
+    averages,
     copy,
     cumulate,
     find_in,
@@ -23,7 +24,6 @@ from postrand.mixture.chances import (
 )
 from postrand.mixture.truncation import TRIES, impossible, rescue, spread
 from postrand.support.jit import compiled
-
 
 TINY = 1e-30
 """Sums of chances below this have lost too much in single precision."""
@@ -126,32 +126,37 @@ def put(packed, row, x):  # type: ignore[no-untyped-def]  # numba finds the type
 
 
 @compiled
+def averaged(packed, theta):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the arrays that :func:`postrand.mixture.chances.averages` fills."""
+    sums = np.empty((packed.member_start.size - 1, theta.shape[1]), theta.dtype)
+    reached = np.empty((packed.several.size, theta.shape[1]), theta.dtype)
+    averages(packed, theta, sums, reached, np.empty(theta.shape[1], theta.dtype))
+    return sums, reached
+
+
+@compiled
 def spaces(packed, theta):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Return the tables of one draw of the parameters, and space for the chances of a record: classes beyond K are 0."""
+    """Return the tables of one draw of the parameters, and space for chances of classes: those beyond K are 0."""
     size = theta.shape[1]
-    sums = np.empty((packed.member_start.size - 1, size), theta.dtype)
-    reached = np.empty((packed.several.size, size), theta.dtype)
+    sums, reached = averaged(packed, theta)
     seen, scale = np.empty((packed.tabled, size), theta.dtype), np.empty(packed.tabled)
-    tables(packed, theta, sums, reached, seen, scale, np.empty(size, theta.dtype))
+    tables(packed, theta, sums, reached, seen, scale)
     p, lanes = np.zeros(-(-size // WHOLE) * WHOLE, theta.dtype), np.empty(LANES, theta.dtype)
     return sums, reached, seen, scale, np.empty(size, theta.dtype), p, lanes, np.empty(LANES, theta.dtype)
 
 
 @compiled
-def assign(packed, weights, theta, counts, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Draw class and cells of all records that say something; add them to ``counts`` (rows, K) and ``members`` (K,).
+def assign(packed, weights, theta, known, shown, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Draw the classes of all records; add them to ``members`` (K,).
 
-    Returns the log-likelihood of the parameters, without the rules' constant.
+    Of records one by one also the true cells are drawn, and added to ``known`` (K, rows); they are left out if the
+    release says nothing of them. Of pooled records the released cells are added to ``shown`` (K, tabled cells): what
+    they say is drawn by :func:`settle`. Returns the log-likelihood of the parameters, without the rules' constant.
     """
-    known = np.zeros((weights.size, theta.shape[0]), np.int32)
     room = spaces(packed, theta)
     logs = assign_simple(packed, weights, theta, room, known, members, rng)
-    logs += assign_pooled(packed, weights, theta, room, known, members, rng)
-    logs += assign_each(packed, weights, theta, room, known, members, rng)
-    for row in range(theta.shape[0]):
-        for k in range(weights.size):
-            counts[row, k] += known[k, row]
-    return logs
+    logs += assign_pooled(packed, weights, theta, room, known, shown, members, rng)
+    return logs + assign_each(packed, weights, theta, room, known, members, rng)
 
 
 @compiled
@@ -164,7 +169,11 @@ def assign_simple(packed, weights, theta, room, known, members, rng):  # type: i
         if not packed.simple[g]:
             continue
         y, number = packed.seen[packed.seen_start[g]], packed.counts[g]
-        extra, noise, cell = packed.extra[packed.source_start[y]], packed.noise[y], packed.source[packed.source_start[y]]
+        extra, noise, cell = (
+            packed.extra[packed.source_start[y]],
+            packed.noise[y],
+            packed.source[packed.source_start[y]],
+        )
         first, last = packed.row_start[cell], packed.row_start[cell + 1]
         times_from(p, weights, theta, rows, first, last)
         cumulate(p, lanes, cumulative)
@@ -216,14 +225,13 @@ def weigh_slowly(packed, g, weights, theta, room):  # type: ignore[no-untyped-de
 
 
 @compiled
-def assign_pooled(packed, weights, theta, room, known, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+def assign_pooled(packed, weights, theta, room, known, shown, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the classes of the records of pooled groups; return their part of the log-likelihood.
 
-    All are members, even those of which the release says nothing: what it says is then drawn for all records of a class
-    that show a cell, at once. The product of the first ``cut`` cells of a group is often that of the group before.
+    The product of the first ``cut`` cells of a group is often that of the group before.
     """
     _, _, table, scale, base, p, lanes, cumulative = room
-    shown, drawn, logs = np.zeros((weights.size, packed.tabled), np.int32), np.empty(weights.size, np.int64), 0.0
+    drawn, logs = np.empty(weights.size, np.int64), 0.0
     exact, exact_start, seen, seen_start = packed.exact, packed.exact_start, packed.seen, packed.seen_start
     counts, pooled, fresh, cut = packed.counts, packed.pooled, packed.fresh, packed.cut
     for g in range(counts.size):
@@ -253,7 +261,6 @@ def assign_pooled(packed, weights, theta, room, known, members, rng):  # type: i
                 known[k, exact[e]] += more
             for s in range(first, last):
                 shown[k, seen[s]] += more
-    settle(packed, theta, room, shown, known, rng)
     for k in range(weights.size):
         for y in range(scale.size):
             logs += shown[k, y] * scale[y]
@@ -279,12 +286,15 @@ def assign_each(packed, weights, theta, room, known, members, rng):  # type: ign
 
 
 @compiled
-def settle(packed, theta, room, shown, known, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Draw true cells of ``shown`` (K, cells) records of each class that show a cell; add them to ``known`` (K, rows).
+def settle(packed, theta, shown, known, counts, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill ``counts`` (rows, K) with ``known`` (K, rows) and with true cells of the ``shown`` (K, cells), drawn.
 
     Given the classes they are independent: binomial whether the release says something, then multinomial over sources.
     """
-    sums, reached, _, _, _, _, _, _ = room
+    sums, reached = averaged(packed, theta)
+    for row in range(theta.shape[0]):
+        for k in range(theta.shape[1]):
+            counts[row, k] = known[k, row]
     chance, drawn = np.empty(widest(packed)), np.empty(widest(packed), np.int64)
     for k in range(shown.shape[0]):
         for y in range(shown.shape[1]):
@@ -303,17 +313,17 @@ def settle(packed, theta, room, shown, known, rng):  # type: ignore[no-untyped-d
             else:
                 spread(chance[: last - first], total, says, drawn, rng)
             for e in range(first, last):
-                learn(packed, packed.source[e], k, drawn[e - first], known)
+                learn(packed, packed.source[e], k, drawn[e - first], counts)
             if packed.partial[packed.law_of[y]] >= 0:
                 for _ in range(shown[k, y] - says):
-                    learn(packed, draw_member(packed, packed.law_of[y], theta, k, rng), k, 1, known)
+                    learn(packed, draw_member(packed, packed.law_of[y], theta, k, rng), k, 1, counts)
 
 
 @leaf
-def learn(packed, cell, k, more, known):  # type: ignore[no-untyped-def]  # numba finds the types
+def learn(packed, cell, k, more, counts):  # type: ignore[no-untyped-def]  # numba finds the types
     """Add ``more`` records of class k with a true cell."""
     for r in range(packed.row_start[cell], packed.row_start[cell + 1]):
-        known[k, packed.rows[r]] += more
+        counts[packed.rows[r], k] += more
 
 
 @leaf

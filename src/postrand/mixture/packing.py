@@ -21,9 +21,10 @@ class Packed(NamedTuple):
     """Hold evidence as flat arrays. A *row* is one code of one variable; ``x_start`` cuts ``x`` into its parts.
 
     A group is a set of records with the same evidence: ``counts`` of them, with the rows ``exact`` and the released
-    cells ``seen`` (numbered over all laws, without those that no record shows). ``P(released y | true c) = noise_y + extra_yc``: with the first part the
-    release says nothing of c, and ``extra`` is zero but for the few cells ``source`` of each y: one, y itself, for
-    randomised response. ``rows`` are those of each true cell (numbered over all laws).
+    cells ``seen`` (numbered over all laws, without those that no record shows).
+    ``P(released y | true c) = noise_y + extra_yc``: with the first part the release says nothing of c, and ``extra`` is
+    zero but for the few cells ``source`` of each y: one, y itself, for randomised response. ``rows`` are those of each
+    true cell (numbered over all laws).
     """
 
     offsets: Ints  # (J + 1,) first row of each variable

@@ -102,11 +102,11 @@ def possible(packed, weights, theta):  # type: ignore[no-untyped-def]  # numba f
 
 
 @compiled
-def augment(packed, weights, theta, counts, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Add the impossible records that complete the data of a truncated mixture (Manrique-Vallier and Reiter 2014).
+def augment(packed, weights, theta, known, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add the impossible records that complete a truncated mixture to ``known`` (K, rows) and ``members`` (K,).
 
     With n records that say something and possible share c, their number is negative binomial,
-    ``Poisson(Gamma(n) (1 - c) / c)``.
+    ``Poisson(Gamma(n) (1 - c) / c)`` (Manrique-Vallier and Reiter 2014).
     """
     n = 0
     for k in range(members.size):
@@ -126,4 +126,4 @@ def augment(packed, weights, theta, counts, members, rng):  # type: ignore[no-un
                 for row in range(first, last):
                     chance[row] = theta[row, k] if packed.boxes[b, row] else 0.0
                     inside += chance[row]
-                spread(chance[first:last], inside, number, counts[first:last, k], rng)
+                spread(chance[first:last], inside, number, known[k, first:last], rng)
