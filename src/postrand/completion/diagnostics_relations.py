@@ -84,7 +84,7 @@ class _Columns:
     parts: dict[str, slice]
 
     @classmethod
-    def of(cls, each: Iterable[tuple[str, Array]]) -> _Columns:
+    def of(cls, each: Iterable[tuple[str, NDArray[Any]]]) -> _Columns:
         """Return the columns of each name side by side."""
         held, parts, end = [], {}, 0
         for name, columns in each:
