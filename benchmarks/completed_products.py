@@ -54,10 +54,11 @@ def analyses(frame):
     logit = sm.Logit(frame["answer"], x[["const", "group", "level"]].assign(score=frame["score"])).fit(disp=False)
     found = {}
     for name, one in (("gamma", gamma), ("median", median), ("linear", linear), ("logit", logit)):
-        for at, value, error in zip(one.params.index[1:], one.params[1:], one.bse[1:], strict=True):
-            found[f"{name}: {at}"] = (value, error**2)
-    for at, value, error in zip(("group", "level", "answer"), cox.params, cox.bse, strict=True):
-        found[f"Cox: {at}"] = (value, error**2)
+        for at, value, variance in zip(one.params.index, one.params, np.diag(one.cov_params()), strict=True):
+            if at != "const":
+                found[f"{name}: {at}"] = (value, variance)
+    for at, value, variance in zip(("group", "level", "answer"), cox.params, np.diag(cox.cov_params()), strict=True):
+        found[f"Cox: {at}"] = (value, variance)
     return found
 
 

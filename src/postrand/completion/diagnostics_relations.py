@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,13 +76,35 @@ class Relations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Hold numbers of each record (n, D) and their squares; ``parts`` says which of them an unperturbed column is."""
+
+    values: Array
+    squares: Array
+    parts: dict[str, slice]
+
+    @classmethod
+    def of(cls, each: Iterable[tuple[str, NDArray[Any]]]) -> _Columns:
+        """Return the columns of each name side by side."""
+        held, parts, end = [], {}, 0
+        for name, columns in each:
+            if columns.shape[1]:
+                parts[name] = slice(end, end + columns.shape[1])
+                end += columns.shape[1]
+                held.append(columns)
+        values = np.concatenate(held, axis=1, dtype=np.float64)
+        return cls(values, values**2, parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Question:
-    """Ask for the sums of some columns over a table of perturbed variables."""
+    """Ask for the sums of columns over a table of perturbed variables; ``sums`` (D, K) are those of each copy."""
 
     places: Places
-    column: str
-    parts: list[Shown]
-    columns: Array
+    shows: list[Shown]
+    columns: _Columns
+    sums: list[Array] = field(default_factory=list)
+    squares: list[Array] = field(default_factory=list)
 
 
 def compare_relations(
@@ -93,17 +115,14 @@ def compare_relations(
     Of one variable they are the records of each category in bands of a number, or categories of an unperturbed
     column; of two variables the sums of the column's scores and indicators over the records of each two categories.
     """
-    questions, names = list(_questions(related, seen)), seen.evidence.names
-    sums: list[list[Array]] = [[] for _ in questions]
-    squares: list[list[Array]] = [[] for _ in questions]
-    for one in range(copies if questions else 0):
-        copy = codes(one)
-        for k, asked in enumerate(questions):
-            sums[k].append(true_sums(copy, asked.places, seen.evidence.sizes, asked.columns))
-            if one < ENOUGH:
-                squares[k].append(true_sums(copy, asked.places, seen.evidence.sizes, asked.columns**2))
-    each = zip(questions, sums, squares, strict=True)
-    compared = [_relation(asked, np.array(c), np.mean(second, axis=0), names) for asked, c, second in each]
+    questions, sizes, names = list(_questions(related, seen)), seen.evidence.sizes, seen.evidence.names
+    for number_ in range(copies if questions else 0):
+        copy = codes(number_)
+        for asked in questions:
+            asked.sums.append(true_sums(copy, asked.places, sizes, asked.columns.values))
+            if number_ < ENOUGH:
+                asked.squares.append(true_sums(copy, asked.places, sizes, asked.columns.squares))
+    compared = [one for asked in questions for one in _relations(asked, names)]
     sure = [one for one in related.acting if one.probability >= CERTAIN]
     together = dict.fromkeys(f"{' by '.join(names[p] for p in one.places)} on {one.name}" for one in sure)
     return Relations(tuple(compared), tuple(together))
@@ -111,31 +130,31 @@ def compare_relations(
 
 def _questions(related: Related, seen: Seen) -> Iterator[_Question]:
     basis = related.basis
-    for width in (1, 2):
+    every = [(c, name) for c, name in enumerate(related.names) if name not in basis.left_out]
+    if not every:
+        return
+    bands = _Columns.of((name, basis.bands[:, c, None] == np.unique(basis.bands[:, c])) for c, name in every)
+    lines = _Columns.of((name, basis.values[:, basis.columns(c)]) for c, name in every)
+    for width, columns in ((1, bands), (2, lines)):
         for places in itertools.combinations(related.places, width):
-            parts = shown(seen, places)
-            for c, name in enumerate(related.names if parts else ()):
-                if name in basis.left_out:
-                    continue
-                if width == 1:
-                    held = (basis.bands[:, c, None] == np.unique(basis.bands[:, c])).astype(np.float64)
-                else:
-                    held = basis.values[:, basis.columns(c)].astype(np.float64)
-                if held.shape[1]:
-                    yield _Question(places, name, parts, held)
+            if shows := shown(seen, places):
+                yield _Question(places, shows, columns)
 
 
-def _relation(asked: _Question, copies: Array, second: Array, names: Sequence[str]) -> Relation:
-    """Return ``|U − C|²/tr(V − B)`` and its p-value; C and B are mean and variance of copies (m, D, K).
+def _relations(asked: _Question, names: Sequence[str]) -> Iterator[Relation]:
+    """Yield ``|U − C|²/tr(V − B)`` of each column and its p-value; C and B are mean and variance of the copies' sums.
 
-    U has the variance V given the true records, ``Σ z² c cᵀ`` less a diagonal, ``second``; B of it the copies know. The
-    ratio has nearly the distribution of ``χ²/f``, with ``f = tr(V)²/tr(V²)`` degrees of freedom.
+    U has the variance V given the true records, ``Σ z² c cᵀ`` less a diagonal of sums of z²; B of it the copies know.
+    The ratio has nearly the distribution of ``χ²/f``, with ``f = tr(V)²/tr(V²)`` degrees of freedom.
     """
-    unbiased, spread = unbiased_sums(asked.parts, asked.columns)
+    unbiased, spread = unbiased_sums(asked.shows, asked.columns.values)
+    second, copies = np.mean(asked.squares, axis=0), np.array(asked.sums)
     spread = spread - second[:, :, None] * np.eye(second.shape[1])
     own = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-12)
     left = np.maximum(own - copies.var(axis=0, ddof=1) * (1 - 1 / len(copies)), LEAST_SHARE * own)
-    ratio = float(((unbiased - copies.mean(axis=0)) ** 2).sum() / left.sum())
-    free = float(own.sum() ** 2 / max(float((spread**2).sum()), 1e-300))
+    squared = (unbiased - copies.mean(axis=0)) ** 2
     told = tuple(names[p] for p in asked.places)
-    return Relation(told, asked.column, ratio, float(scipy.stats.chi2.sf(ratio * free, free)))
+    for name, part in asked.columns.parts.items():
+        ratio = float(squared[part].sum() / left[part].sum())
+        free = float(own[part].sum() ** 2 / max(float((spread[part] ** 2).sum()), 1e-300))
+        yield Relation(told, name, ratio, float(scipy.stats.chi2.sf(ratio * free, free)))
