@@ -63,7 +63,7 @@ def analyses(frame):
 
 def replication(frame, book, epsilon, n, turn):
     """Return pooled answers without and with pairs, and those of the true file."""
-    drawn = frame.iloc[np.random.default_rng([turn, 3]).integers(0, len(frame), n)].reset_index(drop=True)
+    drawn = frame.iloc[np.random.default_rng([turn, 5]).integers(0, len(frame), n)].reset_index(drop=True)
     law = Mechanism({name: randomised_response(size, epsilon) for name, size in SIZES.items()}, book)
     released = perturb(drawn, law, ReleaseKey.from_seed(turn))
     answers = {"true file": analyses(drawn)}

@@ -30,7 +30,7 @@ def semicolon(folder, records):
     import statsmodels.api as sm
 
     fair = sm.datasets.fair.load_pandas().data.iloc[:: max(1, 6366 // records)]
-    path = folder / "ehen.csv"
+    path = folder / "marriages.csv"
     frame = pd.DataFrame(
         {
             "Person": np.arange(1, len(fair) + 1),

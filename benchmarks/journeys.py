@@ -109,8 +109,8 @@ def commands(journey, file):
     return [
         f"init {file} {journey.roles} {journey.options} --drop '*' --out first",
         f"advise {file} {journey.roles} {journey.options} --out advice",
-        "design --plan first/plan.toml",
-        "design --plan advice/plan-1.toml",
+        "compare first/plan.toml advice/plan-1.toml",
+        "explain advice/plan-1.toml",
         "protect --plan advice/plan-1.toml --out release --dossier internal",
         "verify release",
         f"estimate release {journey.question}",
@@ -128,27 +128,24 @@ def run(call, journey, folder, records=WHOLE):
             started = time.process_time()
             words = shlex.split(line)
             answer = call([*words, "--json"])
-            done[" ".join(words[: 3 if words[0] == "design" else 1])] = (answer, time.process_time() - started)
+            done[words[0]] = (answer, time.process_time() - started)
     best = done["advise"][0]["plans"][0]
-    seconds = {name.split()[0]: 0.0 for name in done}
-    for name, (_, spent) in done.items():
-        seconds[name.split()[0]] += spent
-    figures = best["figures"]
+    first, figures = done["compare"][0]["plans"]
+    risks = {one["code"]: (one["before"], one["after"]) for one in best["figures"]["risk"]}  # before any recoding
     return {
         "name": journey.name,
         "records": figures["records"],
         "way": best["way"],
         "epsilon": figures["epsilon"],
         "claims": figures["claims"],
-        "matches": next((one["before"], one["after"]) for one in figures["risk"] if one["code"] == "correct_matches"),
-        "largest": next(
-            (one["before"], one["after"]) for one in figures["risk"] if one["code"] == "individual_risk_largest"
-        ),
+        "matches": risks["correct_matches"],
+        "largest": risks["individual_risk_largest"],
+        "first": first,
         "one_way": figures["worth"]["one_way"],
         "two_way": figures["worth"]["two_way"],
         "verified": done["verify"][0]["ok"],
         "plans": len(done["advise"][0]["plans"]),
-        "seconds": seconds,
+        "seconds": {name: spent for name, (_, spent) in done.items()},
     }
 
 
@@ -174,27 +171,40 @@ def tables(results):
         "largest risk of a person, after",
         "worth of tables of one variable: least, middle",
         "of two variables",
+        "the same of the plan that `init` writes",
         "found before",
     )
-    rows = [f"| {' | '.join(heads)} |", "| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |"]
-    times = ["| file | init | advise | design (twice) | protect | verify | estimate | all |"]
-    times.append("| --- " + "| ---: " * 7 + "|")
+    rows = [f"| {' | '.join(heads)} |", "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |"]
+    times = ["| file | init | advise | compare | explain | protect | verify | estimate | all |"]
+    times.append("| --- " + "| ---: " * 8 + "|")
     claims = []
     for journey in JOURNEYS:
         got = results.get(journey.name)
         if got is None:
-            rows.append(f"| {journey.what} | not on this machine |" + " – |" * 6)
+            rows.append(f"| {journey.what} | not on this machine |" + " – |" * 7)
             continue
         before, after = (number(value) for value in got["matches"])
-        rows.append(
-            f"| {journey.what} | {got['records']:,} | {got['way']}, ε = {got['epsilon']:.3g} | {before} → {after} | "
-            f"{100 * got['largest'][1]:.2g} % | {pair(got['one_way'])} | {pair(got['two_way'])} | {journey.before} |"
-        )
+        cells = [
+            f"{got['way']}, ε = {got['epsilon']:.3g}",
+            f"{before} → {after}",
+            f"{100 * got['largest'][1]:.2g} %",
+            pair(got["one_way"]),
+            pair(got["two_way"]),
+            of_first(got["first"]),
+            journey.before,
+        ]
+        rows.append(f"| {journey.what} | {got['records']:,} | {' | '.join(cells)} |")
         spent = got["seconds"]
-        each = [spent[name] for name in ("init", "advise", "design", "protect", "verify", "estimate")]
-        times.append(f"| {journey.what} | " + " | ".join(f"{s:.1f}" for s in (*each, sum(each))) + " |")
+        times.append(
+            f"| {journey.what} | " + " | ".join(f"{s:.1f}" for s in (*spent.values(), sum(spent.values()))) + " |"
+        )
         claims += [f"- {journey.what}: {got['claims'][0]}"]
     return {"figures": rows, "claims": claims, "seconds": times}
+
+
+def of_first(figures):
+    """Return the level of a plan and the worth of its tables."""
+    return f"{pair(figures['worth']['one_way'])}; {pair(figures['worth']['two_way'])} (ε = {figures['epsilon']:.3g})"
 
 
 def number(value):

@@ -17,9 +17,10 @@ ROOMS = (
 HEAD = """\
 # Reference of the Python interface
 
-Made from the docstrings by `python -m tests.api_page`; do not edit it. `help(name)` in Python shows the whole text of each name: arguments, formulas,
-errors and examples. `import postrand as pr` has the names of the first table; [the analyst's guide](analyst.md) and [how to choose](choosing.md) show them at work.
-Values such as `Mechanism`, `Codebook`, `Plan` and `Release` are frozen: functions read them and return new ones.
+Made from the docstrings by `python -m tests.api_page`; do not edit it. `help(name)` in Python shows the whole text of
+each name: arguments, formulas, errors and examples. `import postrand as pr` has the names of the first table;
+[the analyst's guide](analyst.md) and [how to choose](choosing.md) show them at work. Values such as `Mechanism`,
+`Codebook`, `Plan` and `Release` are frozen: functions read them and return new ones.
 """
 
 

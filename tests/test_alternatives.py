@@ -20,6 +20,8 @@ from postrand.alternatives.patterns import choices_of
 from postrand.cli import main
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
+from postrand.formats.csv import FormulaWarning
+from postrand.workflow.alternative_files import suppress_file
 
 
 def people(n, seed, sizes=(2, 3, 2), values=3):
@@ -150,6 +152,16 @@ def test_groups_of_one_column_change_least(seed, k):
     assert change == pytest.approx(least_change(values, k), rel=1e-6)
 
 
+def test_a_dense_column_far_from_zero_loses_no_digits():
+    rng = np.random.default_rng(8)
+    values = np.round(rng.random(12) * 50) + 2.0**40
+    dense = np.concatenate([values, 2.0**40 + 1e6 + np.arange(2000.0)])
+    groups = optimal_groups(dense, 3)
+    change = ((means_of(dense - 2.0**40, groups) - (dense - 2.0**40)) ** 2).sum()
+    even = ((np.arange(2000.0) - 3 * (np.arange(2000.0) // 3) - 1) ** 2)[:1998].sum()
+    assert change <= least_change(values - 2.0**40, 3) + even + 6
+
+
 @pytest.mark.parametrize("n", [3, 5, 6, 9, 11, 40])
 def test_groups_of_several_columns_have_k_records_and_follow_the_algorithm(n):
     points = np.random.default_rng(n).normal(size=(n, 2))
@@ -203,6 +215,8 @@ def test_what_cannot_be_done_is_refused(call, error, said):
 def test_claims_come_back_from_plain_data_and_forged_ones_are_refused():
     claims = pr.suppress(people(30, 1), ["v0", "v1"], 4, sensitive="s").claims
     assert Claims.from_dict(json.loads(json.dumps(claims.to_dict()))) == claims
+    with pytest.raises(PrivacyError, match="number of records"):
+        claims.check(people(29, 1))
     with pytest.raises(PrivacyError, match="too few records"):
         Claims.from_dict({**claims.to_dict(), "k": 29}).check(people(30, 1))
 
@@ -228,6 +242,13 @@ def test_a_folder_is_checked_again_from_its_own_file(tmp_path, suffix):
     data.write_bytes(data.read_bytes() + b"\n")
     with pytest.raises(ReleaseError, match="not the one of the claims"):
         pr.recheck(tmp_path / "out")
+
+
+def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("area,note\na,=1+1\na,x\nb,y\nb,z\n")
+    with pytest.warns(FormulaWarning, match="note"):
+        suppress_file(path, tmp_path / "out", ["area"], 2)
 
 
 def test_a_file_of_numbers_is_microaggregated(tmp_path):

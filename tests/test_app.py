@@ -416,3 +416,13 @@ def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> 
     assert f"{195.996 * found.error:.2g} points" in page
     singular = computations.Point(1, found.made, 0.5, 0.5, 0.5, math.inf, 0.1)
     assert "cannot be corrected" in str(views.readout(decisions, singular, None, ()))
+
+
+def test_the_readout_says_the_promise_and_what_tables_are_worth(decisions: Decisions) -> None:
+    counted = computations.counts(decisions, (0,))
+    found = computations.point(decisions, counted, 1.0)
+    table = computations.worth([decisions.names[0]], [found], counted)
+    assert table.effective_records == pytest.approx(counted.sum() * (found.plain / found.error) ** 2)
+    page = str(views.readout(decisions, found, None, (), None, [table]))
+    assert "effective records" in page
+    assert "50 are right without the release and at most 74 with it" in page

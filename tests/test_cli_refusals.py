@@ -48,6 +48,9 @@ def work(tmp_path_factory):
     assert call("init", folder / "survey.parquet", "--out", folder, *roles).exit_code == 0
     plan = folder / "plan.toml"
     plan.write_text(plan.read_text("utf-8").replace("as_is = []", 'as_is = ["pay"]'), "utf-8")
+    (folder / "twin.toml").write_text(plan.read_text("utf-8"), "utf-8")
+    (folder / "recodes.toml").write_text('[[recodes]]\nvariable = "pay"\nbands = [-9, 0]\n', "utf-8")
+    (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 9\n', "utf-8")
     for command in (
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
@@ -57,6 +60,7 @@ def work(tmp_path_factory):
 
 
 WHOLE = {
+    "advise": ["{survey}", "--codebook", "{book}", "--out", "{new}"],
     "init": ["{survey}", "--out", "{new}"],
     "assess": [
         "{survey}",
@@ -74,6 +78,10 @@ WHOLE = {
         "{more}",
     ],
     "design": ["--plan", "{plan}"],
+    "compare": ["{plan}", "{twin}"],
+    "explain": ["{plan}"],
+    "recode": ["{recodes}", "{survey}"],
+    "check": ["--plan", "{plan}", "--policy", "{policy}"],
     "curve": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],
     "tune": ["{survey}", "--keys", "sex", "--limit", "tau1 <= 5", "--sampling-fraction", "0.1", "--codebook", "{book}"],
     "protect": [
@@ -118,6 +126,8 @@ BAD = {
 def filled(work, words, tmp_path):
     names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
     places = {**names, "key": work / "key", "release": work / "release", "work": work}
+    places |= {"recodes": work / "recodes.toml"}
+    places |= {"twin": work / "twin.toml", "policy": work / "policy.toml"}
     places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
     return [word.format(**places) for word in words]
 

@@ -145,3 +145,25 @@ def test_a_useless_table_is_said_to_be_one():
 def test_large_tables_are_not_paired(folder):
     book = load_plan(folder / "blocks" / "plan.toml").codebook
     assert len(pairs_of(book.names[:3], book)) == 3
+
+
+def test_tables_with_an_unperturbed_variable_are_worth_less_than_the_variable_alone(folder, figures):
+    found = {one.variables: one.effective_records for one in figures["plan"].crossed}
+    assert set(found) == {(name, "health") for name in ("sex", "age", "area")}
+    book = load_plan(folder / "blocks" / "plan.toml").codebook
+    for name, size in (("sex", 2), ("age", 6)):
+        data = records()
+        keep = np.exp(1) / (np.exp(1) + size - 1)
+        law = np.full((size, size), (1 - keep) / (size - 1))
+        np.fill_diagonal(law, keep)
+        codes = np.searchsorted(book[name].categories, data[name])
+        shares = (
+            np.array([np.bincount(codes[data["health"] == h], minlength=size) for h in np.unique(data["health"])]) / N
+        )
+        inverse = np.linalg.inv(law.T)
+        variance = ((shares @ law) @ (inverse**2).T).sum() - (shares**2).sum()
+        ratio = (1 - (shares**2).sum()) / variance
+        assert found[(name, "health")] == pytest.approx(
+            1 + N * ratio, rel=1e-6
+        )  # an unbiased sample variance has n - 1
+    assert json.loads(figures["plan"].to_json())["worth"]["crossed"]["tables"]

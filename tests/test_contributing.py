@@ -18,10 +18,13 @@ from postrand.cli.frame import main
 from postrand.codebook import Codebook, Variable
 from postrand.engines.summary import summarise
 from postrand.estimate.export import r_script
+from postrand.recoding import Recode
+from postrand.recoding.base import kinds as kinds_of_recoding
 from postrand.support.options import discover
 from postrand.testing import engines as of_engines
 from postrand.testing import estimators as of_estimators
 from postrand.testing import formats as of_formats
+from postrand.testing import recoding as of_recoding
 from postrand.testing import risk as of_risk
 from tests.conftest import ROOT
 from tests.release_case import CLAIMS, make
@@ -56,7 +59,7 @@ def put(tmp_path, monkeypatch):
 
 def _forget():
     """Let the families look for their members again."""
-    for found in (formats.formats, engines.engines, estimate.estimators, risk.measures.kinds):
+    for found in (formats.formats, engines.engines, estimate.estimators, risk.measures.kinds, kinds_of_recoding):
         found.cache_clear()
 
 
@@ -126,6 +129,14 @@ def test_the_risk_measure_keeps_every_law(put):
 
 def doubles(cells):
     return list(Counter(cells).values()).count(2)
+
+
+def test_the_kind_of_recoding_keeps_every_law(put):
+    kind = put("postrand/recoding/beginning.py").Beginning
+    of_recoding.check(kind, {"beginning": 2}, ["2221", "2310"])
+    assert (
+        Recode.from_dict({"variable": "job", "beginning": 1}).in_words().endswith("the first 1 characters of the code.")
+    )
 
 
 def test_the_engine_keeps_every_law(put):

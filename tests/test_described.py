@@ -11,7 +11,7 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.data.described import as_described
-from postrand.errors import DataError
+from postrand.errors import DataError, EstimationError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 
@@ -122,3 +122,14 @@ def test_a_category_that_was_read_as_missing_is_not_counted_as_missing(tmp_path)
         estimate.proportions(pd.read_csv(tmp_path / "data.csv"), "pet", mechanism)
     told = pd.read_csv(tmp_path / "data.csv", dtype=str, keep_default_na=False, na_values=[""])
     assert estimate.proportions(told, "pet", mechanism).value.shape == (4,)
+
+
+@pytest.mark.parametrize("family", ["linear", "multinomial"])
+def test_a_regression_that_is_not_identified_names_its_terms(family):
+    frame = DATA.append_column("twice", pa.array(2 * DATA["pay"].to_numpy() - 3))
+    left = "pay" if family == "linear" else "area"
+    right = "zone + weight + I(2 * weight)" if family == "linear" else "zone + pay + twice"
+    named = r"weight, I\(2 \* weight\)" if family == "linear" else "Intercept, pay, twice"
+    with pytest.raises(EstimationError, match=f"terms {named}: the regression is not identified") as caught:
+        estimate.regression(f"{left} ~ {right}", frame, MECHANISM, family)
+    assert "zone" not in str(caught.value)

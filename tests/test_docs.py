@@ -39,6 +39,12 @@ def test_links_lead_to_files():
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_index_has_every_page():
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {name for name in pages if f"]({name})" not in index} == set()
+
+
 def test_the_guide_names_models_that_exist():
     guide = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
     families: tuple[Any, ...] = (*MODELS, *OBJECTIVES, *STRUCTURES, BudgetShare)

@@ -289,7 +289,7 @@ def test_a_household_variable_of_a_split_is_a_finding_too(tmp_path):
     assert set(one.figures) == {"constant"}
 
 
-README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income "
+README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income"
 
 
 @NOTED

@@ -47,6 +47,8 @@ ALLOWED = {
     | {"scipy.special", "scipy._lib._array_api", "importlib.metadata"},
     "assess people.parquet --keys sex,area": ARRAYS | {"tomlkit"},
     "design --plan work/plan.toml": ARRAYS,
+    "recode recodes.toml people.parquet": ARRAYS | {"tomlkit"},
+    "advise people.parquet --keys sex,area --out advice": ARRAYS | DRAW | {"tomlkit"},
 }
 SCRIPT = """
 import atexit, json, sys
@@ -72,6 +74,7 @@ def place(tmp_path_factory):
     # Of three variables, a design also says what a split would be worth.
     roles = {"key": ["sex", "area", "own"], "other": ["income"]}
     _, plan = initialise(folder / "people.parquet", folder / "work", roles)
+    (folder / "recodes.toml").write_text('[[recodes]]\nvariable = "income"\nbands = [0, 10]\n')
     run(load_plan(plan), folder / "release", release_key=ReleaseKey.from_seed(1))
     return folder
 

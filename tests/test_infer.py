@@ -102,7 +102,8 @@ def test_a_limit_on_categories(tmp_path):
     (tmp_path / "x.arrow").unlink()
     draft = one(tmp_path, texts, max_categories=5)
     assert "categories" not in draft
-    assert draft["notes"] == ["more than 5 different values, not listed here: role = 'drop', or group them in the file"]
+    listed = "more than 5 different values, not listed here"
+    assert draft["notes"] == [f"{listed}: role = 'drop', or group them with [[recodes]]"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from postrand.plan.infer import load_codebook
 from postrand.risk.linked import Column, columns_of, dummy_sets, links
 from postrand.risk.linked_sums import sums
 from postrand.risk.sample import sampled
+from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.draft import start
 
 N = 3000
@@ -44,6 +45,7 @@ def survey(seed=0):
             "pay": np.round(wage + bonus, 2),
             "lwage": np.log(wage),
             "band": np.searchsorted([800, 2000], wage),
+            "late part": ((year == 94) & (part == 1)).astype(int),
         }
     )
 
@@ -63,6 +65,7 @@ def test_each_kind_of_link_is_found_and_nothing_else():
         "lwage and wage are recodes of one another",
         "band is a function of wage",
         "pay = wage + bonus",
+        "late part is a function of year, part",
     }
 
 
@@ -124,6 +127,15 @@ def drafted(tmp_path, roles):
     return made, {v.name: v.role for v in load_codebook(made.codebook).variables}, made.plan.read_text()
 
 
+def sizes_with_rules(made):
+    """The sizes of the matrices as the draft is, and with the rules that it proposes in comments."""
+    plain = [block.matrix.size for block in design_blocks(pr.load_plan(made.plan))]
+    text = made.codebook.read_text()
+    before, _, rules = text.partition("and the plan would be refused.\n")
+    made.codebook.write_text(before + "\n" + rules.replace("# ", ""))
+    return plain, [block.matrix.size for block in design_blocks(pr.load_plan(made.plan))]
+
+
 def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tmp_path):
     keys = ["year", "area", "region", "full", "half", "none"]
     made, roles, plan = drafted(tmp_path, {"key": keys, "other": ["*"]} | {"drop": ["wage", "bonus", "pay", "lwage"]})
@@ -131,16 +143,38 @@ def test_a_draft_drops_functions_of_what_is_perturbed_and_joins_what_is_named(tm
     assert roles["part"] == "other"
     blocks = [list(block.variables) for block in pr.load_plan(made.plan).blocks]
     assert blocks == [["year"], ["area", "region"], ["full", "half", "none"]]
+    assert sizes_with_rules(made) == ([7, 48, 8], [7, 48, 3])  # a near-function excludes nothing
     assert "One joint fact, one block: full, half, none; area, region." in plan
     assert "epsilon = 3.0" in plan
-    assert any("y94 is a function of year" in text for text in made.linked)
-    assert "y94 is a function of year: it tells nothing more" in made.codebook.read_text()
+    assert any("y94, period are functions of year" in text for text in made.linked)
+    assert (
+        "y94 is a function of year: role = 'drop', because y94 would undo the perturbation" in made.codebook.read_text()
+    )
+
+
+def test_a_product_of_two_that_are_perturbed_is_dropped(tmp_path):
+    numbers = ["wage", "bonus", "pay", "lwage"]
+    _, roles, _ = drafted(tmp_path, {"key": ["year", "part"], "other": ["*"], "drop": numbers})
+    assert roles["late part"] == "drop"
+
+
+def test_numbers_of_records_are_not_taken_for_parents(tmp_path):
+    table = survey().sort_by("area").append_column("id", pa.array(range(N)))
+    pq.write_table(table, tmp_path / "s.parquet")
+    made = start(tmp_path / "s.parquet", tmp_path / "work", {"key": ["area", "region"]})
+    assert not any(" id" in text for text in made.linked)
 
 
 def test_a_role_that_was_chosen_stays(tmp_path):
     made, roles, _ = drafted(tmp_path, {"key": ["year", "y94"], "drop": ["*"]})
     assert roles["y94"] == "key"
     assert [block.variables for block in pr.load_plan(made.plan).blocks] == [("year", "y94")]
+    assert sizes_with_rules(made) == ([14], [7])
+    plan = pr.load_plan(made.plan)
+    rules = [str(rule) for rule in plan.codebook.rules]
+    assert rules == ["y94 = 0, year = 94", "y94 = 1, year = 90 or 91 or 92 or 93 or 95 or 96"]
+    pr.run(plan, tmp_path / "out", release_key=pr.ReleaseKey.from_seed(1))
+    assert pr.verify(tmp_path / "out").ok
 
 
 def test_init_says_what_is_linked_without_counts(tmp_path):
@@ -149,8 +183,11 @@ def test_init_says_what_is_linked_without_counts(tmp_path):
         main, ["init", str(tmp_path / "s.parquet"), "--keys", "year", "--out", str(tmp_path / "w")]
     )
     assert ran.exit_code == 0, ran.output
-    assert "linked: y94: role = 'drop'; y94 is a function of year" in ran.output
-    assert "linked: pay = wage + bonus, so one tells the others: role = 'drop' for pay" in ran.output
+    assert (
+        "linked: y94, period are functions of year: role = 'drop', because they would undo the perturbation"
+        in ran.output
+    )
+    assert "linked: pay = wage + bonus: if you perturb one of them, set role = 'drop' for pay" in ran.output
 
 
 def plan_of(tmp_path, blocks, others, numerical=""):
@@ -175,11 +212,15 @@ def told(plan):
 def test_what_is_perturbed_separately_is_told_and_what_is_joint_is_not(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    apart = plan_of(tmp_path / "a", [["year"], ["y94"], ["area"]], [])
-    assert told(apart) == [((), ("year", "y94"))]
+    apart = plan_of(tmp_path / "a", [["year"], ["y94"], ["area"], ["period"]], [])
+    assert told(apart) == [((), ("year", "y94", "period"))]
     sentence = next(f.sentence for f in pr.findings(apart).found if f.code == "linked")
+    assert sentence.startswith("y94, period are functions of year; they are perturbed separately")
     assert "epsilon is spent again on one fact, and released values contradict each other" in sentence
+    assert sentence.endswith("perturb them in one block, or drop y94, period")
     assert told(plan_of(tmp_path / "b", [["year", "y94"], ["area"]], [])) == []
+    (tmp_path / "c").mkdir()  # period is not released
+    assert told(plan_of(tmp_path / "c", [["year"], ["y94"]], [])) == [((), ("year", "y94"))]
 
 
 def test_a_coarse_copy_that_stays_unperturbed_is_told(tmp_path):

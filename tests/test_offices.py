@@ -33,13 +33,26 @@ def test_the_example_of_the_page_runs():
         exec(compile(code.group(1), "offices.md", "exec"), {})
     first, second = out.getvalue().splitlines()
     assert first == "2 Each released combination of area, sex is that of at least 2 records; suppressed is a value too."
-    assert second == "[1.0, 1.0, 1.0, 4.5, 4.5, 4.5, 4.5]"
+    assert second == "[1.0, 1.0, 1.0, 11.5, 11.5, 11.5, 11.5]"
 
 
 def test_the_table_has_the_columns_that_the_benchmark_prints(offices):
     benchmark = importlib.import_module("against_offices")
     assert f"| {' | '.join(benchmark.HEAD)} |" in PAGE
     assert PAGE.count("| PRAM, ") == 6
+
+
+def test_the_worth_of_a_sample_is_its_size(offices, codes):
+    benchmark = importlib.import_module("against_offices")
+    shape, rng = (2, 3, 8, 2, 10), np.random.default_rng(2)
+    survey = benchmark.Survey(codes, shape, codes[:, 4], np.ones(len(codes)))
+    exact = {own: benchmark.shares(codes, shape, own) for own in benchmark.tables()}
+    assert benchmark.loss(survey, [exact]) == pytest.approx((150, 150, 0, 0))
+    drawn = [codes[rng.integers(0, 150, 75)] for _ in range(300)]  # MSE is (1 - sum of squares) / 75
+    found = benchmark.loss(survey, [{own: benchmark.shares(d, shape, own) for own in exact} for d in drawn])
+    assert found[0] == pytest.approx(50, rel=0.1)
+    assert found[1] == pytest.approx(50, rel=0.1)
+    assert found[3] < found[2] / 8  # no bias: only the noise of 300 draws
 
 
 def test_suppression_reaches_k_by_its_own_count(offices, codes):

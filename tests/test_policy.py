@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from postrand.app.designing import planned as designed_plan
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
@@ -55,7 +57,7 @@ def test_all_problems_of_a_policy_are_said_at_once(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text(
         'tilte = "x"\nenforce = 1\n'
-        '[[rules]]\nmeasure = "corect_matches"\nat_most = 1\n'
+        '[[rules]]\nmeasure = "correct_match"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_least = 1\n'
         '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.15\n'
@@ -195,7 +197,14 @@ def test_a_policy_changes_no_released_byte(folder, tmp_path):
 def test_a_plan_with_a_wrong_policy_is_refused_whole(folder, tmp_path):
     with pytest.raises(SpecificationError, match="unknown measure"):
         planned(folder, tmp_path, '[[rules]]\nmeasure = "nothing"\n')
-    text = (tmp_path / "plan.toml").read_text().replace('file = "policy.toml"', 'flie = "policy.toml"')
+    text = (tmp_path / "plan.toml").read_text().replace('file = "policy.toml"', 'files = "policy.toml"')
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(SpecificationError, match="did you mean 'file'"):
         load_plan(tmp_path / "plan.toml")
+
+
+def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
+    plan = planned(folder, tmp_path, STRICT)
+    (tmp_path / "work").mkdir()
+    decisions = open_plan(tmp_path / "plan.toml", tmp_path / "work")
+    assert designed_plan(decisions, tmp_path / "work").policy == plan.policy

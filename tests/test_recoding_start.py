@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -160,3 +161,39 @@ def test_a_line_says_all_that_a_table_can():
         "unit": "month",
         "labels": ["before", "after"],
     }
+
+
+def test_the_limits_of_top_and_bottom_coding_are_labelled(file, tmp_path):
+    made = call("init", file, "--other", "*", "--out", tmp_path / "work", "--recode", "age=top:85;bottom=80")
+    assert made.exit_code == 0, made.output
+    book = load_codebook(tmp_path / "work" / "codebook.toml")
+    assert book["age"].categories == (80, 81, 82, 83, 84, 85)
+    assert book["age"].labels == ("80 and less", "81", "82", "83", "84", "85 and more")
+
+
+def test_the_source_of_a_plan_is_tried(file, tmp_path):
+    made = call("init", file, "--other", "*", "--out", tmp_path / "work", "--recode", "age=bands:0,50")
+    assert made.exit_code == 0, made.output
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE persons AS SELECT * FROM read_csv('{file}', decimal_separator=',')")
+    (tmp_path / "plan.toml").write_text('[source]\nuri = "duckdb:///people.duckdb"\ntable = "persons"\n')
+    book = tmp_path / "work" / "codebook.toml"
+    of_file, of_plan, of_table = (
+        call("recode", book, *given, "--json")
+        for given in ([file], ["--plan", tmp_path / "work" / "plan.toml"], ["--plan", tmp_path / "plan.toml"])
+    )
+    assert of_file.exit_code == 0, of_file.output
+    assert of_plan.output == of_file.output
+    found, wanted = (json.loads(one.output)["recodes"][0] for one in (of_table, of_file))
+    assert found == wanted
+
+
+def test_neither_file_nor_plan_is_refused(file, tmp_path):
+    (tmp_path / "codebook.toml").write_text(HAND)
+    (tmp_path / "plan.toml").write_text("[source]\n")
+    assert call("recode", tmp_path / "codebook.toml").exit_code == 2
+    both = call("recode", tmp_path / "codebook.toml", file, "--plan", tmp_path / "plan.toml")
+    assert both.exit_code == 2
+    none = call("recode", tmp_path / "codebook.toml", "--plan", tmp_path / "plan.toml")
+    assert none.exit_code == 3
+    assert "'file' is missing" in none.stderr

@@ -10,6 +10,7 @@ import pytest
 
 from postrand import report
 from postrand.completion.diagnostics import diagnose
+from postrand.completion.diagnostics_relations import Relation, Relations
 from postrand.errors import DataError
 from postrand.mixture import Draw, Fit, Settings
 from postrand.report.completed_pictures import beside, predicted, top_of, trace
@@ -69,6 +70,19 @@ def test_what_rests_on_the_model_alone_is_said():
     told = told_of(right=True, laws=[response((0, 1)), response((2, 3))])
     text = text_of(report.completed_report(told, "data.csv"))
     assert "alone: no record shows both" in text
+
+
+def test_relations_to_unperturbed_columns_are_listed():
+    told = told_of(right=True)
+    assert "Relations to unperturbed columns" not in report.completed_report(told, "data.csv")  # there are none
+    one, two = Relation(("a",), "<i>pay", 1.1, 0.4), Relation(("a", "b"), "<i>pay", 7.25, 0.003)
+    told["diagnostics"]["relations"] = Relations((one, two), ("a by b on <i>pay",)).to_dict()
+    page = report.completed_report(told, "data.csv")
+    assert "<i>pay" not in page
+    text = text_of(page)
+    assert "2 relations, together p = 0.006" in text
+    assert "moved to what two variables do together: a by b on <i>pay." in text
+    assert text.index("a by b <i>pay 7.25") < text.index("a <i>pay 1.1")  # what differs most stands first
 
 
 def test_pictures_have_the_numbers_where_they_belong():

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+import postrand as pr
 from postrand.cli import main
 from postrand.risk import measures
 from postrand.risk.measures import kinds
@@ -276,3 +277,15 @@ def test_the_dossier_shows_every_measure_of_counts(folder, tmp_path):
     inside = assess(folder, "--measure", "suda", "--records", tmp_path / "out" / "r.csv")
     assert (inside.exit_code, "do not belong in a release" in inside.stderr) == (7, True)
     assert call("verify", tmp_path / "out").exit_code == 0
+
+
+def test_weights_with_a_decimal_comma_are_numbers(tmp_path):
+    from postrand import formats
+
+    rows = [(n % 3, n % 2, 100.5 + n % 7) for n in range(300)]
+    table = pa.table({name: pa.array(column) for name, column in zip("abw", zip(*rows, strict=True), strict=True)})
+    text = "\n".join(f"{a};{b};{w}".replace(".", ",") for a, b, w in rows)
+    (tmp_path / "s.csv").write_text(f"a;b;w\n{text}\n")
+    place = formats.placed(tmp_path / "s.csv", formats.ReadSettings(separator=";", decimal=","))
+    read, told = (pr.risk.assess(data, ["a", "b"], weight="w") for data in (formats.read(place), table))
+    assert str(read) == str(told)

@@ -34,6 +34,7 @@ from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
 from .plan import Plan, load_plan
 from .plan.infer import load_codebook
 from .privacy import Bistochastic, DifferentialPrivacy, SpontaneousRecognition
+from .recoding import Recode
 from .release import Release, read_release, verify
 from .release.completed import complete
 from .risk import tune
@@ -66,6 +67,7 @@ __all__ = [
     "Plan",
     "PostrandError",
     "Prior",
+    "Recode",
     "Release",
     "ReleaseKey",
     "Split",

@@ -99,11 +99,11 @@ class Claims:
             return tuple(f"{name}: {change} {100 * share:.2g}% of its variance." for name, share in self.lost.items())
         proven = "fewer are not enough for these claims (proven)"
         if not self.is_optimal:
-            proven = f"these claims need at least {100 * (self.at_least or 0):.2f}%"
+            proven = f"these claims need at least {100 * (self.at_least or 0):.3g}%"
         each = (
             f"{name}: suppressed in {share_text(share)} of the records." for name, share in self.lost.items() if share
         )
-        return (f"{100 * self.suppressed:.2f}% of the key values are suppressed; {proven}.", *each)
+        return (f"{100 * self.suppressed:.3g}% of the key values are suppressed; {proven}.", *each)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -115,7 +115,10 @@ class Claims:
         named = [*(name for own in self.classes for name in own), *filter(None, [self.sensitive])]
         names = list(dict.fromkeys(named))
         held = {name: codes_of(column) for name, column in zip(names, to_arrow(frame, names).columns, strict=True)}
-        raise_all(PrivacyError, [problem for own in self.classes for problem in self._problems(own, held)])
+        records = next(codes.size for codes, _ in held.values())
+        other = sentence("the number of records is not that of the claims", fix="check the file that the claims are of")
+        problems = [problem for own in self.classes for problem in self._problems(own, held)]
+        raise_all(PrivacyError, [*problems, *([other] if records != self.records else [])])
 
     def _problems(self, own: Sequence[str], held: Mapping[str, tuple[IntArray, int]]) -> Iterator[str]:
         keys, where = key_codes({name: held[name] for name in own}), f"columns {', '.join(own)}"

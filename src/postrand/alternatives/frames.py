@@ -60,7 +60,7 @@ def suppress(
     >>> made.frame.to_pydict()
     {'sex': ['f', 'f', None, None], 'area': ['a', 'a', 'b', 'b']}
     >>> print(made.claims.losses[0])
-    25.00% of the key values are suppressed; fewer are not enough for these claims (proven).
+    25% of the key values are suppressed; fewer are not enough for these claims (proven).
     """
     _check(keys, k, diversity, sensitive)
     names = [*keys, *([sensitive] if sensitive is not None else [])]

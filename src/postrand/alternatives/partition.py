@@ -19,17 +19,14 @@ def optimal_groups(values: Floats, k: int) -> Ints:
     [0, 1, 0, 0, 1]
     """
     n, order = values.size, np.argsort(values, kind="stable")
-    held = values[order] - values.mean()  # sums of squares lose no digits to a common offset
-    held = held / (np.abs(held).max(initial=0.0) or 1.0)
-    sums, squares = (np.concatenate([[0.0], np.cumsum(power)]) for power in (held, held**2))
+    changes = _changes(values[order], k)
     best, come = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     best[0] = 0.0
     for j in range(k, n + 1):
-        starts = np.arange(max(0, j - 2 * k + 1), j - k + 1)
-        change = squares[j] - squares[starts] - (sums[j] - sums[starts]) ** 2 / (j - starts)
-        total = best[starts] + np.maximum(change, 0.0)
+        sizes = np.arange(k, min(2 * k, j + 1))
+        total = best[j - sizes] + changes[sizes - k, j - sizes]
         at = int(np.argmin(total))
-        best[j], come[j] = total[at], starts[at]
+        best[j], come[j] = total[at], j - sizes[at]
     groups, j, ends = np.zeros(n, dtype=np.int64), n, []
     while j > 0:
         ends.append((int(come[j]), j))
@@ -37,6 +34,21 @@ def optimal_groups(values: Floats, k: int) -> Ints:
     for number, (start, end) in enumerate(reversed(ends)):
         groups[order[start:end]] = number
     return groups
+
+
+def _changes(ordered: Floats, k: int) -> Floats:
+    """Return the sum of squares about its mean of each run of k to 2k − 1 values, by size and start, (k, n).
+
+    Values are taken from the first of the run, so that no digits are lost in a dense column.
+    """
+    n = ordered.size
+    found, sums, squares = np.full((k, n), np.inf), np.zeros(n), np.zeros(n)
+    for size in range(2, min(2 * k, n + 1)):
+        steps = ordered[size - 1 :] - ordered[: n - size + 1]
+        sums, squares = sums[: steps.size] + steps, squares[: steps.size] + steps**2
+        if size >= k:
+            found[size - k, : steps.size] = np.maximum(squares - sums**2 / size, 0.0)
+    return found
 
 
 def mdav_groups(points: Floats, k: int) -> Ints:
@@ -52,19 +64,22 @@ def mdav_groups(points: Floats, k: int) -> Ints:
     spread = points.std(axis=0)
     scaled = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     groups, left, number = np.zeros(len(points), dtype=np.int64), np.arange(len(points)), 0
-
-    def distances(to: Floats) -> Floats:
-        return np.asarray(((scaled[left] - to) ** 2).sum(axis=1))
-
     while left.size >= 2 * k:
-        far = scaled[left[int(np.argmax(distances(scaled[left].mean(axis=0))))]]
-        seeds = [far] if left.size < 3 * k else [far, scaled[left[int(np.argmax(distances(far)))]]]
+        far = scaled[int(np.argmax(_distances(scaled, scaled.mean(axis=0))))]
+        seeds = [far] if left.size < 3 * k else [far, scaled[int(np.argmax(_distances(scaled, far)))]]
         for seed in seeds:
-            near = np.argsort(distances(seed), kind="stable")[:k]
+            near = np.argpartition(_distances(scaled, seed), k - 1)[:k]
             groups[left[near]] = number
-            left, number = np.delete(left, near), number + 1
+            stay = np.ones(left.size, dtype=bool)
+            stay[near] = False
+            left, scaled, number = left[stay], scaled[stay], number + 1
     groups[left] = number
     return groups
+
+
+def _distances(points: Floats, to: Floats) -> Floats:
+    change = points - to
+    return np.asarray(np.einsum("ij,ij->i", change, change))
 
 
 def means_of(values: Floats, groups: Ints) -> Floats:

@@ -26,12 +26,13 @@ from postrand.engines import LocalEngine
 from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
+from postrand.report.table_worth import TableWorth
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
-from postrand.workflow import demo, dossier
+from postrand.workflow import demo, dossier, dossier_risk
 from postrand.workflow.pipeline import run
 
 Array = NDArray[np.float64]
@@ -196,6 +197,16 @@ def table_error(points: Sequence[Point], joint: Array) -> float:
     return _typical(cell_variance([p.made.matrix.array for p in points], share, float(joint.sum())))
 
 
+def worth(names: Sequence[str], points: Sequence[Point], counted: Array) -> TableWorth:
+    """Return how many unperturbed records a table of these variables is worth, by the counts of the file."""
+    records = float(counted.sum())
+    share = counted / max(records, 1)
+    variance = float(cell_variance([p.made.matrix.array for p in points], share, records).sum())
+    found = float((share * (1 - share)).sum()) / variance if 0 < variance < math.inf else None
+    why = "" if found is not None else "its shares cannot be corrected"
+    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why)
+
+
 def _typical(variance: Array) -> float:
     return float(np.sqrt(variance.mean()))
 
@@ -297,6 +308,6 @@ def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport 
     """Return the risk before and after, each measured in its own records."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
-    before, _ = dossier.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
-    after, _ = dossier.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
+    before, _ = dossier_risk.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
+    after, _ = dossier_risk.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after

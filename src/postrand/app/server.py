@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.errors import PostrandError
 from postrand.formats import suffix_of
 from postrand.release import Release
+from postrand.report.table_worth import TableWorth
 
 
 def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
@@ -262,11 +263,13 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
             return widgets.trouble(found.text.split("\n"))
         total = None if made is None else made.certificate.account.total
         pair, error = tuple(dict.fromkeys(decisions.pair)), None
+        tables: list[TableWorth] = []
         tried = [_attempted(tab(), decisions, j, made) for j in pair]
         points = [p for p in tried if not isinstance(p, Problem)]
         if len(pair) == len(points) == 2:  # the problem of another variable is said where that one is shown
             error = computations.table_error(points, _counts(tab(), decisions, pair))
-        return views.readout(decisions, found, error, [decisions.names[j] for j in pair], total)
+            tables = _tables(tab(), decisions, pair, points)
+        return views.readout(decisions, found, error, [decisions.names[j] for j in pair], total, tables)
 
     @render.ui
     def file_level() -> Any:
@@ -334,6 +337,15 @@ def _comparison(tab: Tab, decisions: Decisions) -> Any:
         return widgets.trouble(found.text.split("\n"))
     rows = 0 if decisions.opened is None else decisions.opened.rows
     return split_views.comparison(found, waiting, rows)
+
+
+def _tables(
+    tab: Tab, decisions: Decisions, pair: tuple[int, ...], points: Sequence[computations.Point]
+) -> list[TableWorth]:
+    """Return the worth of the tables of two variables, and of both together."""
+    sets = [((j,), [point]) for j, point in zip(pair, points, strict=True)] + [(pair, list(points))]
+    named = [([decisions.names[j] for j in at], those, _counts(tab, decisions, at)) for at, those in sets]
+    return [computations.worth(*one) for one in named]
 
 
 def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:

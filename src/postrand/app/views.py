@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from postrand.app.widgets import busy, button, control, copyable, facts, labelle
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.mechanism import Split
-from postrand.privacy import DifferentialPrivacy
+from postrand.privacy import DifferentialPrivacy, promise
 from postrand.report import text
+from postrand.report.table_worth import TableWorth
+from postrand.report.table_worth import shown as worth_text
 from postrand.risk import RiskReport
 from postrand.support.exact import format_upper
+from postrand.support.guesses import guesses_in_words
 from postrand.workflow.dossier_risk import MEASURES
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
@@ -307,9 +311,14 @@ def _float(value: str) -> float:
 
 
 def readout(
-    decisions: Decisions, now: Point, cell_error: float | None, pair: Sequence[str], total: float | None = None
+    decisions: Decisions,
+    now: Point,
+    cell_error: float | None,
+    pair: Sequence[str],
+    total: float | None = None,
+    tables: Sequence[TableWorth] = (),
 ) -> TagList:
-    """Return the effect of the level: for an attacker, for a share, and for a table.
+    """Return the effect of the level: for an attacker, for a share, and for ``tables``.
 
     ``total``: the ε of a record, where the variables do not have the same.
     """
@@ -329,7 +338,16 @@ def readout(
     ]
     if cell_error is not None:
         shown.append((f"A cell of {' × '.join(cut(n) for n in pair)}, ± (95%)", _points(cell_error)))
-    return TagList(facts([*shown, *many]), tags.p(now.made.message, class_="soft"))
+    for one in tables:
+        words = f"of {one.records:,}" + (": of little use" if one.is_of_little_use else "")
+        shown.append((f"Table of {cut(one.name)}: effective records", beside(worth_text(one.effective_records), words)))
+    level, size = now.made.matrix.epsilon, now.made.matrix.size
+    said = guesses_in_words(level, size) if math.isfinite(level) else promise(decisions.make("privacy"), size)
+    return TagList(
+        facts([*shown, *many]),
+        tags.p(f"The promise, whatever else an attacker knows: {said}."),
+        tags.p(now.made.message, class_="soft"),
+    )
 
 
 def _points(error: float) -> str:

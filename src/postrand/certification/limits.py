@@ -81,7 +81,7 @@ def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> It
 
 def _provenance_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     recodes = () if mechanism.codebook is None else mechanism.codebook.recodes
-    yield from _naming("confidential_recodes", [recode.variable for recode in recodes if recode.kind.confidential])
+    yield from _naming("confidential_recodes", [recode.variable for recode in recodes if recode.is_confidential])
 
     def of(code: str, chosen: Iterable[tuple[str, ...]]) -> Iterable[dict[str, Any]]:
         blocks = [list(names) for names in chosen]

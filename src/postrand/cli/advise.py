@@ -11,7 +11,7 @@ import click
 
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, reading_options
 from postrand.cli.machine import may_use
-from postrand.errors import UsageError, sentence
+from postrand.errors import PostrandError, UsageError, sentence
 
 
 def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,8 +27,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "limits",
             multiple=True,
             metavar="LIMIT",
-            help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct matches <= 5' "
-            "or 'individual <= 0.1'; can be repeated. Default: 'epsilon <= 4'.",
+            help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', "
+            "'correct matches <= 5' or 'individual <= 0.1'; can be repeated. Default: 'epsilon <= 4'.",
         ),
         click.option(
             "--use",
@@ -90,7 +90,8 @@ def advise(
     """Recommend two to four complete plans for FILE.
 
     Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
-    after, its worth for tables, and the reason. The answer is computed from the confidential file: keep it internal.
+    after, its worth for tables, and the reason. Only a column that is released as it is and singles out persons needs
+    your decision first; the answer names it. The answer is computed from the confidential file: keep it internal.
     Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
 
     \b
@@ -107,18 +108,34 @@ def advise(
         fix = "set the roles in the codebook, or leave --codebook out"
         raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
     place, book, told = codebook_for(file, codebook, given, reading)
-    asked = asked_for(attacker, limits, uses, precisions)
-    found = advised(place, book, needs_from(*asked, look=look), out, fraction=fraction)
+    needs = asked_for(attacker, limits, uses, precisions, look=look) or needs_from(look=look)
+    found = advised(place, book, needs, out, fraction=fraction)
     text = "\n".join([*told, found.text(every=every)])
     return {**found.to_dict(), "told": told}, text
 
 
 def asked_for(
+    attacker: str | None,
+    limits: tuple[str, ...],
+    uses: tuple[str, ...],
+    precisions: tuple[str, ...],
+    *,
+    look: bool = False,
+) -> Any:
+    """Return the needs, None if nothing is asked; at a terminal, each question that no option answers is put."""
+    if at_terminal():
+        attacker, limits, uses, precisions = _answers(attacker, limits, uses, precisions)
+    if attacker is None and not (limits or uses or precisions):
+        return None
+    from postrand.workflow.advice_needs import needs_from
+
+    return needs_from(attacker, limits, uses, precisions, look=look)
+
+
+def _answers(
     attacker: str | None, limits: tuple[str, ...], uses: tuple[str, ...], precisions: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return what is asked: at a terminal, each question that no option answers is put, with its default shown."""
-    if not at_terminal():
-        return attacker or "", limits, uses, precisions
+    """Ask what no option answers, each question with its default."""
     from postrand.workflow.advice_needs import ATTACKERS, MEANINGS, USES, Needs
 
     usual = Needs()
@@ -132,6 +149,31 @@ def asked_for(
         text = "Which table must be good for what, such as '2 points for sex x region'? (empty: none)"
         precisions = _parts(click.prompt(text, default="", show_default=False, err=True))
     return attacker, limits, uses, precisions
+
+
+def advice_lines(source: Any, made: Any, needs: Any, out: Path, *, is_open: bool) -> tuple[list[str], dict[str, Any]]:
+    """Return what 'postrand init' says of ε and of other plans, and the same as data; it writes plans if asked."""
+    from postrand.workflow.epsilon import above_bound
+
+    lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
+    again = f"postrand advise {source.name} --codebook {made.codebook}"
+    if needs is None:
+        assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
+        return [*lines, f"Assumed: {assumed}. For other plans: {again}"], {}
+    if is_open:
+        return [*lines, f"Then, for plans that meet what you asked: {again}"], {"asked": needs.lines()}
+    from postrand.formats import File
+    from postrand.plan.infer import load_codebook
+    from postrand.workflow.advice import advise as advised
+
+    place = File(source, made.settings) if isinstance(source, Path) else source
+    try:
+        found = advised(place, load_codebook(made.codebook), needs, out / "advice")
+    except PostrandError:
+        made.codebook.unlink()
+        made.plan.unlink()
+        raise
+    return [*lines, "", found.text()], {"advice": found.to_dict()}
 
 
 def at_terminal() -> bool:

@@ -129,6 +129,7 @@ def main() -> None:
     The usual order of work:
       postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
       postrand assess survey.parquet ...  how identifiable are the records now?
+      postrand advise survey.parquet ...  complete plans: what each claims, risks and is worth; or edit your own:
       postrand design --plan plan.toml    the matrices, and what they keep and protect
       postrand explain plan.toml          the plan in sentences for a board
       postrand protect --plan plan.toml --out release

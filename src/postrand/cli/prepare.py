@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from postrand.cli import columns as columns
+from postrand.cli.advise import advice_lines, asked_for, needs_options
 from postrand.cli.frame import (
     FILE,
     FOLDER,
@@ -76,6 +77,7 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="RECODE",
     help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
 )
+@needs_options
 @reading_options
 def init(
     file: Path | None,
@@ -89,9 +91,16 @@ def init(
     way: Literal["best", "blocks", "split"],
     reading: Any,
     recode: tuple[str, ...],
+    attacker: str | None,
+    limits: tuple[str, ...],
+    uses: tuple[str, ...],
+    precisions: tuple[str, ...],
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
+
+    With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
+    advise' does. At a terminal these questions are asked; elsewhere the defaults are stated and used.
 
     Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
     So do columns that --other '*' would release as they are, but whose exact values single out persons.
@@ -102,7 +111,9 @@ def init(
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     source = records_of(file, uri, table, query, password_from)
-    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode)
+    needs = asked_for(attacker, limits, uses, precisions)
+    total = None if needs is None else needs.epsilon
+    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode, total=total)
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
     lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
@@ -113,10 +124,13 @@ def init(
             f"Next: decide on {', '.join(made.undecided)}: released unperturbed, each singles out more than 1% of the "
             "records. The notes in plan.toml explain the choices"
         )
-    if not (made.without_role or made.undecided):
-        lines.append("Next: read both, then run 'postrand design'")
+    open_ = bool(made.without_role or made.undecided)
+    lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
+    told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
+    lines += told_of
     lists = {name: list(getattr(made, name)) for name in ("without_role", "undecided", "linked")}
-    return {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told}, "\n".join(lines)
+    data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
+    return {**data, "epsilon": made.epsilon}, "\n".join(lines)
 
 
 def _told(settings: Mapping[str, str]) -> str:
@@ -305,12 +319,14 @@ def tune(
     """
     from postrand.formats import placed
     from postrand.workflow import draft
+    from postrand.workflow.epsilon import above_bound, meaning
 
     if plan is not None and reading.to_dict():
         what, fix = "the plan already says how its file is read", "set it in [source] of the plan"
         raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
     found = draft.tune(None if file is None else placed(file, reading), names(keys), codebook, plan=plan, **choices)
-    return found.to_dict(), str(found)
+    said = [f"{meaning(found.level)}.", *above_bound(found.level)] if found.needed else []
+    return {**found.to_dict(), "meaning": said}, "\n".join([str(found), *said])
 
 
 def _prior(text: str) -> Any:

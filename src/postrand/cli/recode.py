@@ -8,15 +8,17 @@ from typing import Any
 import click
 
 from postrand.cli.frame import FILE, SOURCE, Result, command, reading_options
+from postrand.errors import UsageError, sentence
 
 
 @command
 @click.argument("codebook", type=FILE)
-@click.argument("file", type=SOURCE)
+@click.argument("file", type=SOURCE, required=False)
+@click.option("--plan", type=FILE, help="plan.toml that says which file or table is read, instead of FILE.")
 @click.option("--write", is_flag=True, help="Write the results' categories, and which are rare, into CODEBOOK.")
 @reading_options
-def recode(codebook: Path, file: Path, write: bool, reading: Any) -> Result:
-    """Try the recodes of CODEBOOK on FILE, without a release.
+def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, reading: Any) -> Result:
+    """Try the recodes of CODEBOOK on FILE or the source of a plan, without a release.
 
     For each recode: how many categories there are before and after, and how many records they have, in steps. The
     output is for internal use: it counts the confidential records. Edit [[recodes]] in codebook.toml and run it again.
@@ -25,7 +27,10 @@ def recode(codebook: Path, file: Path, write: bool, reading: Any) -> Result:
     from postrand.formats import detected, placed
     from postrand.workflow import recode_trial
 
-    place = placed(file, detected(file, reading))
+    if (file is None) == (plan is None) or (plan is not None and reading.to_dict()):
+        what = "name either a file, with options that say how it is read, or a plan"
+        raise UsageError(sentence(what, fix="postrand recode codebook.toml survey.csv"))
+    place = recode_trial.place_of(plan) if file is None else placed(file, detected(file, reading))  # type: ignore[arg-type]  # one is there
     trials, made = recode_trial.tried(codebook, place)
     data: dict[str, Any] = {"internal": True, "recodes": [trial.to_dict() for trial in trials]}
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]

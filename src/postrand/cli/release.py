@@ -49,7 +49,9 @@ from postrand.errors import ReleaseError, UsageError, raise_all, sentence
     "--again", is_flag=True, help="Release other content under the same --key-file; the privacy levels add up."
 )
 @click.option(
-    "--sampling-fraction", type=float, help="Share of the population that is in the file; used only for the dossier."
+    "--sampling-fraction",
+    type=float,
+    help="Share of the population that is in the file; used for the dossier and the policy.",
 )
 def protect(
     plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any

@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook.variable import MAX_CATEGORIES, Variable
 from postrand.errors import DataError, SpecificationError, sentence, shown
+from postrand.support.arrow import from_numpy as from_numpy
+from postrand.support.arrow import from_texts, from_truths
+from postrand.support.arrow import index_values as index_values
+from postrand.support.arrow import is_null as is_null
+from postrand.support.arrow import numpy_dtype as numpy_dtype
+from postrand.support.arrow import to_floats as to_floats
+from postrand.support.arrow import to_numpy as to_numpy
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
@@ -131,65 +137,6 @@ def category_values(variable: Variable) -> pa.Array:
         raise SpecificationError(problem) from None
 
 
-def from_numpy(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers, shape (n,), as an Arrow array of the same type over the same memory; null where ``missing``.
-
-    ``pyarrow.array`` does the same, but it imports pandas if that is installed, which costs time and 45 MB.
-
-    >>> from_numpy(np.array([3, 4], dtype=np.int8), np.array([False, True])).to_pylist()
-    [3, None]
-    """
-    values = np.ascontiguousarray(values)
-    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [valid, pa.py_buffer(values)])
-
-
-def numpy_dtype(of: pa.DataType) -> np.dtype[Any]:
-    """Return the numpy type of an Arrow type of numbers; Arrow's own ``to_pandas_dtype`` may need pandas.
-
-    >>> numpy_dtype(pa.uint16()), numpy_dtype(pa.float32())
-    (dtype('uint16'), dtype('float32'))
-    """
-    return np.dtype({"halffloat": "f2", "float": "f4", "double": "f8"}.get(str(of), str(of)))
-
-
-def to_numpy(array: pa.Array) -> NDArray[Any]:
-    """Return numbers without nulls, shape (n,), over the same memory; see :func:`from_numpy`."""
-    return np.from_dlpack(array)
-
-
-def to_floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return a column of numbers as float64, shape (n,), NaN for null; see :func:`from_numpy`.
-
-    Raises ``pa.ArrowInvalid`` or ``pa.ArrowNotImplementedError`` where a value is no number.
-
-    >>> to_floats(pa.array([1, None], pa.int8())).tolist()
-    [1.0, nan]
-    """
-    cast = pc.cast(column, pa.float64())
-    chunks = cast.chunks if isinstance(cast, pa.ChunkedArray) else [cast]
-    parts = [np.where(is_null(c), np.nan, index_values(c)) if c.null_count else index_values(c) for c in chunks]
-    return np.concatenate([np.zeros(0), *parts])
-
-
-def index_values(indices: pa.Array) -> NDArray[Any]:
-    """Return whole numbers, shape (n,), over the same memory; under a null is whatever lies there."""
-    data = indices.buffers()[1]
-    if data is None:
-        return np.zeros(len(indices), dtype=numpy_dtype(indices.type))
-    return np.frombuffer(data, numpy_dtype(indices.type), indices.offset + len(indices))[indices.offset :]
-
-
-def is_null(array: pa.Array) -> NDArray[np.bool_]:
-    """Return whether each value is null, shape (n,)."""
-    valid = array.buffers()[0]
-    if valid is None:
-        return np.zeros(len(array), dtype=bool)
-    first, skipped = divmod(array.offset, 8)
-    bits = np.frombuffer(valid, np.uint8)[first : first + (skipped + len(array) + 7) // 8]
-    return ~np.unpackbits(bits, count=skipped + len(array), bitorder="little")[skipped:].view(np.bool_)
-
-
 def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> None:
     """Write ``table[indices]``, shape (n,), into ``out``, both contiguous; the table's last entry stands for null.
 
@@ -279,12 +226,9 @@ def check_type(found: pa.DataType, variable: Variable) -> None:
 def _from_list(values: list[Any], of: pa.DataType) -> pa.Array:
     """Return ``pyarrow.array(values, of)`` of text, booleans or numbers, without the import of :func:`from_numpy`."""
     if _kind(of) == "text":
-        texts = [text.encode() for text in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts))).cast(of)
+        return from_texts(values).cast(of)
     if _kind(of) == "bool":
-        bits = np.packbits(np.array(values, dtype=bool), bitorder="little")
-        return pa.Array.from_buffers(of, len(values), [None, pa.py_buffer(bits)])
+        return from_truths(np.array(values, dtype=bool))
     numbers = np.array(values, dtype=numpy_dtype(of))
     if any(isinstance(v, int) and v != n for v, n in zip(values, numbers.tolist(), strict=True)):
         raise OverflowError("a whole number has no exact floating-point value")

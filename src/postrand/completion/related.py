@@ -55,6 +55,11 @@ class Related:
     notes: dict[str, str]
     acting: tuple[Acting, ...] = ()
 
+    @property
+    def directions(self) -> dict[Places, Array]:
+        """The directions in which the sums over the cells of each acting pair move."""
+        return {one.places: one.directions for one in self.acting}
+
 
 def separated(
     evidence: Evidence, modelled: Modelled, read: Collection[str] = ()
@@ -97,7 +102,7 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
         return None
     basis = basis_of(codes, columns.variables)
     seen = [seen_through(evidence, fit.draws, place) for place in places]
-    logits = tuple(fit_logit(basis.values, basis.of, likelihood) for likelihood in seen)
+    logits = tuple(fit_logit(basis.values, basis.of, likelihood, len(columns.names)) for likelihood in seen)
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}
     return Related(columns.names, basis, places, tuple(seen), logits, notes)
 
@@ -156,7 +161,8 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     weigh(phi, drawn, weights, offsets, aims, wanted, tables, sizes)
     moves = moves_of(found, fit, number)
     if moves:
-        drawn, offsets, more, wanted = _together(exactly, drawn, weights, offsets, sizes, moves, wanted)
+        turned = {pair: found.directions[pair] for pair in moves}
+        drawn, offsets, more, wanted = _together(exactly, drawn, weights, offsets, sizes, moves, turned, wanted)
         weigh(phi, drawn, weights, offsets, [*aims, *more], wanted, tables, sizes)
     return pick(drawn, weights, rng)[:, : base.shape[1]]
 
@@ -179,6 +185,7 @@ def _together(
     offsets: NDArray[np.int64],
     sizes: Sequence[int],
     moves: Mapping[Places, Sequence[tuple[int, Array]]],
+    directions: Mapping[Places, Array],
     wanted: Array,
 ) -> tuple[Candidates, NDArray[np.int64], list[Aim], Array]:
     """Return candidates with one more variable for each pair, its cell, where it stands, and the sums of it to meet.
@@ -195,7 +202,8 @@ def _together(
         for column, move in moves[pair]:
             own[column] += move
         sums.append(own)
-        aims.append(Aim(slice(ends[-1], ends[-1] + size), np.array([column for column, _ in moves[pair]])))
+        columns, turned = np.array([column for column, _ in moves[pair]]), directions[pair]
+        aims.append(Aim(slice(ends[-1], ends[-1] + size), columns, turned))
         ends.append(ends[-1] + size)
     more = np.stack([cells.astype(np.int16) for cells in pairs], axis=2)
     where = np.concatenate([offsets, np.array(ends[1:], offsets.dtype)])

@@ -18,6 +18,8 @@ MOST_RECORDS = 20_000
 SLACK = 1e-9
 """A step may lower the log-likelihood by this share of it, which is rounding."""
 LEAST_PRECISION, MOST_PRECISION = 0.1, 1e4
+MOST_PRECISION_LINES = 10.0
+"""The most of a column itself, beside its curves and products: a relation that is moderate is not to be weakened."""
 CLEAR, CLEAR_PRECISION = 1.5, 0.5
 """A source says something where its statistic is so many deviations above its mean; its precision is then small."""
 
@@ -35,12 +37,15 @@ class Logit:
         return np.asarray(self.coefficients + noise.reshape(self.coefficients.shape))
 
 
-def fit_logit(basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDArray[np.float32]) -> Logit:
+def fit_logit(
+    basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDArray[np.float32], lines: int = 0
+) -> Logit:
     """Fit the multinomial logit of a true category that is seen through ``likelihood`` (n, S): P(released | true).
 
     The posterior mode under independent normal coefficients with mean 0, whose variance is one for each source of
     columns (``of``), learned by empirical Bayes: ``τ² = (|H|² + tr Cov) / number``, some rounds of it. A column that
-    says nothing of the variable is so pulled to 0, one that says much is not.
+    says nothing of the variable is so pulled to 0, one that says much is not. The sources 1 to ``lines`` are columns
+    themselves, which are pulled less than they could be.
     """
     phi = basis.astype(np.float64)
     precision = np.full(phi.shape[1], 1.0)
@@ -52,6 +57,8 @@ def fit_logit(basis: NDArray[np.float32], of: NDArray[np.int64], likelihood: NDA
         root = vectors / np.sqrt(np.maximum(values, LEAST_PRECISION))
         if turn < ROUNDS - 1:
             precision = _precision(of, coefficients, root, precision)
+            itself = (of > 0) & (of <= lines)
+            precision[itself] = np.minimum(precision[itself], MOST_PRECISION_LINES)
         elif turn == ROUNDS - 1:
             precision[_clear(of, coefficients, root)] = CLEAR_PRECISION
     return Logit(coefficients, root)

@@ -4,8 +4,8 @@ The regressions of single variables imply sums C of a column over the records of
 says U, without bias. What they differ by in directions that leave all margins alone is an interaction γ (logarithms
 of the density ratio for a deviation of the column), which the sums answer to with J = their variance over samples:
 ``r ~ N(0, V + J + τ² J²)``, V the variance of U given the true records. Whether there is one has a probability for
-each pair and column (spike and slab), with the share and τ of all pairs together (empirical Bayes). A copy draws
-whether there is one, and the move given that.
+each pair and column, and so has each of some τ (spike and slab); their shares are learned from all of them (empirical
+Bayes). A copy draws whether there is one, and the move given that.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from postrand.completion.related_sums import shown, true_sums, unbiased_sums
 Array = NDArray[np.float64]
 DEVIATIONS = (0.05, 0.1, 0.2, 0.4)
 """Deviations τ of an interaction that are tried."""
-PRIOR = (0.5, 0.125, 0.125, 0.125, 0.125)
+PRIOR = (0.3, 0.1, 0.2, 0.25, 0.15)
 """The probability that there is no interaction, and of each deviation, before anything is seen."""
-TRUST = 30.0
+TRUST = 60.0
 """As many pairs and columns as the prior is worth beside those of the file."""
 TURNS = 30
-LEAST = 0.2
+LEAST = 0.5
 """What is less probable is left out."""
 RECORDS_EACH = 100
 """A pair of variables is looked at where the file has on average so many records for each of its cells."""
 MOST_KURTOSIS = 8.0
-MOST = 40
+"""A column with a larger fourth moment is left out: an indicator of less than about one record in nine."""
+MOST = 20
 """Pairs and columns that copies are moved for; of more, the most probable."""
 
 
@@ -133,7 +134,7 @@ def _chances(log_factors: Array) -> Array:
     """
     shares = np.array(PRIOR)
     for _ in range(TURNS):
-        chances = scipy.special.softmax(log_factors + np.log(shares), axis=1)
+        chances: Array = scipy.special.softmax(log_factors + np.log(shares), axis=1)
         shares = (chances.sum(axis=0) + TRUST * np.array(PRIOR)) / (len(chances) + TRUST)
     return chances
 
@@ -174,7 +175,8 @@ def _found(
 ) -> _Found:
     """Return r and its variances in the directions, of the difference of the sums and their variance over cells."""
     mass = np.maximum(second, 1e-6 * second.sum())
-    j = np.linalg.inv(directions.T @ np.linalg.pinv(np.diag(mass) - np.outer(mass, mass) / mass.sum()) @ directions)
+    information = np.linalg.pinv(np.diag(mass) - np.outer(mass, mass) / mass.sum())
+    j = np.asarray(np.linalg.inv(directions.T @ information @ directions), np.float64)
     values, vectors = np.linalg.eigh(directions.T @ spread @ directions)
     v = (vectors * np.maximum(values, 1e-3 * max(values.max(), 1e-12))) @ vectors.T
     whole = v + j

@@ -33,7 +33,7 @@ class Shown:
 
     def summed(self, columns: Array) -> Array:
         """Return the sums of columns (n, D) over the records of each released cell, (R, D)."""
-        return indicators(self.cells, len(self.values)) @ columns[self.records]
+        return np.asarray(indicators(self.cells, len(self.values)) @ columns[self.records])
 
 
 def indicators(cells: NDArray[np.integer], size: int) -> scipy.sparse.csr_array:
@@ -75,7 +75,7 @@ def unbiased_sums(parts: Sequence[Shown], columns: Array) -> tuple[Array, Array]
     return total, square
 
 
-def cells_of(codes: NDArray[np.int32], places: Places, sizes: Sequence[int]) -> NDArray[np.int64]:
+def cells_of(codes: NDArray[np.integer], places: Places, sizes: Sequence[int]) -> NDArray[np.int64]:
     """Return the cell of each record (n,) in the table of some variables."""
     return np.ravel_multi_index(tuple(codes[:, p] for p in places), [sizes[p] for p in places])
 

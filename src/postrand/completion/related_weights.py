@@ -22,14 +22,23 @@ CLOSE = 5e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aim:
-    """Name sums that are to be met: of the ``columns`` of φ, over the records of each of the codes ``rows``."""
+    """Name sums that are to be met: of the ``columns`` of φ, over the records of each of the codes ``rows``.
+
+    With ``directions`` (rows, k) only these combinations of the codes are: what other aims meet is left alone.
+    """
 
     rows: slice
     columns: NDArray[np.intp]
+    directions: Array | None = None
 
     def of(self, sums: Array) -> Array:
         """Return these of all sums (D, rows)."""
-        return sums[self.columns, self.rows]
+        own: Array = sums[self.columns, self.rows]
+        return own if self.directions is None else np.asarray(own @ self.directions)
+
+    def step(self, own: Array) -> Array:
+        """Return the scores of the codes, (columns, rows), from those of the combinations."""
+        return own if self.directions is None else np.asarray(own @ self.directions.T)
 
 
 def weigh(
@@ -71,14 +80,18 @@ def weigh(
 def _factor(phi: Array, shares: NDArray[np.float32], aim: Aim) -> Array:
     """Return the inverse of how sums of φ answer to scores."""
     part = shares[:, aim.rows].astype(np.float64)
-    return scipy.linalg.inv(curvature(phi[:, aim.columns], part, np.full(len(aim.columns), 5.0)))
+    whole = curvature(phi[:, aim.columns], part, np.full(len(aim.columns), 5.0))
+    if aim.directions is not None:
+        turn = np.kron(np.eye(len(aim.columns)), aim.directions)
+        whole = turn.T @ whole @ turn
+    return np.asarray(scipy.linalg.inv(whole))
 
 
 def _step(aims: Sequence[Aim], missing: Array, factors: Sequence[Array]) -> Array:
     step = np.zeros_like(missing)
     for aim, factor in zip(aims, factors, strict=True):
         own = (factor @ aim.of(missing).ravel()).reshape(len(aim.columns), -1)
-        step[aim.columns, aim.rows] = own * min(1.0, FURTHEST / (float(np.abs(own).max()) + 1e-12))
+        step[aim.columns, aim.rows] = aim.step(own) * min(1.0, FURTHEST / (float(np.abs(own).max()) + 1e-12))
     return step
 
 

@@ -186,9 +186,9 @@ def with_columns(frame: Any, made: pa.Table, order: Sequence[str]) -> Any:
     Dictionary columns become categorical, with all categories.
     """
     if isinstance(frame, pa.Table):
-        held = [made if name in made.column_names else frame for name in order]
-        fields = [table.schema.field(name) for table, name in zip(held, order, strict=True)]
-        columns = [table.column(name) for table, name in zip(held, order, strict=True)]
+        tables = [made if name in made.column_names else frame for name in order]
+        fields = [table.schema.field(name) for table, name in zip(tables, order, strict=True)]
+        columns = [table.column(name) for table, name in zip(tables, order, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, frame.schema.metadata))
     import narwhals as nw
 

@@ -98,10 +98,7 @@ class ModelEstimate(Estimate):
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing to know before the numbers are used."""
         said: tuple[str, ...] = (*self.problems, *Estimate.warnings.__get__(self))
-        if self.unbiased is not None or not self.perturbed:
-            return said
-        what = "The release alone does not answer this: the numbers rest on the joint model of"
-        return (f"{what} {', '.join(self.perturbed)} with the other variables.", *said)
+        return (*rests(self.perturbed, self.unbiased is not None), *said)
 
     @property
     def includes(self) -> str:
@@ -161,20 +158,47 @@ def by_model(
     held |= {"value": law.value, "law": law, "method": method, **means}
     held["total"] = float(np.mean([e.total for e in found]))
     held["perturbed"] = tuple(name for name in _named(asked) if name in mechanism.variables)
-    try:
-        unbiased = ask(frame, mechanism=mechanism, **asked)
-    except EstimationError:  # what the model is for
-        unbiased = None
+    unbiased = alone(ask, frame, mechanism, asked)
     problems = fitted.diagnostics.problems if held["perturbed"] else ()
     return ModelEstimate(**held, unbiased=unbiased, problems=problems)
 
 
+def alone(ask: Callable[..., Answer], frame: Any, mechanism: Mechanism, asked: dict[str, Any]) -> Answer | None:
+    """Return what the release alone answers, None where it does not: that is what the model is for."""
+    try:
+        return ask(frame, mechanism=mechanism, **asked)
+    except EstimationError:
+        return None
+
+
+def rests(perturbed: Sequence[str], answered: bool) -> tuple[str, ...]:
+    """Return the warning where numbers of perturbed variables rest on the model alone; else nothing."""
+    if answered or not perturbed:
+        return ()
+    what = "The release alone does not answer this: the numbers rest on the joint model of"
+    return (f"{what} {', '.join(perturbed)} with the other variables.",)
+
+
+def said_of(model: Fitted | None, perturbed: Sequence[str], answered: bool) -> tuple[str, ...]:
+    """Return what must be known of numbers from the model: that they rest on it alone, and its failed tests."""
+    problems = model.diagnostics.problems if model is not None and perturbed else ()
+    return (*rests(perturbed, answered), *problems)
+
+
 def answers(
-    ask: Callable[..., Answer], frame: Any, mechanism: Mechanism, model: Fitted | None, asked: dict[str, Any]
+    ask: Callable[..., Answer],
+    frame: Any,
+    mechanism: Mechanism,
+    model: Fitted | None,
+    asked: dict[str, Any],
+    names: Sequence[str] | None = None,
 ) -> Iterator[Answer]:
-    """Yield the answer of each copy; perturbed variables that are not asked for are left out of it."""
+    """Yield the answer of each copy; perturbed variables that are not asked for are left out of it.
+
+    ``names`` are the columns that are needed, by default all that the question ``asked`` names.
+    """
     model = _checked(model, frame, mechanism)
-    book, named = model.modelled.codebook, _named(asked)
+    book, named = model.modelled.codebook, _named(asked) if names is None else list(names)
     perturbed = [name for name in model.modelled.perturbed if name in named]
     clear = [name for name in frames.names_of(frame) if name not in model.mechanism.variables]
     table = released_table(frame, [*perturbed, *(name for name in clear if name in named)], mechanism)

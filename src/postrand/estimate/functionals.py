@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, Transition, apply, apply_maps, single
-from postrand.estimate.by_model import Fitted, answers, wants_model
+from postrand.estimate.by_model import Fitted, alone, answers, by_model, said_of, wants_model
 from postrand.estimate.intervals import Moments
 from postrand.estimate.offer import METHOD as BY_METHOD
 from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
@@ -42,20 +42,27 @@ def quantities(
     mechanism: Mechanism,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Literal["unbiased", "model"] = "unbiased",
+    model: Fitted | None = None,
 ) -> Estimate:
     """Estimate linear functionals ``Σ c π`` of the true table of the variables, without bias.
 
     ``functionals`` names coefficient arrays c of the table's shape: a category's indicator, a difference of two, scores
     for a mean. Each is estimated by ``Σ b λ^`` with ``M b = c``, solved along each axis, so it needs only be identified
     itself: the matrices may be singular. The result's ``value`` and ``covariance`` follow the order of ``functionals``.
+    With ``model``, what :func:`postrand.complete` returned for this release, those of its copies are pooled.
 
     Raises
     ------
     UsageError
-        If a functional does not have the table's shape.
+        If a functional does not have the table's shape, or the model is missing.
     EstimationError
         Naming every functional that the release does not identify.
     """
+    if wants_model(method, model):
+        asked = {"variables": variables, "functionals": functionals, "weights": weights, "strata": strata}
+        return by_model("functionals of the table", quantities, frame, mechanism, model, **asked)
     return from_tally(tally(frame, variables, mechanism, weights, strata), functionals)
 
 
@@ -127,7 +134,7 @@ def identified(
 class Ratio:
     """Hold a ratio, or an odds ratio, with the standard error of its logarithm, and that error's degrees of freedom.
 
-    ``problems`` are those of the joint model that it comes from, if it failed a test.
+    ``problems`` say what must be known of the joint model that it comes from, if it does.
     """
 
     value: float
@@ -238,7 +245,10 @@ def odds_ratio(
     """
     if wants_model(method, model):
         asked = {"row": row, "column": column, "rows": rows, "columns": columns, "weights": weights, "strata": strata}
-        return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), model)
+        answered = alone(odds_ratio, frame, mechanism, asked) is not None
+        perturbed = [name for name in (row, column) if name in mechanism.variables]
+        said = said_of(model, perturbed, answered)
+        return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), said)
     counted = tally(frame, [row, column], mechanism, weights, strata)
     pairs = [
         _pair(texts, chosen, name)
@@ -254,10 +264,9 @@ def odds_ratio(
     return _log_contrast(found.value, found.covariance, [1, -1, -1, 1], list(functionals))
 
 
-def _pooled(found: Sequence[Ratio], model: Fitted | None) -> Ratio:
+def _pooled(found: Sequence[Ratio], said: tuple[str, ...]) -> Ratio:
     rules = combine([math.log(one.value) for one in found], [one.log_standard_error**2 for one in found])
-    problems = () if model is None else model.diagnostics.problems
-    return Ratio(math.exp(rules.value), float(rules.standard_error), float(rules.freedom), problems)
+    return Ratio(math.exp(rules.value), float(rules.standard_error), float(rules.freedom), said)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,31 +15,41 @@ from numpy.typing import ArrayLike
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
+from postrand.estimate.by_model import Fitted, alone, said_of, wants_model
+from postrand.estimate.by_model_tests import Gap, copied_tables, joint_wald
 from postrand.estimate.em import check_untangled
-from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, numbers, pair
+from postrand.estimate.offer import METHOD, STRATA, WEIGHT, Estimator, Option, numbers, pair
+from postrand.estimate.result import Estimate
 from postrand.estimate.split_axis import SplitAxis, split_axes
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
 from postrand.support.showing import show_whole
 
+Method = Literal["unbiased", "model"]
+
 
 @dataclass(frozen=True, slots=True)
 class ChiSquared:
-    """Hold a chi-squared test: statistic, degrees of freedom, p-value, and what was computed."""
+    """Hold a chi-squared test: statistic, degrees of freedom, p-value, and what was computed.
+
+    ``warnings`` say what must be known of it before it is used, as that it rests on a model.
+    """
 
     statistic: float
     degrees_of_freedom: int
     p_value: float
     method: str
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"warnings": list(self.warnings)}
 
     def to_arrow(self) -> pa.Table:
         """Return one row: ``term`` (the method), ``statistic``, ``degrees_of_freedom``, ``p_value``."""
-        numbers = {name: np.array(x) for name, x in self.to_dict().items() if name != "method"}
+        names = ("statistic", "degrees_of_freedom", "p_value")
+        numbers = {name: np.array(getattr(self, name)) for name in names}
         return tidy.by_term([self.method], numbers)
 
     def to_pandas(self) -> Any:
@@ -49,11 +60,19 @@ class ChiSquared:
 
     def __str__(self) -> str:
         head = f"{self.method}: chi-squared {self.statistic:.5g} on {self.degrees_of_freedom} degrees of freedom"
-        return f"{head}, p-value {self.p_value:.4g}"
+        return "\n".join([f"{head}, p-value {self.p_value:.4g}", *(f"Warning: {text}" for text in self.warnings)])
 
 
 def independence_test(
-    frame: Any, row: str, column: str, mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+    frame: Any,
+    row: str,
+    column: str,
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> ChiSquared:
     """Test whether two true variables are independent.
 
@@ -62,10 +81,13 @@ def independence_test(
     test: right size, and no test on the corrected table has more power near independence. With weights or strata its
     reference is Rao and Scott's second-order F. Variables of one block are tested on the unbiased table: ``gᵀ V0^-1 g``
     with ``g_ij = π_ij − π_i+ π_+j`` and V0 its covariance *under independence* (a score test too; the covariance of
-    the estimate itself, as in Wald's test, would reject too often).
+    the estimate itself, as in Wald's test, would reject too often). With ``model``, what :func:`postrand.complete`
+    returned for this release, the tables of its copies are tested together (D1 of Li, Raghunathan and Rubin).
 
     Raises
     ------
+    UsageError
+        If the method is unknown, or the model is missing.
     EstimationError
         If a released variable takes only one value, or the corrected table is not identified.
 
@@ -73,6 +95,13 @@ def independence_test(
     ----------
     Rao & Scott (1984) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
     """
+    if wants_model(method, model):
+        asked = {"row": row, "column": column, "weights": weights, "strata": strata}
+        tables = copied_tables(frame, mechanism, model, variables=[row, column], weights=weights, strata=strata)
+        found = joint_wald(tables, *_independence_of(tables[0].value.shape, weights is None and strata is None, tables))
+        answered = alone(independence_test, frame, mechanism, asked) is not None
+        said = said_of(model, [n for n in (row, column) if n in mechanism.variables], answered)
+        return ChiSquared(*found, f"test of independence on {len(tables)} completed copies (D1)", said)
     return independence(tally(frame, [row, column], mechanism, weights, strata))
 
 
@@ -117,34 +146,78 @@ def goodness_of_fit_test(
     mechanism: Mechanism,
     weights: str | None = None,
     strata: str | None = None,
+    *,
+    method: Method = "unbiased",
+    model: Fitted | None = None,
 ) -> ChiSquared:
     """Test whether the true distribution of a variable is ``expected``, shape (S,), in codebook order.
 
     Pearson's statistic of the released counts against ``Mᵀ expected`` is the score test; with weights or strata its
     reference is Rao and Scott's second-order F. A variable of a joint block is tested on the unbiased estimate, with
-    its covariance under the hypothesis.
+    its covariance under the hypothesis. With ``model``, what :func:`postrand.complete` returned for this release, the
+    shares of its copies are tested together (D1 of Li, Raghunathan and Rubin).
 
     Raises
     ------
     UsageError
-        If ``expected`` is no distribution over the variable's categories.
+        If ``expected`` is no distribution over the variable's categories, or the model is missing.
     """
+    if wants_model(method, model):
+        asked = {"variable": variable, "expected": expected, "weights": weights, "strata": strata}
+        tables = copied_tables(frame, mechanism, model, variables=[variable], weights=weights, strata=strata)
+        target = _target(expected, variable, tables[0].value.size)
+        found = joint_wald(tables, *_fit_of(target, weights is None and strata is None, tables))
+        answered = alone(goodness_of_fit_test, frame, mechanism, asked) is not None
+        said = said_of(model, [variable] if variable in mechanism.variables else [], answered)
+        return ChiSquared(*found, f"test of fit on {len(tables)} completed copies (D1)", said)
     return fit(tally(frame, [variable], mechanism, weights, strata), expected)
 
 
-def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
-    """Return the test of fit from counted records of one variable."""
-    size = counted.layout.shape[0]
+def _independence_of(shape: tuple[int, ...], simple: bool, tables: Sequence[Estimate]) -> tuple[Gap, Gap | None, Gap]:
+    """Return the gap from independence of a flat table, its covariance if that is true, and the gap's derivative."""
+
+    def gap(flat: Array) -> Array:
+        table = flat.reshape(shape)
+        return np.asarray((table - np.outer(table.sum(axis=1), table.sum(axis=0)))[:-1, :-1].ravel())
+
+    def null(flat: Array) -> Array:
+        table = flat.reshape(shape)
+        product = np.outer(table.sum(axis=1), table.sum(axis=0)).ravel()
+        return np.asarray((np.diag(product) - np.outer(product, product)) / tables[0].records)
+
+    def slope(flat: Array) -> Array:
+        table = flat.reshape(shape)
+        return _slope_of_independence(table.sum(axis=1), table.sum(axis=0))
+
+    return gap, null if simple else None, slope
+
+
+def _fit_of(target: Array, simple: bool, tables: Sequence[Estimate]) -> tuple[Gap, Gap | None, Gap]:
+    """Return the gap of shares from those expected, the shares' covariance if they are true, and its derivative."""
+
+    def null(_: Array) -> Array:
+        return np.asarray((np.diag(target) - np.outer(target, target)) / tables[0].records)
+
+    return lambda shares: shares - target, null if simple else None, lambda shares: np.eye(shares.size)
+
+
+def _target(expected: ArrayLike, variable: str, size: int) -> Array:
     target = np.asarray(expected, dtype=np.float64)
     if target.shape != (size,) or not (target >= 0).all() or abs(target.sum() - 1) > 1e-9:
         raise UsageError(
             sentence(
                 "the expected shares are not a distribution",
-                where=counted.layout.variables[0],
+                where=variable,
                 got=f"shape {target.shape}",
                 wanted=f"{size} numbers >= 0 summing to 1",
             )
         )
+    return target
+
+
+def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
+    """Return the test of fit from counted records of one variable."""
+    target = _target(expected, counted.layout.variables[0], counted.layout.shape[0])
     simple = _simple(counted)
     if not _summed_out(counted) and counted.whole is None:
         matrix = counted.layout.axes[0].matrix
@@ -159,7 +232,7 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
     null = _null_covariance(counted, target)
     return _score(
         (found.value - target)[:-1],
-        np.eye(size)[:-1],
+        np.eye(target.size)[:-1],
         null,
         None if simple else found.covariance,
         found.records,
@@ -282,7 +355,7 @@ ESTIMATORS = (
         "A,B",
         "Test whether two variables are independent.",
         independence_test,
-        (WEIGHT, STRATA),
+        (METHOD, WEIGHT, STRATA),
         example="sex,area",
         read=pair,
     ),
@@ -291,7 +364,7 @@ ESTIMATORS = (
         "A",
         "Test whether a variable has the shares in --expected.",
         goodness_of_fit_test,
-        (_EXPECTED, WEIGHT, STRATA),
+        (_EXPECTED, METHOD, WEIGHT, STRATA),
         example="sex",
         needs={"expected": "0.4,0.6"},
     ),

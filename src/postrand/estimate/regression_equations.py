@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -127,14 +127,14 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
         normal, names = normal_of(data, records)
         scaled = normal.gram / _scale(normal.gram)
         if np.abs(np.linalg.eigvalsh(scaled)).min() < COLLINEAR:
-            raise _not_identified()
+            raise _not_identified(normal.gram, names)
         if not _is_definite(normal.gram):
             raise _no_root("the corrected sums of squares and products are not positive definite")
         return _solved(
             normal, Root(np.asarray(np.linalg.solve(normal.gram, normal.moment), np.float64), 1), records
         ), names
     grid, names = grid_of(data, records)
-    return _solved(grid, search(grid), records), names
+    return _solved(grid, search(grid, names), records), names
 
 
 def _solved(equations: Equations, root: Root, records: Records) -> Solved:
@@ -150,18 +150,19 @@ def _solved(equations: Equations, root: Root, records: Records) -> Solved:
     return Solved(root.theta, influence, leverage, records, root.steps)
 
 
-def search(grid: Grid) -> Root:
+def search(grid: Grid, names: Sequence[str] = ()) -> Root:
     """Return the stable root of the equations over the grid: the one root at which the Jacobian is positive definite.
 
     Newton's method starts at the fit of a linear model on the scale of the response, at the regression that takes
     released cells for true ones, and at three constants. All are tried where the table is small or the first fails.
+    ``names`` are those of the terms, for a message.
 
     Raises
     ------
     EstimationError
         If no start leads to a stable root, or two lead to different ones.
     """
-    _check_design(grid)
+    _check_design(grid, names)
     found: list[Root] = []
     for start in _starts(grid):
         with np.errstate(all="ignore"):  # a step too far overflows, is not shorter, and is halved
@@ -307,15 +308,32 @@ def _inverse(matrix: Array) -> Array | None:
     return np.asarray(np.linalg.inv(matrix), np.float64) if _is_definite(matrix) else None
 
 
-def _check_design(grid: Grid) -> None:
-    if not _is_definite(_sum(grid, lambda rows: grid.design.gram(np.abs(grid.table[rows]), rows))):
-        raise _not_identified()
+def _check_design(grid: Grid, names: Sequence[str]) -> None:
+    gram = _sum(grid, lambda rows: grid.design.gram(np.abs(grid.table[rows]), rows))
+    if not _is_definite(gram):
+        raise _not_identified(gram, names)
 
 
-def _not_identified() -> EstimationError:
+def _not_identified(gram: Array, names: Sequence[str]) -> EstimationError:
     what = "the regression is not identified: the information matrix is singular"
     fix = "drop collinear terms, or merge categories that hardly occur"
-    return EstimationError(sentence(what, fix=fix))
+    where = ", ".join(collinear(gram, names))
+    return EstimationError(sentence(what, where=f"terms {where}" if where else "", fix=fix))
+
+
+def collinear(gram: Array, names: Sequence[str]) -> list[str]:
+    """Return the terms, shape (p,), that can be made of each other, from their sums of products (p, p).
+
+    >>> collinear(np.array([[2.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.0, 2.0]]), ["age", "sex", "years"])
+    ['age', 'years']
+    """
+    if len(names) != len(gram) or not np.isfinite(gram).all():
+        return []
+    size = np.sqrt(np.abs(np.diag(gram)))
+    size[size == 0] = 1.0  # a term that is zero in all records is one by itself
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    part = np.abs(vectors[:, values <= COLLINEAR]).max(axis=1, initial=0.0)
+    return [name for name, share in zip(names, part, strict=True) if share > 1e-4]
 
 
 def _no_root(got: str) -> EstimationError:

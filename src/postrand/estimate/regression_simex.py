@@ -76,7 +76,8 @@ def mcsimex(
     for name in (response, *covariates):
         if name in mechanism.partly:
             what = f"{name!r} is in the split, which has one matrix for each subset and none that is applied again"
-            raise SpecificationError(sentence(what, fix="use estimate.regression, with both of its methods"))
+            fix = "use estimate.regression, with each of its methods, for example model=..."
+            raise SpecificationError(sentence(what, fix=fix))
     data = read(formula, frame, mechanism, family, None, None)
     problem, names = problem_of(data, bins=1)
     path = [naive(problem)]

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from postrand.errors import UsageError, nearest, sentence
+from postrand.estimate.by_model import Fitted
+from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
 from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
@@ -17,7 +19,7 @@ from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
 from postrand.mechanism import Mechanism
 
-MethodName = Literal["equations", "likelihood"]
+MethodName = Literal["equations", "likelihood", "model"]
 METHODS: tuple[str, ...] = get_args(MethodName)
 
 
@@ -34,6 +36,7 @@ def regression(
     bins: int = 5,
     tolerance: float = 1e-6,
     max_steps: int = 6_000,
+    model: Fitted | None = None,
 ) -> Regression:
     """Fit a regression on true values to released ones.
 
@@ -61,6 +64,10 @@ def regression(
     sandwich form. ``tolerance`` bounds the Newton decrement: 1e-6 is a distance to the maximum of 0.001 standard
     errors.
 
+    ``method="model"`` fits each completed copy of ``model`` as a file of which nothing is perturbed, and pools the
+    coefficients by Rubin's rules. It answers also where no record of a split shows all variables of the formula; it
+    rests on the model.
+
     Parameters
     ----------
     frame
@@ -72,11 +79,13 @@ def regression(
         ``method="equations"``.
     groups, bins, tolerance, max_steps
         For ``method="likelihood"``.
+    model
+        What :func:`postrand.complete` returned for this release; the method is then ``model``.
 
     Raises
     ------
     UsageError
-        If the formula cannot be read, or names no response, an unknown family or method.
+        If the formula cannot be read, or names no response, an unknown family or method, or a model is missing.
     DataError
         If a column is missing, or the data do not fit the mechanism or the family.
     EstimationError
@@ -93,6 +102,9 @@ def regression(
         raise UsageError(
             sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
         )
+    if method == "model" or model is not None:
+        asked = {"formula": formula, "family": family, "weights": weights, "strata": strata}
+        return regression_by_model(_regression, frame, mechanism, model, **asked)
     if method == "likelihood" and strata is not None:
         raise UsageError(sentence("strata are only for method='equations'", fix="leave out the strata or the method"))
     data = read(formula, frame, mechanism, family, weights, groups, strata)
@@ -144,7 +156,8 @@ def _regression(
 
 
 _FAMILY = Option("family", "NAME", "linear (the default), logistic, poisson or multinomial.", choice(*FAMILIES))
-_METHOD = Option("method", "NAME", "equations (the default) or likelihood.", choice(*METHODS))
+_WAYS = "equations (the default), likelihood, or model: from completed copies."
+_METHOD = Option("method", "NAME", _WAYS, choice(*METHODS))
 ESTIMATORS = (
     Estimator(
         "regression",

@@ -242,7 +242,7 @@ def _not_covered(split: Split, variables: Sequence[str]) -> EstimationError:
     names = sorted(", ".join(name for name in variables if name in held) for held in largest)
     together = "; ".join(names[:_NAMED]) + (f"; {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
     fix = f"ask for what records show together ({together}), put the table into the workload of the next release, "
-    fix += "or use the joint model: complete the release (pr.complete, 'postrand complete'); a table, mean, total, "
-    fix += "ratio, quantile or odds ratio takes model=..., or --method model"
+    fix += "or use the joint model: complete the release (pr.complete, 'postrand complete'); every estimator "
+    fix += "takes model=..., or --method model"
     what = "no record shows all variables of the table"
     return EstimationError(sentence(what, where=", ".join(variables), fix=fix))

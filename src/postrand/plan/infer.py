@@ -41,7 +41,7 @@ _ALWAYS_CATEGORIES, _RECORDS_A_CATEGORY = 20, 4
 """Up to this many different values are always categories; more only in a key, or with enough records for each."""
 _MAX_UNIQUE_CHECK = 20_000_000  # records; in larger files no column is proposed as a record key
 DATES = (
-    "dates or times: set role = 'drop', or derive the year or an age group in the file; 'other' releases them exactly"
+    "dates or times: set role = 'drop', or put them into bands of years with [[recodes]]; 'other' releases them exactly"
 )
 """The note on a column of dates or times, which are proposed as no categories unless they are few or a key."""
 _DATE = (
@@ -126,6 +126,11 @@ def load_codebook(path: str | Path) -> Codebook:
                 arrow_type(variable.type)
         except SpecificationError as error:
             problems += error.problems
+    for recode in codebook.recodes:
+        try:
+            arrow_type(recode.type or "string")
+        except SpecificationError as error:
+            problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
     raise_all(SpecificationError, problems)
     return codebook
 
@@ -339,7 +344,8 @@ class _Column:
         if dated := self.has_values and self.dates and not categories:
             yield DATES
         if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):
-            yield f"more than {self.limit} different values, not listed here: role = 'drop', or group them in the file"
+            many = f"more than {self.limit} different values, not listed here"
+            yield f"{many}: role = 'drop', or group them with [[recodes]]"
         if self.role == "key" and self.has_values and not categories:
             yield "a key variable without categories is released unperturbed: group its values, or set role = 'drop'"
         if self._is_key() and not self.role:
@@ -349,7 +355,8 @@ class _Column:
         least = max(_RARE, self.records // _RARE_SHARE)
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
-            yield f"categories with fewer than {least:,} records: {rare}; merge them with others, if that makes sense"
+            few = f"categories with fewer than {least:,} records: {rare}"
+            yield f"{few}; merge them with [[recodes]], if that makes sense"
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)

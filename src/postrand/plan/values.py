@@ -123,6 +123,13 @@ class Plan:
         return (*(name for block in self.blocks for name in block.variables), *split)
 
     @property
+    def unperturbed(self) -> tuple[str, ...]:
+        """The released keys, sensitive and other variables that are released as they are."""
+        treated = {name for entry in self.numerical for name in entry.variables} | {*self.perturbed}
+        held = self.codebook.with_role("key", "sensitive", "other")
+        return tuple(v.name for v in held if v.name not in treated)
+
+    @property
     def reads_file(self) -> bool:
         """Whether the design of a block, or of the split, needs the records."""
         return any(block.reads_file for block in self.blocks) or any(split.reads_file for split in self._splits)

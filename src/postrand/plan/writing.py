@@ -38,11 +38,19 @@ Combinations that cannot occur are refused in the file and never released. Write
 below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
 variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
 (empty: any value).
+
+Columns can be recoded before anything else: write one [[recodes]] table for each result, with variable, from (the
+column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85, or
+hierarchy = "areas.csv" and level = 1. The variable describes the result. 'postrand recode' tries it on the file, and
+docs/recoding.md explains all kinds.
 """
 
 
-def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
-    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make."""
+def codebook_text(drafts: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = (), note: str = "") -> str:
+    """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make.
+
+    ``rules`` are proposed in comments after a ``note``, for a person to uncomment.
+    """
     document = tomlkit.document()
     for line in _HEAD.splitlines():
         document.add(tomlkit.comment(line))
@@ -51,6 +59,11 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]]) -> str:
     for draft in drafts:
         entries.append(_entry(draft))
     document.add("variables", entries)
+    if rules:
+        document.add(tomlkit.nl())
+        listed = "".join(f"[[rules]]\n{tomlkit.dumps(dict(rule))}" for rule in rules)
+        for line in (*note.splitlines(), *listed.splitlines()):
+            document.add(tomlkit.comment(line))
     return tomlkit.dumps(document).replace("# \n", "#\n")
 
 

@@ -61,7 +61,7 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
     unstated = [names for names, block in designs if block.provenance == "dp" and not block.prior_epsilon]
     yield from _blocks("unstated_spending", unstated)
     recodes = () if mechanism.codebook is None else mechanism.codebook.recodes
-    yield from _naming("confidential_recodes", [recode.variable for recode in recodes if recode.kind.confidential])
+    yield from _naming("confidential_recodes", [recode.variable for recode in recodes if recode.is_confidential])
     if any(getattr(model, "needs_file", False) for model in models):
         yield {"code": "file_claims"}
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postrand.privacy.base import promise
-from postrand.support.guesses import guesses_in_words, right_guesses
+from postrand.support.guesses import guesses_in_words
 from postrand.support.showing import few
 
 MOST_TOLD = 12
-LITTLE = 0.95
-"""Where more than this share of guesses between two values can be right, a claim is said to protect little."""
+LITTLE = 8.0
+"""Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
 
 
 def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: bool = False) -> str:
@@ -58,5 +58,4 @@ def file_in_plain_words(epsilon: float, delta: float) -> str:
 
 def _little(model: Any) -> str:
     """Return what is added where the level promises almost nothing."""
-    epsilon = getattr(model, "epsilon", 0.0)
-    return "; this is little protection" if right_guesses(epsilon, 0.5) > LITTLE else ""
+    return "; this is little protection" if getattr(model, "epsilon", 0.0) > LITTLE else ""

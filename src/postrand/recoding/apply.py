@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from postrand.errors import DataError, sentence
 from postrand.recoding.base import Reads, Recoding, Scalar, key_of
+from postrand.support.arrow import from_numpy, from_truths, index_values, is_null
 
 
 def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collection[Scalar], where: str) -> pa.Array:
@@ -26,9 +27,9 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
         raise DataError(sentence(what, where=where, fix=kind.remedy))
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
-    places[used.filter(present).to_numpy(zero_copy_only=False)] = np.arange(len(made))
-    at = places[held.indices.fill_null(len(held.dictionary)).to_numpy(zero_copy_only=False)]
-    indices = pa.array(at, pa.int32(), mask=at < 0)
+    places[index_values(used.filter(present))] = np.arange(len(made))
+    at = places[np.where(is_null(held.indices), -1, index_values(held.indices))]
+    indices = from_numpy(at.astype(np.int32), at < 0)
     if not pa.types.is_string(made.type):
         return made.take(indices)
     named = made.dictionary_encode()
@@ -38,7 +39,7 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
 def result_type(kind: Recoding, of: pa.DataType) -> pa.DataType:
     """Return the type of the result for a column of a type: text, or that of the recoded numbers."""
     of = of.value_type if pa.types.is_dictionary(of) else of
-    plain = pa.array([], pa.float64() if kind.reads == "numbers" and _is_text(of) else of)
+    plain = pa.nulls(0, pa.float64() if kind.reads == "numbers" and _is_text(of) else of)
     return kind.to_arrow(_prepared(kind, plain, "recode")).type
 
 
@@ -53,7 +54,9 @@ def _present(values: pa.Array, missing: Collection[Scalar]) -> pa.Array:
     if not missing:
         return found
     absent = {key_of(value) for value in missing}
-    return pc.and_(found, pa.array([key_of(value) not in absent for value in values.to_pylist()], pa.bool_()))
+    return pc.and_(
+        found, from_truths(np.array([key_of(value) not in absent for value in values.to_pylist()], dtype=bool))
+    )
 
 
 def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
@@ -63,7 +66,8 @@ def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
     try:
         return values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        what, fix = "the column has values that are not numbers", "list codes for no answer: missing = [...]"
+        what = "the column has values that are not numbers"
+        fix = "list codes for no answer: missing = [...]; of dates, set unit = 'year', and format"
         raise DataError(sentence(what, where=where, fix=fix)) from None
 
 

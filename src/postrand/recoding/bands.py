@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.recoding.base import Reads, label_problems, spelt
 from postrand.recoding.moments import UNITS, counted, moments, named
 from postrand.recoding.tables import rows_of
+from postrand.support.arrow import from_numpy, from_texts, to_floats
 from postrand.support.inputs import finite, is_whole, listed
 
 
@@ -90,14 +90,10 @@ class Bands:
 
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the name of each value's band; see :class:`postrand.recoding.Recoding`."""
-        if self.unit:
-            values = moments(column, self.unit, self.format)
-        else:
-            values = np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        values = moments(column, self.unit, self.format) if self.unit else to_floats(column)
         places = np.searchsorted(self._edges(), values, side="right")
-        names = pa.array([self.below or None, *self._names()], pa.string())
-        known = pa.array(~np.isnan(values))
-        return pc.if_else(known, names.take(pa.array(places)), pa.scalar(None, pa.string()))
+        names = from_texts([self.below or None, *self._names()])
+        return names.take(from_numpy(places, np.isnan(values)))
 
     def categories(self) -> tuple[str, ...]:
         """Return the names of the bands, ascending."""

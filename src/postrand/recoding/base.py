@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from postrand.errors import sentence
+from postrand.errors import sentence, shown
 from postrand.support.inputs import has_controls
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Recoding(Protocol):
     """One kind of recoding with its options, frozen; the options are the fields of its dataclass.
 
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
-    files say, so that a codebook is complete in itself.
+    files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
+    meaning, has ``labels_of(values) -> texts``.
     """
 
     name: ClassVar[str]
@@ -91,10 +93,19 @@ def spelt(number: float) -> str:
 def label_problems(labels: Iterable[object], what: str) -> Iterable[str]:
     """Yield a sentence for each name of a category that is no text, or is there twice."""
     held = list(labels)
-    for label in dict.fromkeys(x for x in held if not isinstance(x, str) or not x or has_controls(x)):
-        yield sentence(f"the name of {what} is not text", got=repr(label), fix="quote it")
-    for label in dict.fromkeys(x for x in held if held.count(x) > 1):
+    for label in [x for x in held if not isinstance(x, str) or not x or has_controls(x)][:LISTED]:
+        yield sentence(f"the name of {what} is not text", got=shown(label, repr), fix="quote it")
+    for label in twice(x for x in held if isinstance(x, str)):
         yield sentence(f"the name {label!r} of {what} is there twice", fix="give each another name")
+
+
+def twice(texts: Iterable[str]) -> list[str]:
+    """Return the texts that are there more than once, the first ten of them.
+
+    >>> twice(["a", "b", "a"])
+    ['a']
+    """
+    return [text for text, times in Counter(texts).items() if times > 1][:LISTED]
 
 
 def listed(texts: Iterable[object]) -> str:

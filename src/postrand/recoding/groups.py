@@ -9,7 +9,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
-from postrand.recoding.base import Reads, Scalar, key_of, label_problems, listed
+from postrand.recoding.base import Reads, Scalar, key_of, label_problems, listed, twice
+from postrand.support.arrow import from_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Groups:
         """Return the name of each value's group; see :class:`postrand.recoding.Recoding`."""
         found = {key_of(value): name for name, old in self.groups for value in old}
         rest = self.others or None
-        return pa.array([found.get(key_of(v), rest) for v in column.to_pylist()], pa.string())
+        return from_texts([found.get(key_of(v), rest) for v in column.to_pylist()])
 
     def categories(self) -> tuple[str, ...]:
         """Return the new names in their order, that of the rest last."""
@@ -74,6 +75,5 @@ def _problems(kind: Groups) -> Iterable[str]:
         yield sentence("a group contains what is no category", wanted="texts, numbers or truth values")
         return
     yield from (sentence(f"group {name!r} has no category") for name, old in kind.groups if not old)
-    keys = [key_of(value) for value in every]
-    for key in dict.fromkeys(key for key in keys if keys.count(key) > 1):
+    for key in twice(key_of(value) for value in every):
         yield sentence(f"category {key!r} is in two groups", fix="keep it in one of them")

@@ -12,6 +12,7 @@ import pyarrow as pa
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.recoding.base import Reads, key_of, label_problems
 from postrand.recoding.tables import rows_of
+from postrand.support.arrow import from_texts
 from postrand.support.inputs import is_whole
 
 
@@ -68,7 +69,7 @@ class Hierarchy:
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return what stands for each value at the level; see :class:`postrand.recoding.Recoding`."""
         found = dict(self.table)
-        return pa.array([found.get(key_of(v)) for v in column.to_pylist()], pa.string())
+        return from_texts([found.get(key_of(v)) for v in column.to_pylist()])
 
     def categories(self) -> tuple[str, ...]:
         """Return the names at the level, in the order of the table."""

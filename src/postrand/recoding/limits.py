@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,6 +51,15 @@ class Limits:
     def categories(self) -> tuple[str, ...]:
         """Return (): the values of the column remain."""
         return ()
+
+    def labels_of(self, values: Sequence[float]) -> list[str]:
+        """Return a text for each category of the result: the limits stand for more than themselves.
+
+        >>> Limits(top=85).labels_of([84, 85])
+        ['84', '85 and more']
+        """
+        said = {self.bottom: "and less", self.top: "and more"}
+        return [f"{spelt(value)} {said[value]}" if value in said else spelt(value) for value in values]
 
     def in_words(self) -> str:
         """Return the limits."""

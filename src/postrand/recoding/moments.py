@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from postrand.support.arrow import from_numpy, to_floats
 from postrand.support.inputs import finite
 
 UNITS = ("year", "month", "day", "hour")
 _EPOCH = datetime.date(1970, 1, 1)
+_START, _SECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(seconds=1)
 
 
 def counted(edge: object, unit: str) -> float:
@@ -59,7 +61,7 @@ def moments(column: pa.Array, unit: str, form: str = "") -> NDArray[np.float64]:
     [2020.0, nan]
     """
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return _floats(column) if unit in ("year", "hour") else np.full(len(column), np.nan)
+        return to_floats(column) if unit in ("year", "hour") else np.full(len(column), np.nan)
     if not pa.types.is_temporal(column.type):
         column = _parsed(column, unit, form)
     try:
@@ -70,10 +72,10 @@ def moments(column: pa.Array, unit: str, form: str = "") -> NDArray[np.float64]:
 
 def _parts(column: pa.Array, unit: str) -> NDArray[np.float64]:
     if unit == "month":
-        return 12 * _floats(pc.year(column)) + _floats(pc.month(column)) - 1
+        return 12 * to_floats(pc.year(column)) + to_floats(pc.month(column)) - 1
     if unit == "day":
-        return _floats(column.cast(pa.date32(), safe=False).cast(pa.int32()))
-    return _floats(pc.year(column) if unit == "year" else pc.hour(column))
+        return to_floats(column.cast(pa.date32(), safe=False).cast(pa.int32()))
+    return to_floats(pc.year(column) if unit == "year" else pc.hour(column))
 
 
 def _parsed(texts: pa.Array, unit: str, form: str) -> pa.Array:
@@ -81,7 +83,9 @@ def _parsed(texts: pa.Array, unit: str, form: str) -> pa.Array:
     texts = texts.cast(pa.string())
     if form:
         return pc.strptime(texts, format=form, unit="s", error_is_null=True)
-    return pa.array([_iso(text, unit) for text in texts.to_pylist()], pa.timestamp("s"))
+    found = [_iso(text, unit) for text in texts.to_pylist()]
+    seconds = np.array([0 if at is None else (at - _START) // _SECOND for at in found], dtype=np.int64)
+    return from_numpy(seconds, np.array([at is None for at in found], dtype=bool)).cast(pa.timestamp("s"))
 
 
 def _iso(text: Any, unit: str) -> datetime.datetime | None:
@@ -91,7 +95,3 @@ def _iso(text: Any, unit: str) -> datetime.datetime | None:
         return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
     except ValueError:
         return None
-
-
-def _floats(column: pa.Array) -> NDArray[np.float64]:
-    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.recoding.base import Reads, Scalar, key_of, label_problems, listed
 from postrand.support import inputs
+from postrand.support.arrow import from_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class MergeRare:
         """Return the values, or the name of the rare ones; see :class:`postrand.recoding.Recoding`."""
         rare = {key_of(value) for value in self.merged or ()}
         texts = map(key_of, column.to_pylist())
-        return pa.array([self.others if text in rare else text for text in texts], pa.string())
+        return from_texts([self.others if text in rare else text for text in texts])
 
     def categories(self) -> tuple[str, ...]:
         """Return (): the values of the column that are not rare remain."""

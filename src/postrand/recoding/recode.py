@@ -16,7 +16,8 @@ from postrand.support.inputs import has_controls, listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OWN = ("variable", "from", "type", "missing")
+_OWN = ("variable", "from", "type", "missing", "provenance")
+_PROVENANCES = ("public", "confidential")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,14 @@ class Recode:
         The Arrow type of the column where the file does not tell, as in a CSV file.
     missing
         Values of the column that mean "no answer": they become missing.
+    provenance
+        ``confidential`` if the options were chosen by looking at the file, as rare categories always are, else
+        ``public``.
 
     Raises
     ------
     SpecificationError
-        If a name or type is not text, or ``missing`` is not a list of values.
+        If a name or type is not text, ``missing`` is not a list of values, or the provenance is not that of the kind.
 
     Examples
     --------
@@ -52,12 +56,20 @@ class Recode:
     source: str = ""
     type: str = ""
     missing: tuple[Scalar, ...] = ()
+    provenance: str = ""
 
     def __post_init__(self) -> None:
         if (held := listed(self.missing)) is not None:
             object.__setattr__(self, "missing", held)
         raise_all(SpecificationError, _problems(self))
         object.__setattr__(self, "source", self.source or self.variable)
+        usual = _PROVENANCES[getattr(self.kind, "confidential", False)]  # no kind: its problems are said elsewhere
+        object.__setattr__(self, "provenance", self.provenance or usual)
+
+    @property
+    def is_confidential(self) -> bool:
+        """Whether what the recode does follows from the confidential file."""
+        return self.provenance == "confidential"
 
     def apply(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the recoded column: text dictionary-encoded, numbers as numbers; missing values stay missing.
@@ -84,6 +96,7 @@ class Recode:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; options at their default are left out."""
         own = {"variable": self.variable, "from": self.source, "type": self.type, "missing": list(self.missing)}
+        own |= {"provenance": self.provenance} if self.is_confidential else {}
         kept = {name: value for name, value in own.items() if value and (name != "from" or value != self.variable)}
         fields = dataclasses.fields(self.kind)  # type: ignore[arg-type]  # every kind is a dataclass
         chosen = {f.name: (getattr(self.kind, f.name), f.default) for f in fields}
@@ -109,7 +122,7 @@ class Recode:
             )
             what = "two kinds of recoding in one recode" if named else f"no kind of recoding{close}"
             raise SpecificationError(sentence(what, where=where, wanted=f"one of {known}"))
-        own = {"variable": entry.get("variable"), "source": entry.get("from", ""), "type": entry.get("type", "")}
+        own = {name: entry.get(name, "") for name in ("variable", "type", "provenance")}
         chosen, problems = {name: value for name, value in entry.items() if name not in _OWN}, []
         kind: Any = None
         try:
@@ -119,7 +132,7 @@ class Recode:
         except SpecificationError as error:
             problems += [text if text.startswith(where) else f"{where}: {text}" for text in error.problems]
         try:
-            made = cls(kind=kind, missing=entry.get("missing", ()), **own)
+            made = cls(kind=kind, source=entry.get("from", ""), missing=entry.get("missing", ()), **own)
         except SpecificationError as error:
             problems += [f"{where}: {text}" for text in error.problems]
         raise_all(SpecificationError, problems)
@@ -148,6 +161,12 @@ def _problems(recode: Recode) -> Iterable[str]:
             yield sentence(f"{what!r} is not the name of a column", got=shown(name, repr), fix=f'set {what} = "age"')
     if not isinstance(recode.type, str):
         yield sentence("'type' is not text", got=shown(recode.type, repr), fix='set type = "int64"')
+    if recode.provenance not in ("", *_PROVENANCES):
+        wanted = " or ".join(_PROVENANCES)
+        yield sentence("unknown provenance", got=shown(recode.provenance, repr), wanted=wanted)
+    elif recode.provenance == "public" and getattr(recode.kind, "confidential", False):
+        what = f"{recode.kind.name} looks at the file, so it is not public"
+        yield sentence(what, fix='set provenance = "confidential", or leave it out')
     if not isinstance(recode.missing, tuple) or not all(isinstance(v, Scalar) for v in recode.missing):
         yield sentence("'missing' is not a list of values", got=shown(recode.missing, repr), fix="set missing = [99]")
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from postrand.errors import SpecificationError, sentence, shown
 from postrand.recoding.base import Reads, spelt
+from postrand.support.arrow import from_numpy, index_values, to_floats
 from postrand.support.inputs import finite
 
 
@@ -44,13 +45,11 @@ class Rounding:
 
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the rounded numbers; see :class:`postrand.recoding.Recoding`."""
-        held = column.to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type) and float(self.rounding).is_integer():
-            base = int(self.rounding)
-            whole = held.astype(np.int64)
-            return pa.array((whole + base // 2) // base * base)
+            base, whole = int(self.rounding), index_values(column).astype(np.int64)
+            return from_numpy((whole + base // 2) // base * base)
         places = max(0, -int(Decimal(str(self.rounding)).normalize().as_tuple().exponent))
-        return pa.array(np.round(np.floor(held / self.rounding + 0.5) * self.rounding, places) + 0.0)
+        return from_numpy(np.round(np.floor(to_floats(column) / self.rounding + 0.5) * self.rounding, places) + 0.0)
 
     def categories(self) -> tuple[str, ...]:
         """Return (): the values of the column decide."""

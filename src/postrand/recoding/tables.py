@@ -22,7 +22,10 @@ def rows_of(name: object, folder: Path | None, option: str) -> list[list[str]]:
         If the file cannot be read, is no CSV text in UTF-8, is empty, or its rows differ in length. Nothing of it is
         shown: it could be a file of records.
     """
-    if not isinstance(name, str) or not name or has_controls(name) or folder is None:
+    if folder is None:  # a codebook that did not come from a file, perhaps from a release, opens none
+        what, fix = "the table is not in the codebook, and there is no folder to read it from", "use load_codebook"
+        raise SpecificationError(sentence(what, where=shown(name, repr), fix=fix))
+    if not isinstance(name, str) or not name or has_controls(name):
         what = f"{option!r} is not the name of a file"
         raise SpecificationError(sentence(what, got=shown(name, repr), fix=f'set {option} = "table.csv"'))
     try:

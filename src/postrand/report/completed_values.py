@@ -10,6 +10,9 @@ from postrand.report import completed_pictures as pictures
 MOST_RESTS = 60
 """Tables whose errors are listed: those that rest most on the model."""
 
+MOST_RELATIONS = 8
+"""Relations to unperturbed columns that are listed: those that differ most."""
+
 
 def completed_view(told: Mapping[str, Any], data: str) -> dict[str, Any]:
     """Return what the page shows of completed files: a function of ``completed.json`` alone."""
@@ -35,8 +38,17 @@ def completed_view(told: Mapping[str, Any], data: str) -> dict[str, Any]:
         "further": len(pairs[MOST_RESTS:]),
         "on_model": sum(one["on_model"] for one in pairs),
         "ratios": (min(known), max(known)) if known else None,
+        "relations": _relations(found.get("relations")),
         "worst": sorted(found["released_tables"]["tables"], key=lambda one: one["p_value"])[:8],
     }
+
+
+def _relations(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the relations to unperturbed columns that differ most; None in files made before, or without any."""
+    if not found or not found["compared"]:
+        return None
+    shown = sorted(found["compared"], key=lambda one: one["p_value"])[:MOST_RELATIONS]
+    return {"p_value": found["p_value"], "shown": shown, "many": len(found["compared"]), "together": found["together"]}
 
 
 def _table(one: Mapping[str, Any]) -> dict[str, Any]:

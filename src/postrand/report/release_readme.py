@@ -147,7 +147,11 @@ def _changed(mechanism: Mechanism, found: Values) -> list[str]:
     lines += [wrapped(f"Not changed: {named(clear)}.")] if clear else []
     if recodes:
         only = {r.variable: "" if r.variable in treated else "; not perturbed" for r in recodes}
-        made = [f"  {_name(r.variable)}: from {_name(r.source)}, {r.kind.name}{only[r.variable]}" for r in recodes]
+        by = {r.variable: "; by confidential counts" if r.is_confidential else "" for r in recodes}
+        made = [
+            f"  {_name(r.variable)}: from {_name(r.source)}, {r.kind.name}{by[r.variable]}{only[r.variable]}"
+            for r in recodes
+        ]
         made = made[:MAX_LISTED]
         more = [f"  and {len(recodes) - MAX_LISTED} more"] if len(recodes) > MAX_LISTED else []
         head = "Before that, these variables were recoded; report.html and codebook.json say how:"

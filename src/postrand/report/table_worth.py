@@ -20,6 +20,8 @@ from postrand.report.values import MAX_ESTIMATED
 
 MAX_PAIRED = 16
 """Tables of two are computed for so many variables: 120 of them."""
+MAX_CROSSED = 6
+"""Unperturbed variables whose tables with perturbed ones are computed."""
 MAX_CELLS = 10_000
 MAX_LINES = 8
 USELESS_RECORDS, USELESS_SHARE = 100, 0.01
@@ -74,6 +76,13 @@ def pairs_of(variables: Sequence[str], codebook: Codebook) -> tuple[tuple[str, .
     return tuple(pair for pair in pairs if math.prod(codebook[name].size for name in pair) <= MAX_CELLS)
 
 
+def crossed_of(perturbed: Sequence[str], unperturbed: Sequence[str], codebook: Codebook) -> tuple[tuple[str, ...], ...]:
+    """Return the tables of one of the first perturbed and one of the first unperturbed variables."""
+    clear = [name for name in unperturbed if codebook[name].is_categorical][:MAX_CROSSED]
+    pairs = itertools.product(perturbed[:MAX_PAIRED], clear)
+    return tuple(pair for pair in pairs if math.prod(codebook[name].size for name in pair) <= MAX_CELLS)
+
+
 def table_worth(
     mechanism: Mechanism, tables: Sequence[Sequence[str]], records: int, law: Law
 ) -> tuple[TableWorth, ...]:
@@ -85,7 +94,7 @@ def _worth(mechanism: Mechanism, names: tuple[str, ...], records: int, law: Law)
     if records < 1:
         return TableWorth(names, None, records, "there are no records")
     book = mechanism.require_codebook()
-    blocks = [mechanism[n].matrix.size for n in names if n not in mechanism.partly]
+    blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])
     if largest > MAX_ESTIMATED:
         return TableWorth(names, None, records, f"its block has more than {MAX_ESTIMATED:,} categories")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook, not_released
-from postrand.codebook.coding import encode, index_values, is_null, to_floats
+from postrand.codebook.coding import encode, index_values, is_null, is_text, to_floats, value_type
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -21,11 +21,11 @@ MissingRule = Literal["category", "wildcard"]
 MAX_KEY_CATEGORIES = 100_000
 
 
-def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+def read_columns(data: Any, names: Sequence[str], numbers: Sequence[str] = ()) -> dict[str, pa.ChunkedArray]:
     """Return the named columns as Arrow arrays.
 
     ``data`` is a pandas, polars or other dataframe, a pyarrow Table, a source (``schema``, ``batches``), or a mapping
-    of names to arrays.
+    of names to arrays. Those of ``numbers`` that are text in the file are read as its settings say: decimal commas.
 
     Raises
     ------
@@ -45,7 +45,20 @@ def read_columns(data: Any, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         table = to_arrow(data, wanted).unify_dictionaries()
     lengths = {len(table.column(name)) for name in wanted}
     raise_all(DataError, [sentence("the columns differ in length")] * (len(lengths) > 1))
-    return {name: table.column(name) for name in wanted}
+    read = {name: table.column(name) for name in wanted}
+    if getattr(data, "untyped", False):
+        read |= {name: _numbers(data, read[name]) for name in numbers if is_text(value_type(read[name].type))}
+    return read
+
+
+def _numbers(source: Any, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts of a source as numbers; the column itself where one is none."""
+    chunks = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in column.chunks]
+    values = [source.lossless(chunk.dictionary, pa.float64()) for chunk in chunks]
+    if any(held is None for held in values):
+        return column
+    taken = [held.take(chunk.indices) for held, chunk in zip(values, chunks, strict=True)]
+    return pa.chunked_array(taken, pa.float64())
 
 
 def _check_names(wanted: Sequence[str], known: Sequence[str]) -> None:

@@ -85,7 +85,8 @@ class RiskFile:
         """
         _check_design(key_variables, sampling_fraction, weight)
         asked = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive or ())
-        columns = read_columns(data, extra) if (extra := [n for n in (weight, household) if n]) else {}
+        extra, number = [n for n in (weight, household) if n], [weight] if weight else []
+        columns = read_columns(data, extra, number) if extra else {}
         coded = code_data(data, [*key_variables, *asked], codebook, partly)
         keys = key_codes(coded, key_variables, missing, partly)
         return cls(

@@ -175,7 +175,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     found = [
         *_singling(singled, as_is),
         *_telling(pairs, joint),
-        *_linked(sample, mechanism, clear, pairs),
+        *_linked(sample, mechanism, clear, pairs, joint),
         *(_of_household(one) for one in shared if one.is_much),
     ]
     order = {True: 0, False: 1}
@@ -229,12 +229,17 @@ def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str],
 
 
 def _linked(
-    sample: Sampled, mechanism: Mechanism, clear: Sequence[str], pairs: Sequence[PairReveal]
+    sample: Sampled,
+    mechanism: Mechanism,
+    clear: Sequence[str],
+    pairs: Sequence[PairReveal],
+    joint: Sequence[tuple[tuple[str, str], PairReveal]],
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
     names = [name for name in sample.table.column_names if name in units or name in clear]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    told |= {(found.perturbed, name) for both, found in joint for name in both}
     for one in torn_apart(links(columns_of(sample, names)), units, clear, told):
         yield Finding("linked", one.clear, one.about, one.text)
 

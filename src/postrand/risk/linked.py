@@ -7,8 +7,8 @@ times, or not at all, otherwise.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ NEAR, NEAR_RARE = 0.99, 0.9
 RECORDS_A_VALUE = 5
 """A column whose values have fewer records on average would be a function of everything by chance."""
 MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
+MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
 _SCREEN, _SLACK = 2_000, 0.05
 Ints = NDArray[np.int64]
@@ -46,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Hold one link: ``variables`` follow from ``of``, or are dummies of one fact, of which exactly one is 1.
+    """Hold one link: each of ``variables`` follows from ``of``; or they are dummies, of which exactly one is 1.
 
     ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
     sum ``v = ± a ± b ...``.
@@ -66,16 +67,32 @@ class Link:
     def text(self) -> str:
         """What was found, in words, without counts and values."""
         first, of = ", ".join(self.variables), ", ".join(self.of)
+        is_ = "is a function" if len(self.variables) == 1 else "are functions"
         if self.kind == "sum":
             terms = zip(self.signs, self.of, strict=True)
             total = " ".join(f"{'+' if sign > 0 else '-'} {name}" for sign, name in terms).removeprefix("+ ")
             return f"{first} = {total}"
         return {
             "recode": f"{first} and {of} are recodes of one another",
-            "function": f"{first} is a function of {of}",
-            "near": f"{first} is a function of {of} in nearly all records",
+            "function": f"{first} {is_} of {of}",
+            "near": f"{first} {is_} of {of} in nearly all records",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
+
+
+def gathered(links: Iterable[Link], alike: Callable[[Link], object]) -> Iterator[Link]:
+    """Yield the functions of the same columns that are ``alike`` as one link, and all other links as they are.
+
+    >>> three = [Link("function", (name,), ("year",)) for name in ("y94", "y96", "decade")]
+    >>> [link.text for link in gathered(three, lambda link: link.variables[0].startswith("y"))]
+    ['y94, y96 are functions of year', 'decade is a function of year']
+    """
+    found: dict[object, Link] = {}
+    for link in links:
+        key = (link.kind, link.of, alike(link)) if link.kind in ("function", "near") else link
+        held = found.get(key)
+        found[key] = link if held is None else replace(held, variables=(*held.variables, *link.variables))
+    yield from found.values()
 
 
 def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:
@@ -112,7 +129,34 @@ def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
     for name, terms in sums(total).items():
         derived.setdefault(name, Link("sum", (name,), tuple(terms), tuple(terms.values())))
     sets = [Link("dummies", own) for own in dummy_sets(held) if not _same_parent(own, derived)]
+    known = {*derived, *(name for link in sets for name in link.names)}
+    derived |= _of_two({name: column for name, column in held.items() if name not in known})
     return (*sets, *derived.values())
+
+
+def _of_two(held: Mapping[str, Column]) -> dict[str, Link]:
+    """Return the exact functions of two columns with few values, the last columns first: a product follows its factors.
+
+    A pair has ``RECORDS_A_PAIR`` records for each of its cells, so that nothing is a function of it by chance.
+    """
+    few = [name for name, column in held.items() if column.size <= MOST_VALUES and (column.codes >= 0).all()][
+        :MOST_PAIRED
+    ]
+    if not few:
+        return {}
+    n = held[few[0]].codes.size
+    found: dict[str, Link] = {}
+    for y, (a, b) in itertools.product(reversed(few), itertools.combinations(few, 2)):
+        if y in found or {a, b} & {y, *found} or held[a].size * held[b].size * RECORDS_A_PAIR > n:
+            continue
+        for part in (slice(_SCREEN), slice(None)):
+            cells = held[a].codes[part] * held[b].size + held[b].codes[part]
+            counts = np.bincount(cells * held[y].size + held[y].codes[part])
+            if (counts > 0).sum() > (np.bincount(cells) > 0).sum():
+                break
+        else:
+            found[y] = Link("function", (y,), (a, b))
+    return found
 
 
 def _functions(held: Mapping[str, Column]) -> dict[str, Link]:

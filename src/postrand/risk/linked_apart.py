@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from postrand.mechanism import Mechanism
-from postrand.risk.linked import Link
+from postrand.risk.linked import Link, gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,16 @@ def torn_apart(
 
     ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already.
     """
-    for link in links:
+    released = [link for link in links if all(name in units or name in clear for name in link.names)]
+
+    def stands(link: Link) -> object:
+        own = units.get(link.variables[0])
+        return "clear" if own is None else own in {units.get(name) for name in link.of}
+
+    for link in gathered(released, stands):
         about = tuple(name for name in link.names if name in units)
         free = tuple(name for name in link.names if name in clear)
-        if len(about) + len(free) < len(link.names) or not about:
+        if not about:
             continue
         if len({units[name] for name in about}) > 1:
             yield Apart((), about, f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}")
@@ -56,6 +62,6 @@ def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:
 
 
 def _together(link: Link, about: Sequence[str], units: Mapping[str, str]) -> str:
-    drop = f"drop {link.variables[-1]}"
+    drop = f"drop {', '.join(link.variables[-1:] if link.kind == 'dummies' else link.variables)}"
     ranked = any(units[name].startswith("rank") for name in about)
     return drop if ranked else f"perturb them in one block, or {drop}"

@@ -168,7 +168,7 @@ def tune(
     keys = key_codes(coded, key_variables, missing)
     if keys.has_wildcards:
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
-    weights = None if weight is None else checked_weights(read_columns(data, [weight]), weight)
+    weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
     matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
     strong, weak = (low, high) if weaker == "larger" else (high, low)

@@ -119,8 +119,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "{blocks:blocks}."
         ),
         "limit.confidential_recodes": (
-            "The guarantee does not cover which categories were merged because they are rare in the confidential "
-            "file: {variables:list}."
+            "The guarantee does not cover how these variables were recoded, because confidential counts decided "
+            "which categories were merged, or where bands begin: {variables:list}."
         ),
         "limit.unstated_matrix": (
             "The guarantee does not cover the choice of the matrix, whose origin was not stated: {blocks:blocks}."
@@ -173,7 +173,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.confidential_prior": "the matrix or its ε was tuned on confidential frequencies: {blocks:blocks}",
         "file.unstated_prior": "the origin of the matrix or of its ε is not stated: {blocks:blocks}",
         "file.unstated_spending": "the ε that a differentially private prior spent is not stated: {blocks:blocks}",
-        "file.confidential_recodes": "the file's own counts decided which categories were merged: {variables:list}",
+        "file.confidential_recodes": "the file's own counts decided how variables were recoded: {variables:list}",
         "file.file_claims": "a claim rests on the file's confidential frequencies",
         # The same for folders of whole columns and of Anatomy.
         "limit.ranks_only": (

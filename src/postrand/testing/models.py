@@ -12,7 +12,7 @@ import numpy as np
 
 from postrand.errors import PostrandError
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.privacy import PrivacyModel, level_of
+from postrand.privacy import PrivacyModel, level_of, promise
 from postrand.testing.cases import (
     FILES,
     NEAR,
@@ -174,6 +174,8 @@ def check_sentence(kind: Any) -> None:
         text = model.check([exact(model, on_the_way(far, share / 2))]).sentence
         plain = text and text == text.strip() and text.isprintable() and not text.endswith(".")
         require(plain, kind, f"its finding is not said in a plain sentence: {text!r}")
+        said = promise(model, 3)
+        require(said and not said.endswith("."), kind, f"its promise is not said in plain words: {said!r}")
 
 
 def check_rounding(kind: Any) -> None:

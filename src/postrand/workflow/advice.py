@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,47 +16,34 @@ from typing import Any
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.designers import UniformOffDiagonal
+from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
-from postrand.errors import DesignError, PostrandError, raise_all, sentence
+from postrand.errors import DesignError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
+from postrand.report.table_worth import shown
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
-from postrand.workflow.advice_choice import FEWEST, Trial, beats, frontier, tried
-from postrand.workflow.advice_needs import BOUND, Needs
-from postrand.workflow.advice_risk import Risks, values, within
+from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
-from postrand.workflow.comparison import PlanFigures, figures_of
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.epsilon import BOUND
 
+MANY_SPLIT = 22
+"""A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Advised:
-    """Hold one recommended plan: its file, its trial, its figures, the reasons, and what it keeps of what is asked."""
-
-    path: Path
-    trial: Trial
-    figures: PlanFigures
-    reasons: tuple[str, ...]
-    asked: tuple[tuple[str, float | None, float | None, bool], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: internal, because it has the risk of the file."""
-        limits = [{"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked]
-        return {
-            "plan": str(self.path),
-            "way": self.trial.candidate.name,
-            "chosen_with": self.trial.candidate.chosen_with,
-            "reasons": list(self.reasons),
-            "asked": limits,
-            "figures": self.figures.to_dict(),
-        }
+_NOT_MET = (
+    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look "
+    "find one that meets it, with the records."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +67,8 @@ class Advice:
         lines = ["Asked:", *self.needs.lines(), *self.notes]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
+        if not self.needs.look and any(is_met is False for plan in self.plans for *_, is_met in plan.asked):
+            lines += ["", _NOT_MET]
         if every:
             lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
         return "\n".join(lines)
@@ -107,7 +96,7 @@ def advise(
         If no way can be designed.
     """
     require_outside(out)
-    raise_all(DesignError, target_problems(out))
+    raise_all(ReleaseError, target_problems(out))
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs)
     if subject.records is None:
@@ -118,7 +107,8 @@ def advise(
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-    return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes))
+        more = made.more(chosen[0])
+    return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
 class _Maker:
@@ -128,7 +118,7 @@ class _Maker:
         self, place: Any, folder: Path, out: Path, needs: Needs, subject: Subject, fraction: float | None
     ) -> None:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
-        self.risks = Risks(place, fraction)
+        self.risks, self.records = Risks(place, fraction, needs), subject.records or 0
         self.met: dict[int, bool] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         self.subjects = [subject]
@@ -137,7 +127,9 @@ class _Maker:
         self.files = {id(one.book): name for one, name in zip(self.subjects, (BOOK, RECODED), strict=False)}
         for one in self.subjects:
             one.book.save(folder / self.files[id(one.book)])
-        self.source = (place if isinstance(place, (Table, formats.File)) else formats.File(place)).to_dict(folder)
+        self.source = (
+            place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
+        ).to_dict(folder)
         self.notes = list(_size_notes(subject))
 
     def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
@@ -164,7 +156,7 @@ class _Maker:
 
     def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
         """Return a candidate at a level."""
-        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.subject.records)
+        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.records)
 
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
         """Write a plan, read it again as ``protect`` will, and return it with its figures."""
@@ -174,8 +166,30 @@ class _Maker:
         head += claims_in_words(trial)
         head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        figures = figures_of(load_plan(path), fraction=self.fraction, name=f"plan-{number}")
-        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)))
+        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
+            figures = _before(figures, self.risks.before(self.subject.book))
+        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)), told)
+
+    def more(self, first: Trial) -> list[str]:
+        """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
+
+        Of many variables a split takes too long to design at several levels.
+        """
+        if not first.candidate.has_epsilon or len(self.subject.perturbed) > SEARCHED:
+            return []
+        higher = [level for level in LEVELS if level > first.epsilon]
+        found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
+        worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
+        lines = (
+            [f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}."] if worth else []
+        )
+        if first.meets(self.needs):
+            return lines
+        enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
+        level = next(enough, None)
+        what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
+        return [*lines, f"The precision that is asked needs, in the way of plan 1, {what}."]
 
     def _base(self, candidate: Candidate) -> dict[str, Any]:
         return {
@@ -209,16 +223,26 @@ class _Maker:
         first = next((trial for trial in chosen if trial.candidate.has_epsilon), None)
         if first is None:
             return chosen
-        levels = [BOUND] if first.epsilon > BOUND else []
-        levels += [first.epsilon / 2] if len(chosen) + len(levels) < FEWEST else []
-        for level in levels:
-            found = self.at(first.candidate, level)
-            if found is not None and not any(beats(other, found) for other in chosen):
-                chosen = [*chosen[:3], found]
+        if first.epsilon > BOUND:
+            bounded = self.at(first.candidate, BOUND)
+            chosen = [*chosen[: MOST - 1], *([] if bounded is None else [bounded])]
+        if len(chosen) < FEWEST:
+            parts = (0.5, 0.75) if len(self.subject.perturbed) <= MANY_SPLIT else (0.75,)
+            lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
+            chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
 
 
+def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigures:
+    """Return figures whose risk before is that of the file as it is, where that is known."""
+    risks = (dataclasses.replace(one, before=held.get(one.code)) for one in figures.risks)
+    return dataclasses.replace(figures, risks=tuple(risks))
+
+
 def _size_notes(subject: Subject) -> Iterator[str]:
+    if (many := len(subject.perturbed)) > MANY_SPLIT:
+        what, fix = f"{many} variables share one epsilon, so that little remains for each", "name fewer in --keys"
+        yield sentence(what, fix=f"{fix}: what others can know of a person; drop what nobody analyses")
     names = unbanded(subject.book, subject.perturbed)
     if names:
         what = f"{', '.join(names)}: many categories, and no natural bands"

@@ -68,7 +68,7 @@ class Subject:
     book: Codebook
     perturbed: Names
     numbers: Names
-    records: int
+    records: int | None
     needs: Needs
     recodes: tuple[Mapping[str, Any], ...] = ()
     associations: Mapping[Names, float] = field(default_factory=dict)
@@ -111,23 +111,24 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
                 yield _several(subject, "joint blocks by association", "file", dict(subject.associations))
         if many > 2:
             yield _split(subject)
-        if subject.needs.look and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
+        bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
+        if subject.needs.look and not bounded and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
             yield _recognition(subject)
 
 
 def separate(subject: Subject) -> Candidate:
     """Return a block for each variable, with the shares of ε that keep most of the tables of two variables."""
-    found = _search(subject, 1.0, None)
-    start = [(name,) for name in subject.perturbed]
+    found = _search(subject, None)
+    start: list[Names] = [(name,) for name in subject.perturbed]
 
     def sections(epsilon: float) -> dict[str, Any]:
-        best = None if found is None or len(subject.perturbed) > SEARCHED else found(epsilon)
-        parts, problem = start, None if best is None else best.improved(best.start)
-        shares = [epsilon / len(parts)] * len(parts) if problem is None else problem.epsilons
-        parts = parts if problem is None else list(problem.blocks)
-        return _blocks(parts, _shares(shares, epsilon), epsilon)
+        if found is None or len(subject.perturbed) > SEARCHED:
+            return _blocks(start, _shares([epsilon / len(start)] * len(start), epsilon), epsilon)
+        problem = found(epsilon)
+        best = problem.improved(problem.start)
+        return _blocks(best.blocks, _shares(best.epsilons, epsilon), epsilon)
 
-    what = "Each variable is perturbed by itself; their epsilons add up, and are divided by the numbers of categories."
+    what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
     return _with_numbers(Candidate("separate", what, sections, subject.book, recodes=subject.recodes), subject)
 
 
@@ -140,7 +141,7 @@ def _joint(subject: Subject) -> Candidate:
 
 
 def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, float] | None) -> Candidate:
-    found = _search(subject, 1.0, weights)
+    found = _search(subject, weights)
 
     def sections(epsilon: float) -> dict[str, Any]:
         if found is None:
@@ -172,7 +173,7 @@ def _split(subject: Subject) -> Candidate:
 def _recognition(subject: Subject) -> Candidate:
     alphas = [limit.bound for limit in subject.needs.limits if limit.measure == "individual"]
     alphas += [1 / limit.bound for limit in subject.needs.limits if limit.measure == "k"]
-    alpha = min([*alphas, ALPHA]) if not alphas else min(alphas)
+    alpha = min(alphas, default=ALPHA)
 
     def sections(_: float) -> dict[str, Any]:
         privacy = {"model": "recognition", "alpha": alpha, "subsets": min(3, len(subject.perturbed))}
@@ -201,19 +202,15 @@ def _with_numbers(made: Candidate, subject: Subject) -> Candidate:
     return replace(made, sections=sections, notes=(*made.notes, note))
 
 
-def _search(subject: Subject, epsilon: float, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:
+def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:
     """Return the search for blocks at an ε, or None where the variables do not allow it."""
     if len(subject.perturbed) < 2:
         return None
-    workload: Any = weights or "pairs"
-    if weights:
-        workload = [{"table": list(t), "weight": w} for t, w in weights.items() if w > 0]
-        workload = {tuple(entry["table"]): entry["weight"] for entry in workload}
     try:
-        given = candidates_of(subject.book, subject.perturbed, workload, (), MAX_CELLS, None)
+        given = candidates_of(subject.book, subject.perturbed, weights or "pairs", (), MAX_CELLS, None)
     except PostrandError:  # missing values that are kept, or a variable that does not vary
         return None
-    return lambda at: _limited(given, at)
+    return lambda epsilon: _Small(given, epsilon)
 
 
 class _Small(Blocks):
@@ -222,10 +219,6 @@ class _Small(Blocks):
     def fits(self, blocks: tuple[Names, ...]) -> bool:
         """Tell whether every block of several variables has at most ``MAX_JOINT`` cells."""
         return all(len(block) == 1 or self.count(block) <= MAX_JOINT for block in blocks)
-
-
-def _limited(given: Any, epsilon: float) -> Blocks:
-    return _Small(given, epsilon)
 
 
 def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: float) -> dict[str, Any]:

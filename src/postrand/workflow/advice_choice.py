@@ -16,11 +16,11 @@ from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
+from postrand.report.table_worth import TableWorth, little_use, pairs_of, table_worth
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.planned import mechanism_of
-from postrand.workflow.table_worth import TableWorth, little_use, pairs_of, table_worth
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""
@@ -33,7 +33,7 @@ class Trial:
     """Hold a candidate at a total ε: its plan, and what it is worth if every combination is equally likely.
 
     ``half_widths``: of each precision that is asked, the percentage points of the worst cell, whatever its true share;
-    None where the table cannot be estimated. ``data`` is the plan as plain data.
+    None where the table cannot be estimated. ``data`` is the plan as plain data. ``mechanism``: without its rank laws.
     """
 
     candidate: Candidate
@@ -43,6 +43,7 @@ class Trial:
     one_way: tuple[TableWorth, ...]
     two_way: tuple[TableWorth, ...]
     half_widths: tuple[float | None, ...]
+    mechanism: Mechanism
 
     @property
     def one(self) -> float:
@@ -95,7 +96,7 @@ def tried(
         one = table_worth(mechanism, [(name,) for name in names], n, _uniform)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, _uniform)
         widths = tuple(_half_width(mechanism, wanted, n) for wanted in needs.precisions)
-    return Trial(candidate, epsilon, data, plan, one, two, widths)
+    return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
 
 
 def designed(plan: Plan) -> Mechanism:
@@ -130,7 +131,7 @@ def harmonic(worths: Sequence[TableWorth]) -> float:
 
 
 def beats(a: Trial, b: Trial) -> bool:
-    """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one of them."""
+    """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one."""
     first, second = _measures(a), _measures(b)
     as_good = all(x >= y - ALIKE * abs(y) for x, y in zip(first, second, strict=True))
     return as_good and any(x > y + ALIKE * abs(y) for x, y in zip(first, second, strict=True))
@@ -152,7 +153,9 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     for trial in held:
         winner = next((other for other in held if other is not trial and beats(other, trial)), None)
         if winner is not None:
-            left.append((trial, f"'{winner.candidate.name}' is at least as good in everything: {_against(winner, trial)}"))
+            left.append(
+                (trial, f"'{winner.candidate.name}' is at least as good in everything: {_against(winner, trial)}")
+            )
         elif useful and trial.is_useless:
             left.append((trial, "almost nothing remains of it: " + _against(useful[0], trial)))
         else:
@@ -164,9 +167,8 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
 
 
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
-    """Return what plans are ordered by: precisions that are kept, whole records for models, worth."""
-    split = trial.plan.split is not None and "models" in needs.uses and len(needs.uses) == 1
-    return (trial.is_useless, not trial.meets(needs), split, -trial.two, -trial.one)
+    """Return what plans are ordered by: precisions that are kept, and worth."""
+    return (trial.is_useless, not trial.meets(needs), -trial.two, -trial.one)
 
 
 def _against(winner: Trial, trial: Trial) -> str:

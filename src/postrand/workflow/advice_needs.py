@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["list", "acquaintance", "anyone"]
 Use = Literal["tables", "means", "models"]
@@ -38,15 +39,10 @@ MEANINGS: dict[str, str] = {
     "k": "no link of an acquaintance is right with a probability above 1/k",
     "tau1": "the expected number of records that are unique in the file and in the population",
     "tau2": "the expected number of right links, if somebody with a list links each record that is unique in the file",
-    "correct matches": "the expected number of right links of an acquaintance of 1,000 persons of the file",
+    "correct matches": "the expected number of right links of an acquaintance who links every person of the file",
     "individual": "the largest probability that the link of a person is right, as an acquaintance states it",
     "household": "the largest probability that at least one member of a household is found by an acquaintance",
 }
-
-DEFAULT_EPSILON = 4.0
-"""The limit of epsilon that is proposed where none is stated: docs/choosing-epsilon.md says what it means."""
-BOUND = 8.0
-"""Above this sum a record's values are hardly protected from somebody who knows which record is whose."""
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
@@ -132,13 +128,14 @@ def needs_from(
 
     Examples
     --------
-    >>> asked = needs_from("acquaintance", ["epsilon <= 6", "individual <= .1"], ["tables"], ["2 points for sex x area"])
+    >>> limits = ["epsilon <= 6", "individual <= .1"]
+    >>> asked = needs_from("acquaintance", limits, ["tables"], ["2 points for sex x area"])
     >>> asked.epsilon, [str(limit) for limit in asked.of_file], asked.precisions[0].table
     (6.0, ['individual <= 0.1'], ('sex', 'area'))
     """
     problems: list[str] = []
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
-    wanted = [found for text in precisions if (found := _precision(text, problems)) is not None]
+    wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
     named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
     who = attacker or "list"
     problems += _unknown("attacker", [who], get_args(Attacker))

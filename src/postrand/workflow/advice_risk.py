@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from postrand.certification import certify
 from postrand.codebook import Codebook
 from postrand.engines.database import open_records
 from postrand.errors import PostrandError
+from postrand.plan import Plan
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
-from postrand.workflow.advice_choice import Trial, designed
-from postrand.workflow.advice_needs import Limit
-from postrand.workflow.comparison_risk import RiskFigure, risk_figures
+from postrand.workflow.advice_choice import Trial
+from postrand.workflow.advice_needs import Limit, Needs
+from postrand.workflow.comparison import PlanFigures, computed
+from postrand.workflow.comparison_risk import RiskFigure, exposure_figures, risk_figures
+from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
+from postrand.workflow.facts import facts_of
+from postrand.workflow.file_goal import of_file
+from postrand.workflow.known import Known
+from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.unperturbed import findings
 
 LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
 """The totals of ε that a search tries."""
@@ -27,6 +37,8 @@ CODES = {
 }
 """The figure of each measure of a limit; that of k is one over it."""
 
+NOT_ASKED = "no limit names it; 'postrand explain' computes it"
+
 
 def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, float | None]:
     """Return a limit's measure before and after protection; None where it is not known."""
@@ -38,26 +50,53 @@ def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, flo
 
 
 class Risks:
-    """The risks of mechanisms on one file; what does not depend on the mechanism is read once for each codebook."""
+    """The risks of plans on one file; what does not depend on the plan is read once for each codebook.
 
-    def __init__(self, place: Any, fraction: float | None) -> None:
+    The register attacker, with τ1 and τ2, takes longer than all the rest: measured where a limit names one of them.
+    """
+
+    def __init__(self, place: Any, fraction: float | None, needs: Needs) -> None:
         self.place, self.fraction = place, fraction
-        self._held: dict[int, tuple[Codebook, TrueFile | None, RiskReport | None]] = {}
+        self.modelled = any(limit.measure in ("tau1", "tau2") for limit in needs.limits)
+        self._held: dict[Codebook, tuple[TrueFile | None, RiskReport | None]] = {}
+        self._known: dict[Codebook, Known] = {}
 
     def of(self, trial: Trial) -> tuple[RiskFigure, ...]:
         """Return every measure of a trial's plan."""
-        book = trial.plan.codebook
-        if id(trial.candidate.book) not in self._held:
-            source = open_records(self.place, book)
-            report, _ = assess(source, book, fraction=self.fraction)
-            self._held[id(trial.candidate.book)] = (book, TrueFile.read(source, book, self.fraction), report)
-        _, truth, report = self._held[id(trial.candidate.book)]
-        return risk_figures(truth, report, designed(trial.plan))
+        truth, report = self._file(trial.plan.codebook)
+        return risk_figures(truth, report, trial.mechanism)
 
     def meets(self, trial: Trial, limits: Sequence[Limit]) -> bool:
         """Return whether a trial's plan keeps every limit."""
         found = self.of(trial)
         return all(limit.meets(values(limit, found)[1]) for limit in limits)
+
+    def before(self, book: Codebook) -> dict[str, float | None]:
+        """Return the measures of the file as it is, by this codebook, by their codes."""
+        truth, _ = self._file(book)
+        return {} if truth is None else {one.code: one.before for one in exposure_figures(truth.exposure(), None, "")}
+
+    def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[str, ...]]:
+        """Return a plan's figures, as ``comparison.figures_of``, and what it releases unperturbed, as sentences."""
+        known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
+        self._known[plan.codebook] = known
+        mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
+        claims = claims_of(plan, mechanism, known)
+        certificate = of_file(plan, mechanism, certify(mechanism, claims, facts_of(plan)), known)
+        truth, report = self._file(plan.codebook)
+        found = findings(plan, mechanism, known)
+        told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
+        return computed(known, mechanism, certificate, report, truth, name=name), told
+
+    def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
+        if book not in self._held:
+            source = open_records(self.place, book)
+            report = assess(source, book, fraction=self.fraction)[0] if self.modelled else None
+            truth = TrueFile.read(source, book, self.fraction)
+            if truth is not None and not self.modelled:
+                truth = dataclasses.replace(truth, weights=None, note=NOT_ASKED)
+            self._held[book] = (truth, report)
+        return self._held[book]
 
 
 def within(
@@ -92,5 +131,3 @@ def _made(again: Callable[[float], Trial | None], level: float) -> Trial | None:
         return again(level)
     except PostrandError:
         return None
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,7 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
     moved = tuple(v.name for v in singling if _is_number(v) and needs.attacker != "anyone")
     gone = [v.name for v in singling if v.name not in moved]
     notes = [
-        f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records"
-        for name in gone
+        f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records" for name in gone
     ]
     kept = [v.name for v in clear if v.name not in (*moved, *gone)]
     if kept and needs.attacker == "anyone":
@@ -81,10 +81,10 @@ def _associations(source: Source, book: Codebook, names: Names) -> dict[Names, f
 def _information(counts: NDArray[np.int64]) -> float:
     """Return the mutual information of a table of two variables, in nats.
 
-    >>> round(_information(np.array([[5, 0], [0, 5]])) / np.log(2), 6), _information(np.array([[2, 2], [3, 3]]))
-    (1.0, 0.0)
+    >>> round(_information(np.array([[5, 0], [0, 5]])), 6), _information(np.array([[2, 2], [3, 3]]))
+    (0.693147, 0.0)
     """
     p = counts / max(counts.sum(), 1)
     independent = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
     held = p > 0
-    return max(0.0, float((p[held] * np.log(p[held] / independent[held])).sum()))
+    return max(0.0, math.fsum((p[held] * np.log(p[held] / independent[held])).tolist()))

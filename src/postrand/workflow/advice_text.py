@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.support.guesses import guesses_in_words
+from postrand.report.table_worth import shown, worth_line
 from postrand.workflow.advice_choice import Trial
-from postrand.workflow.advice_needs import BOUND, Needs
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_plan import Advised
 from postrand.workflow.comparison import figure
-from postrand.workflow.table_worth import shown, worth_line
+from postrand.workflow.epsilon import GUIDE, above_bound
 
-if TYPE_CHECKING:
-    from postrand.workflow.advice import Advised
-
-GUIDE = "docs/choosing-epsilon.md"
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
     "the certificate says so."
 )
 WITH_SIZES = (
-    "This plan follows from the codebook, the number of records and what was asked; no value of a record chose it."
+    "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
+    "what was asked."
 )
 _RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
@@ -43,19 +40,6 @@ def record_claim(plan: Plan) -> str:
     return in_plain_words(plan.privacy, plan.perturbed, size)
 
 
-def above_bound(epsilon: float) -> Iterator[str]:
-    """Yield what a sum of epsilons above the stated bound means, in words; nothing below it.
-
-    >>> list(above_bound(4.0)), next(above_bound(53.0)).partition(":")[0]
-    ([], 'epsilon = 53 for a record is above 8')
-    """
-    if epsilon > BOUND:
-        yield (
-            f"epsilon = {epsilon:g} for a record is above {BOUND:g}: {guesses_in_words(epsilon, of='records')}. "
-            f"'postrand advise' proposes plans with less; see {GUIDE}"
-        )
-
-
 def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | None) -> Iterator[str]:
     """Yield why a plan is shown among the others, and what was chosen with the file."""
     others = [one for one in chosen if one is not trial]
@@ -70,17 +54,21 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
         yield "Reason: all categories are kept."
     if trial.candidate.recodes:
         names = ", ".join(str(entry["variable"]) for entry in trial.candidate.recodes)
-        raw = next((one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None)
+        raw = next(
+            (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
+        )
         gain = "" if raw is None else f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
         yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
-    if others and trial.candidate.has_epsilon and trial.epsilon < min(one.epsilon for one in others):
+    levels = [one.epsilon for one in others if one.candidate.has_epsilon]
+    if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
         yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     if trial.is_useless:
         yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
     if met is False:
-        yield "Warning: no level of this way keeps every limit; the plan has the smallest that was tried."
+        level = "; it has the smallest epsilon that was tried" if trial.candidate.has_epsilon else ""
+        yield f"Warning: this way does not keep every limit{level}."
     yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
     if "models" in needs.uses and trial.plan.split is not None:
         yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
@@ -102,6 +90,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after)}"
+    yield from (f"  Released unperturbed: {text}" for text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
 

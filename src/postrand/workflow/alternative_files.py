@@ -16,6 +16,7 @@ from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
 from postrand.support.progress import Stage, stage
+from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
 CLAIMS, WORDS = "claims.json", "claims.txt"
@@ -44,7 +45,7 @@ def suppress_file(
     table = read_table(file)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, formats.path_of(file).suffix.lower(), out)
+    return _write(made, file, out)
 
 
 def microaggregate_file(
@@ -57,7 +58,7 @@ def microaggregate_file(
         book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
     table = read_table(file, book)
     stage(Stage.PERTURBING)
-    return _write(microaggregate(table, columns, k, together=together), formats.path_of(file).suffix.lower(), out)
+    return _write(microaggregate(table, columns, k, together=together), file, out)
 
 
 def recheck(folder: str | Path) -> Claims:
@@ -92,7 +93,9 @@ def recheck(folder: str | Path) -> Claims:
     return claims
 
 
-def _write(made: Protected, suffix: str, out: Path) -> Claims:
+def _write(made: Protected, file: Path | formats.File, out: Path) -> Claims:
+    warn_of_formulas(file, made.frame.column_names)
+    suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
     with appearing(out) as folder:
         plain, data = released(made.frame), folder / f"data{suffix}"

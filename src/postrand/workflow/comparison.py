@@ -14,7 +14,7 @@ from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.report.table_worth import TableWorth, middle, pairs_of, shown, table_worth, worth_line
+from postrand.report.table_worth import TableWorth, crossed_of, middle, pairs_of, shown, table_worth, worth_line
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
@@ -37,7 +37,8 @@ class PlanFigures:
 
     ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
-    under the file's own shares. ``settings`` say how each part of the file is treated.
+    under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
+    each part of the file is treated.
     """
 
     name: str
@@ -50,6 +51,7 @@ class PlanFigures:
     settings: tuple[tuple[str, str], ...]
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+    crossed: tuple[TableWorth, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -58,6 +60,11 @@ class PlanFigures:
     def risk(self, code: str) -> RiskFigure | None:
         """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
         return next((one for one in self.risks if one.code == code), None)
+
+    @property
+    def tables(self) -> tuple[TableWorth, ...]:
+        """The worth of every table."""
+        return (*self.one_way, *self.two_way, *self.crossed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal."""
@@ -68,7 +75,11 @@ class PlanFigures:
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
             "risk": [one.to_dict() for one in self.risks],
-            "worth": {"one_way": _worths(self.one_way), "two_way": _worths(self.two_way)},
+            "worth": {
+                "one_way": _worths(self.one_way),
+                "two_way": _worths(self.two_way),
+                "crossed": _worths(self.crossed),
+            },
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
             "not_covered": list(self.not_covered),
@@ -87,7 +98,8 @@ class PlanFigures:
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
-        lines += [f"  {t.name}: {shown(t.effective_records)}" for t in (*self.one_way, *self.two_way)]
+        lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
+        lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
 
@@ -141,19 +153,24 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=plain_claims(
-            certificate.claims, mechanism, None if certificate.file is None else certificate.file.to_dict()
-        ),
+        claims=_claims(certificate, mechanism),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, law),
         two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, law),
+        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, law),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
         not_covered=certificate.not_covered,
     )
+
+
+def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
+    """Return the plain claims, and what the rank laws of numerical columns state, which have no guesses."""
+    plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
+    return (*plain, *(f"{column.variable}: {column.sentence}." for column in certificate.numerical))
 
 
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
@@ -170,10 +187,7 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
-    kept = plan.codebook.with_role("key", "sensitive", "other")
-    moved = {name for planned in plan.numerical for name in planned.variables} | {*plan.perturbed}
-    clear = [v.name for v in kept if v.name not in moved]
-    found += [("as it is", few(clear))] if clear else []
+    found += [("as it is", few(plan.unperturbed))] if plan.unperturbed else []
     dropped = [v.name for v in plan.codebook.with_role("drop")]
     found += [("not released", few(dropped))] if dropped else []
     found.append(("order of records", "random" if plan.release.shuffle else "as in the file"))

@@ -21,8 +21,8 @@ from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, law_of
 from postrand.risk.weights import cell_inclusion
 
-DRAWS = 10
-"""Releases over which τ1 and τ2 are averaged."""
+DRAWS, DRAWN_RECORDS = 10, 1_000_000
+"""τ1 and τ2 are averaged over ten releases; of large files over fewer, of so many records together, which vary less."""
 CLASSES = (2, 3, 5, 10)
 NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
@@ -170,6 +170,7 @@ def _taus(
     why: str,
 ) -> Iterator[RiskFigure]:
     """Yield τ1 and τ2: by the true file's model, or in a split by that of each simulated release."""
+    draws = min(max(DRAWN_RECORDS // truth.keys.records, 2), DRAWS)
     for k, (code, text) in enumerate(_TAUS):
         estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
         if estimate is None or truth.weights is None:
@@ -177,7 +178,7 @@ def _taus(
             continue
         after = None
         if isinstance(law, KeyLaw):
-            after = ExpectedMatches.of(truth.keys, code, None, truth.weights, "two-way").under(mechanism, DRAWS, 0)[0]
+            after = ExpectedMatches.of(truth.keys, code, None, truth.weights, "two-way").under(mechanism, draws, 0)[0]
         elif law is not None:
             after = float(np.mean([_tau(keys, truth.weights, law, k) for keys in drawn]))
         yield RiskFigure(code, text, estimate.corrected, after, "records", why)

@@ -28,6 +28,7 @@ from postrand.mechanism import Block
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, needs_joint, of_file
+from postrand.objectives.base import truth_of
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
@@ -130,7 +131,7 @@ class DesignedBlock:
         objective, value = self.plan.objective, design.value
         text = f"{objective.name} {value:.6g} {objective.traits.unit}"
         if objective.maximise and self.frequencies is not None and self.frequencies.size == self.matrix.size:
-            most = objective.truth(self.frequencies)
+            most = truth_of(objective, self.frequencies)
             text += f" of {most:.6g} in the true values ({100 * value / most:.2g}%)" if most > 0 else ""
         known = math.isfinite(design.bound) and design.status != "optimal"
         text += f"; no matrix of this structure reaches {design.bound:.6g}" * known

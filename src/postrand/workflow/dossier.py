@@ -96,7 +96,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
-            TABLES: [] if self.figures is None else worth_rows((*self.figures.one_way, *self.figures.two_way)),
+            TABLES: [] if self.figures is None else worth_rows(self.figures.tables),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import tomlkit
@@ -34,11 +36,16 @@ from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
+from postrand.workflow.epsilon import above_bound, meaning
 from postrand.workflow.linked import joint_note, parts_of
 from postrand.workflow.linked import proposed as proposed_links
+from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
+EACH = 10_000
+"""Shares of a total epsilon have four decimals, rounded down."""
+NOTE_WIDTH = 110
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
 Run it with: postrand protect --plan plan.toml --out release
@@ -47,8 +54,7 @@ SOURCE_NOTE = """\
 How the file is read, as it was found or given. Correct it here if something is wrong: nothing is guessed later."""
 PRIVACY_NOTE = """\
 The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
-A smaller epsilon protects more. With epsilon = 1 no released value is more than 2.72 times as likely under one true
-value as under another."""
+A smaller epsilon protects more."""
 DESIGN_NOTE = """\
 How the matrices are chosen, unless a block has its own choice.
 prior = "uniform" reveals nothing about the file. prior = "file" tunes the matrices to the file's own frequencies and
@@ -76,7 +82,7 @@ class Started:
     """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
 
     ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
-    proposed for variables that follow from others.
+    proposed for variables that follow from others. ``epsilon``: the plan's claim on a record.
     """
 
     codebook: Path
@@ -84,6 +90,7 @@ class Started:
     without_role: tuple[str, ...]
     undecided: tuple[str, ...]
     settings: formats.ReadSettings
+    epsilon: float
     linked: tuple[str, ...] = ()
 
 
@@ -111,6 +118,7 @@ def start(
     way: Way = "best",
     settings: formats.ReadSettings | None = None,
     recode: Sequence[str] = (),
+    total: float | None = None,
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
@@ -123,7 +131,8 @@ def start(
     and codes for "no answer" come from the file itself, or from a DDI-Codebook document ``ddi``. How the file is read,
     its separator for example, is what ``settings`` say and, for what they leave open, what the file shows; the plan
     states it, so that no later step has to find it out again. ``recode`` are recodes, each as
-    :func:`postrand.recoding.typed.entry_of` reads it: the codebook has them, and describes their results.
+    :func:`postrand.recoding.typed.entry_of` reads it: the codebook has them, and describes their results. ``total`` is
+    the most ε of a record, which is then divided equally.
 
     Raises
     ------
@@ -163,11 +172,14 @@ def start(
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
-    plan = plan_text(place, drafts, epsilon, open_, way, rows, linked.joint)
+    parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
+    each = epsilon if total is None else math.floor(total / parts * EACH) / EACH
+    plan = plan_text(place, drafts, each, open_, way, rows, linked.joint)
+    book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
     try:
-        for path, text in ((book_path, writing.codebook_text(drafts) + made.written(folder)), (plan_path, plan)):
+        for path, text in ((book_path, book + made.written(folder)), (plan_path, plan)):
             with path.open("x", encoding="utf-8") as opened:
                 written.append(path)
                 opened.write(text)
@@ -176,7 +188,7 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, linked.sentences)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, each * parts, linked.sentences)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -293,12 +305,13 @@ def plan_text(
     proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
-    said = {name: text for name, text in place.items() if name not in formats.SETTINGS}
+    named = {name: text for name, text in place.items() if name not in formats.SETTINGS}
     if read_as := {name: text for name, text in place.items() if name in formats.SETTINGS}:
         _comment(plan, SOURCE_NOTE)
-    plan["source"] = {**said, "codebook": "codebook.toml", **read_as}
+    plan["source"] = {**named, "codebook": "codebook.toml", **read_as}
     split = proposal.way == "split"
-    _comment(plan, SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE)
+    said = [SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE, f"{meaning(total)}.", *above_bound(total)]
+    _comment(plan, "\n".join([said[0], *(fill(text, NOTE_WIDTH, break_on_hyphens=False) for text in said[1:])]))
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
     _comment(plan, DESIGN_NOTE)
     plan["design"] = {

@@ -61,6 +61,9 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so "
             "nobody can tell whether the value of a person is true."
         )
+    recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
+    if recodes:
+        yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
     if plan.split is not None:
         yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
     ranked = [name for one in plan.numerical for name in one.variables]
@@ -104,8 +107,9 @@ def _sides(found: RiskFigure, records: int) -> str:
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:
-    for kind, tables in (("one perturbed variable", figures.one_way), ("two perturbed variables", figures.two_way)):
-        yield from _tables(kind, tables, figures.records)
+    yield from _tables("one perturbed variable", figures.one_way, figures.records)
+    yield from _tables("two perturbed variables", figures.two_way, figures.records)
+    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     yield "Tables of unperturbed variables alone are as precise as before."
     yield (
         "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "

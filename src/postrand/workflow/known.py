@@ -26,7 +26,7 @@ from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
-from postrand.report.table_worth import pairs_of
+from postrand.report.table_worth import crossed_of, pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
@@ -147,7 +147,9 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
     for variable in plan.codebook.variables if dossier else ():
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
-    yield from (Count(names) for names in (pairs_of(plan.perturbed, plan.codebook) if dossier else ()))
+    if dossier:
+        yield from map(Count, pairs_of(plan.perturbed, plan.codebook))
+        yield from map(Count, crossed_of(plan.perturbed, plan.unperturbed, plan.codebook))
     if dossier and plan.split is not None:
         yield from (Count(names) for names in plan.split.workload.tables)
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from postrand.risk.linked import columns_of, links
+import numpy as np
+
+from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
+from postrand.workflow.linked_rules import rules_of, values_of
 
 MAX_JOINT = 2_000
 """Cells of a joint block that is proposed."""
+MAX_DUMMIES = 6
+"""Dummies in a joint block; of more, most combinations would be cells that cannot occur."""
 _NOT_LOOKED_AT = ("drop", "household", "record_key", "weight")
 Draft = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """Hold drafts with roles and notes, the groups of variables for one block each, and everything in sentences."""
+    """Hold drafts with roles and notes, the groups of variables for one block each, and everything in sentences.
+
+    ``rules`` exclude the combinations that do not occur in such a group.
+    """
 
     drafts: tuple[dict[str, Any], ...]
     joint: tuple[tuple[str, ...], ...] = ()
     sentences: tuple[str, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
 
 
 def proposed(
@@ -39,29 +48,66 @@ def proposed(
     has to stay is one joint fact, and gets one block. Of other links a note tells.
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
-    found = links(columns_of(sample, [name for name in looked if name in sample.table.column_names]))
-    parent = {link.variables[0]: link.of[0] for link in found if link.kind in ("function", "recode")}
+    columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
+    columns = {name: column for name, column in columns.items() if not _is_id(column)}
+    found = links(columns)
+    parent = {link.variables[0]: link.of[0] for link in found if _is_exact(link) and len(link.of) == 1}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
-    dropped: set[str] = set()
-    groups: list[set[str]] = []
+    facts = {link: {*link.variables, *(_root(n, parent) for n in link.of)} for link in found}
+    decided = {link: _action(link, facts[link], {*perturbed}, named, sizes) for link in found}
+    dropped = {link.variables[0] for link, action in decided.items() if action == "drop"}
     notes: dict[str, list[str]] = {}
-    for link in found:
-        last, names = link.variables[-1], set(link.names)
-        if link.kind in ("function", "recode"):
-            names = {last, _root(last, parent)}
-        if last in parent and last not in named and names - {last} <= set(perturbed):
-            dropped.add(last)
-            notes.setdefault(last, []).append(f"{link.text}: it tells nothing more, and would undo the perturbation")
-        elif names <= set(perturbed) and math.prod(sizes[name] for name in names) <= MAX_JOINT:
-            groups.append(names)
-            notes.setdefault(last, []).append(f"{link.text}: one joint fact, one block in the plan")
-        elif link.kind != "dummies" or names & set(perturbed):
-            fix = f"role = 'drop' for {last}, or perturb all of them together"
-            notes.setdefault(last, []).append(f"{link.text}, so one tells the others: {fix}")
+    for link, action in decided.items():
+        if action:
+            notes.setdefault(link.variables[-1], []).append(_text(action, link, perturbed))
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
-    joint = _merged([{_kept(name, dropped, parent) for name in group} for group in groups], list(sizes))
-    text = tuple(f"{n}: role = 'drop'; {t}" if n in dropped else t for n, own in notes.items() for t in own)
-    return Proposed(made, tuple(own for own in joint if math.prod(sizes[n] for n in own) <= MAX_JOINT), text)
+    groups = [facts[link] for link, action in decided.items() if action == "joint"]
+    joint = _merged([{_root(n, parent) if n in dropped else n for n in group} for group in groups], list(sizes))
+    joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
+    told = tuple(
+        _text(action, link, perturbed)
+        for action in ("drop", "joint", "note")
+        for link in gathered(
+            [link for link in found if decided[link] == action],
+            lambda link: bool({*link.variables} & {*perturbed}),
+        )
+    )
+    return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint))
+
+
+def _is_exact(link: Link) -> bool:
+    return link.kind in ("function", "recode")
+
+
+def _action(
+    link: Link, names: set[str], perturbed: set[str], named: Collection[str], sizes: Mapping[str, int]
+) -> Literal["drop", "joint", "note", ""]:
+    """Return what to do with a link, whose one fact is in the variables ``names``; nothing where no harm is done."""
+    if _is_exact(link) and link.variables[0] not in named and names - {link.variables[0]} <= perturbed:
+        return "drop"
+    if names <= perturbed and _is_small(link, [sizes[name] for name in names]):
+        return "joint"
+    return "note" if link.kind != "dummies" or names & perturbed else ""
+
+
+def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
+    if action == "drop":
+        names = link.variables[0] if len(link.variables) == 1 else "they"
+        return f"{link.text}: role = 'drop', because {names} would undo the perturbation if released unperturbed"
+    if action == "joint":
+        return f"{link.text}: one joint fact, to be perturbed in one block"
+    if link.kind == "dummies":
+        return f"{link.text}: make one variable of them in the file"
+    fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
+    if not {*link.names} & {*perturbed}:
+        return f"{link.text}: if you perturb one of them, set {fix}"
+    return f"{link.text}, so one tells the others: {fix}"
+
+
+def _is_id(column: Column) -> bool:
+    """Whether a column is whole numbers, all different: a file sorted by something has it follow their order."""
+    numbers = column.numbers
+    return column.size == column.codes.size and numbers is not None and bool((numbers == np.rint(numbers)).all())
 
 
 def parts_of(names: Sequence[str], joint: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -80,14 +126,37 @@ def joint_note(joint: Sequence[Sequence[str]]) -> str:
     return f"\nOne joint fact, one block: {listed}. Separate blocks would spend epsilon on it again." if listed else ""
 
 
+def _superfluous(link: Link, perturbed: Collection[str]) -> str:
+    """Return what could be dropped: the derived variable, or what it follows from where that stays unperturbed."""
+    beside = [name for name in link.of if name not in perturbed]
+    return ", ".join(beside if beside and {*link.variables} & {*perturbed} else link.variables)
+
+
+def _is_small(link: Link, sizes: Sequence[int]) -> bool:
+    return math.prod(sizes) <= MAX_JOINT and (link.kind != "dummies" or len(sizes) <= MAX_DUMMIES)
+
+
+def _rules(
+    found: Sequence[Link],
+    columns: Mapping[str, Column],
+    sample: Sampled,
+    drafts: Sequence[Draft],
+    joint: Sequence[Sequence[str]],
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the rules of the links within joint blocks; none where a part of the file was seen only."""
+    inside = {name for own in joint for name in own}
+    if not sample.is_whole:
+        return ()
+    listed = {d["name"]: list(d.get("categories", ())) for d in drafts if d["name"] in inside}
+    read = {name: values_of(sample.table.column(name), columns[name], own) for name, own in listed.items()}
+    values = {name: own for name, own in read.items() if own is not None}
+    return tuple(rule for link in found for rule in rules_of(link, columns, values) if inside.issuperset(rule))
+
+
 def _root(name: str, parent: Mapping[str, str]) -> str:
     while name in parent:
         name = parent[name]
     return name
-
-
-def _kept(name: str, dropped: Collection[str], parent: Mapping[str, str]) -> str:
-    return _root(name, parent) if name in dropped else name
 
 
 def _with(draft: Draft, notes: Sequence[str], is_dropped: bool) -> dict[str, Any]:

@@ -123,14 +123,14 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     found = figures.risk(rule.measure)
     below = rule.kind == "class"
     limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
-    allowed = f"; for at most {100 * rule.share:g}% {'below' if below else 'above'}" if rule.share else ""
+    limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
     if found is None or held is None or held[2] is None:
-        return _not_known(rule, limit + allowed, found)
+        return _not_known(rule, limit, found)
     word = "below" if below else "above"
     sides = [f"{decimal(100 * share)}% {word}" for share in held[1:] if share is not None]
     name = found.measure.partition(":")[0]
-    return Verdict(name, limit + allowed, sides[0], sides[-1], held[2] <= rule.share)
+    return Verdict(name, limit, sides[0], sides[-1], held[2] <= rule.share)
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -140,19 +140,19 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         chosen += figures.two_way if rule.tables in ("two-way", "all") else ()
         about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
     else:
-        known = {frozenset(one.variables): one for one in (*figures.one_way, *figures.two_way)}
+        known = {frozenset(one.variables): one for one in figures.tables}
         chosen += [known.get(frozenset(names)) for names in rule.tables]
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [None if one is None else one.effective_records for one in chosen]
     poor = [one for one, v in zip(chosen, values, strict=True) if v is None or v < rule.limit]
     known_values = [v for v in values if v is not None]
-    limit = f"at least {rule.limit:g}" + (f"; for at most {100 * rule.share:g}% of tables below" if rule.share else "")
+    limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
     after = f"{shown(min(known_values))} at least" if known_values else "not known"
     met = len(poor) <= rule.share * len(chosen)
     names = [one.name for one in poor if one is not None]
     why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
     if None in chosen:
-        why = "; ".join([why] * bool(why) + ["not known: a named table is not of one or two perturbed variables"])
+        why = "; ".join([why] * bool(why) + ["not known: a named table has no perturbed variable, or too many cells"])
     return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
 
 

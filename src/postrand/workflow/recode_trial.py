@@ -9,11 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import tomlkit
 
-from postrand.engines.database import Table, open_records
-from postrand.errors import DataError, SpecificationError, sentence
+from postrand import formats
+from postrand.columns.recoded import recoded
+from postrand.engines.database import Table, open_records, source_from
+from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.formats import File, Source
 from postrand.plan import infer
 from postrand.recoding import Recode
@@ -95,6 +96,25 @@ def tallied(counts: Mapping[str, int]) -> dict[str, int]:
     return {"in all": len(found), **{f"{step} records": found.count(step) for step in every}}
 
 
+def place_of(plan: Path) -> Path | File | Table:
+    """Return the file or table that the ``[source]`` of a plan names; its codebook need not be complete yet.
+
+    Raises
+    ------
+    SpecificationError
+        If it names none, or more than one.
+    """
+    where, data = f"{plan.name} [source]", read_toml(plan, "the plan").get("source", {})
+    data = data if isinstance(data, dict) else {}
+    table, problems = source_from(data, plan.parent, where)
+    settings, unread = formats.settings_from(data, where)
+    file = data.get("file", "")
+    if table is None and not problems and not (isinstance(file, str) and file):
+        problems = [sentence("'file' is missing", where=where, fix='set file = "..."')]
+    raise_all(SpecificationError, [*problems, *unread])
+    return table or formats.placed((plan.parent / file).resolve(), settings)
+
+
 def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...], Prepared]:
     """Try the recodes of a ``codebook.toml`` on a file; its variables need not fit them yet.
 
@@ -131,7 +151,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
     for entry, found in zip(document["recodes"], made.entries, strict=True):
-        entry.update({name: found[name] for name in ("type", "merged") if name in found})
+        entry.update({name: found[name] for name in ("type", "provenance", "merged") if name in found})
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}
@@ -159,16 +179,13 @@ def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
 def _trial(source: Source, recode: Recode) -> Trial:
     counts = counted(source, [recode.source])[recode.source]
     before = {key_of(value): n for value, n in counts.items()}
-    held = list(counts)
     try:
-        made = recode.apply(pa.array(held, source.schema.field(recode.source).type))
+        made = counted(recoded(source, [recode]), [recode.variable])[recode.variable]
     except DataError as error:
         return Trial(recode, before, {}, " ".join(error.problems))
     after = dict.fromkeys(recode.kind.categories(), 0)
-    pairs = zip(made.to_pylist(), held, strict=True)
-    results = [(new, counts[value]) for new, value in pairs if new is not None]
-    for new, count in results if after else sorted(results, key=lambda pair: (isinstance(pair[0], str), pair[0])):
-        after[key_of(new)] = after.get(key_of(new), 0) + count
+    for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
+        after[key_of(new)] = made[new]
     return Trial(recode, before, after, note=_note(recode, counts))
 
 

@@ -78,7 +78,7 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
                 recode = settled(recode, counts[recode.source])
             except SpecificationError as error:
                 problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
-            entry["merged"] = list(getattr(recode.kind, "merged", None) or ())
+            entry |= {"provenance": "confidential", "merged": list(getattr(recode.kind, "merged", None) or ())}
         done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
     raise_all(SpecificationError, problems)
     return Prepared(tuple(said), tuple(done))
@@ -134,10 +134,13 @@ def counted(source: Source, names: Iterable[str]) -> dict[str, Counter[Any]]:
 def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
     if recode is None:
         return draft
-    notes = [recode.in_words(), *(["made with the file's own counts: confidential"] * recode.kind.confidential)]
+    notes = [recode.in_words(), *(["decided by the file's own counts: confidential"] * recode.is_confidential)]
     categories = list(recode.kind.categories())
     if not categories:
-        return {**draft, "notes": [*notes, *draft["notes"]]}
+        kind: Any = recode.kind
+        named = hasattr(kind, "labels_of") and draft.get("categories") and not draft.get("labels")
+        labels = {"labels": kind.labels_of(draft["categories"])} if named else {}
+        return {**draft, **labels, "notes": [*notes, *draft["notes"]]}
     kept: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
     missing = "category" if draft["missing"] != "error" else "error"
     ordered = {"ordered": True} if recode.kind.reads != "values" else {}

@@ -43,7 +43,7 @@ class PlanComparison:
         """Return the comparison as text: internal."""
         names = [plan.name for plan in self.plans]
         claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in plan.claims))]
-        heads = ("Risk", *self._befores(names), *names)
+        heads = ("Risk", *self._heads_before(names), *names)
         return "\n".join(
             [
                 NOTICE,
@@ -60,7 +60,7 @@ class PlanComparison:
             ]
         )
 
-    def _befores(self, names: Sequence[str]) -> list[str]:
+    def _heads_before(self, names: Sequence[str]) -> list[str]:
         return ["before"] if self._is_one_file else [f"before, {name}" for name in names]
 
     @property
@@ -81,6 +81,7 @@ class PlanComparison:
         kinds: tuple[tuple[str, Callable[[PlanFigures], Sequence[TableWorth]]], ...] = (
             ("one variable", lambda plan: plan.one_way),
             ("two variables", lambda plan: plan.two_way),
+            ("a perturbed and an unperturbed variable", lambda plan: plan.crossed),
         )
         for kind, of in kinds:
             for k, which in enumerate(("least", "middle")):

@@ -65,7 +65,7 @@ def anatomise_file(
     stage(Stage.PERTURBING)
     release = anatomise(proofs.read_table(file), key_variables, k, key)
     method = {"model": proofs.ANATOMY, "k": k}
-    _warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
+    warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
     return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
 
 
@@ -105,13 +105,15 @@ def _by_ranks(
             positions[present] = present[permutation(values, law, key, name=name)]
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
-    _warn_of_formulas(file, table.column_names)
+    warn_of_formulas(file, table.column_names)
     private = key is None or key.is_private
     return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
 
 
-def _warn_of_formulas(file: Path, columns: Sequence[str]) -> None:
-    if unsafe := formula_warning(formats.read(file), columns, file.suffix.lower()):
+def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
+    """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
+    suffix = formats.path_of(file).suffix.lower()
+    if unsafe := formula_warning(formats.read(file), columns, suffix):
         warnings.warn(unsafe, FormulaWarning, stacklevel=4)
 
 

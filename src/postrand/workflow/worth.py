@@ -58,7 +58,8 @@ def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Law:
     book = mechanism.require_codebook()
 
     def law(names: Sequence[str]) -> NDArray[np.float64] | None:
-        shares, axes = np.ones(()), []
+        axes: list[str] = []
+        shares: NDArray[np.float64] = np.ones(())
         for designed in blocks:
             inside = [name for name in designed.block.perturbed if name in names]
             if not inside:

@@ -1,0 +1,39 @@
+"""What is said of ε wherever a level is proposed or found: the same words, the same bound, the same page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from postrand.support.guesses import guesses_in_words
+
+GUIDE = "docs/choosing-epsilon.md"
+DEFAULT_EPSILON = 4.0
+"""The limit for a record that is proposed where none is stated."""
+BOUND = 8.0
+"""Above it somebody who knows which record is whose learns nearly every value that the record shows."""
+
+
+def meaning(epsilon: float) -> str:
+    """Return what the ε of a record means for an attacker's guesses, and where to read on.
+
+    >>> meaning(1.0).partition(": ")[2].partition("; see")[0]
+    'of 100 guesses between two equally likely records, 50 are right without the release and at most 74 with it'
+    """
+    if not math.isfinite(epsilon):
+        return f"no bound on an attacker's guesses; see {GUIDE}"
+    return f"epsilon = {epsilon:.4g} for a record: {guesses_in_words(epsilon, of='records')}; see {GUIDE}"
+
+
+def above_bound(epsilon: float) -> Iterator[str]:
+    """Yield what a sum of epsilons above the stated bound means, and what to do; nothing up to the bound.
+
+    >>> list(above_bound(8.0)), next(above_bound(53.0)).partition(":")[0]
+    ([], 'epsilon = 53 for a record is above 8')
+    """
+    if epsilon > BOUND:
+        said = guesses_in_words(epsilon, of="records")
+        yield (
+            f"epsilon = {epsilon:.4g} for a record is above {BOUND:g}: {said}. 'postrand advise' proposes plans with "
+            f"less; see {GUIDE}"
+        )

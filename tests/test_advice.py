@@ -1,0 +1,284 @@
+"""``postrand advise``: complete plans that protect accepts, chosen by sizes alone unless the curator lets it look."""
+
+import json
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.cli import main
+from postrand.codebook import Codebook, Variable
+from postrand.errors import SpecificationError, UsageError
+from postrand.plan import load_plan
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.advice_bands import banded
+from postrand.workflow.advice_choice import designed, frontier
+from postrand.workflow.advice_needs import Needs, needs_from
+from postrand.workflow.epsilon import BOUND
+
+SIZES = {"sex": 2, "area": 3, "work": 4}
+
+
+def write(path, records=1500, seed=0, ages=False, sizes=SIZES):
+    random = np.random.default_rng(seed)
+    columns = {n: [f"{n}{c}" for c in (*range(s), *random.integers(0, s, records - s))] for n, s in sizes.items()}
+    if ages:
+        columns["age"] = [*range(96), *random.integers(0, 96, records - 96).tolist()]
+    columns["pay"] = random.lognormal(8, 1, records).tolist()
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def advise(folder, *options, keys=tuple(SIZES), **more):
+    file = write(folder / "s.parquet", **more)
+    named = ["--keys", ",".join(keys), "--out", str(folder / "advice"), *options]
+    return CliRunner().invoke(main, ["advise", str(file), *named])
+
+
+def plans(folder):
+    return sorted((folder / "advice").glob("plan-*.toml"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with advice, and the answer as JSON."""
+    folder = tmp_path_factory.mktemp("advice")
+    precise = ("--precision", "30 points for sex x area", "--precision", "0.001 points for sex")
+    done = advise(folder, "--other", "pay", "--limit", "epsilon <= 2.5", *precise, "--json", records=300)
+    assert done.exit_code == 0, done.output
+    return folder, json.loads(done.stdout)
+
+
+def test_every_plan_is_accepted_by_protect_as_it_is(place, tmp_path):
+    folder, _ = place
+    assert 2 <= len(plans(folder)) <= 4
+    for plan in plans(folder):
+        ran = CliRunner().invoke(main, ["protect", "--plan", str(plan), "--out", str(tmp_path / plan.stem)])
+        assert ran.exit_code == 0, ran.output
+        assert (tmp_path / plan.stem / "certificate.json").exists()
+
+
+def test_each_plan_says_claim_risk_worth_and_reason(place):
+    _, found = place
+    assert 2 <= len(found["plans"]) <= 4
+    for plan in found["plans"]:
+        figures = plan["figures"]
+        assert " of 100 guesses" in figures["claims"][0]
+        assert {r["code"] for r in figures["risk"]} >= {"correct_matches", "individual_risk"}
+        assert figures["worth"]["one_way"]["tables"]
+        assert figures["worth"]["two_way"]["tables"]
+        assert any(why.startswith("Reason: ") for why in plan["reasons"])
+        assert plan["asked"][0] == {"limit": "epsilon <= 2.5", "before": None, "after": figures["epsilon"], "met": True}
+
+
+def test_no_plan_is_above_the_limit_of_epsilon(place):
+    folder, _ = place
+    assert all(load_plan(path).privacy.epsilon <= 2.5 for path in plans(folder))
+
+
+def test_precision_is_checked_against_the_worst_cell(place):
+    _, found = place
+    asked = [{entry["limit"]: entry for entry in plan["asked"]} for plan in found["plans"]]
+    assert not any(one["0.001 points for sex"]["met"] for one in asked)
+    assert all(math.isfinite(one["30 points for sex x area"]["after"]) for one in asked)
+    assert any(note.startswith("The precision that is asked needs") for note in found["notes"])
+
+
+def test_the_half_width_is_that_of_the_worst_true_share(place):
+    """By simulation: released tables of a file with half of its records in a cell have this spread."""
+    folder, found = place
+    plan = next(p for p in found["plans"] if p["way"] in ("separate", "one joint block", "split"))
+    loaded = load_plan(folder / "advice" / f"plan-{found['plans'].index(plan) + 1}.toml")
+    wanted = next(one["after"] for one in plan["asked"] if one["limit"] == "0.001 points for sex")
+    law = designed(loaded)
+    truth = np.random.default_rng(1).integers(0, 2, (400, 300))  # each record drawn anew, half of them in a cell
+    records = [{"sex": ("sex0", "sex1")[sex], "area": "area0", "work": "work0"} for sex in truth.ravel()]
+    released = pr.perturb(pa.Table.from_pylist(records), law, release_key=ReleaseKey.from_seed(3))
+    parts = [pr.estimate.table(released.slice(300 * k, 300), ["sex"], law).value[0] for k in range(400)]
+    assert 196 * np.std(parts) == pytest.approx(wanted, rel=0.12)  # three standard errors of a spread of 400
+
+
+def test_ways_left_out_have_a_reason(place):
+    _, found = place
+    assert found["left_out"]
+    assert all(len(one["why"]) > 20 for one in found["left_out"])
+
+
+def test_epsilon_above_the_bound_is_said_and_another_plan_is_offered(tmp_path):
+    done = advise(tmp_path, "--limit", "epsilon <= 53", records=100)
+    assert "epsilon = 53 for a record is above 8: of 100 guesses" in done.output
+    assert min(load_plan(path).privacy.epsilon for path in plans(tmp_path)) <= BOUND
+
+
+def test_without_look_the_plans_say_nothing_about_the_records(tmp_path):
+    texts = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        done = advise(folder, "--limit", "epsilon <= 3", "--limit", "individual <= 0.01", seed=seed, records=100)
+        assert done.exit_code == 0, done.output
+        texts.append([path.read_text() for path in plans(folder)])
+    assert texts[0] == texts[1]
+    assert all(
+        "No value of a record chose its blocks, bands or epsilon" in text.replace("\n# ", " ") for text in texts[0]
+    )
+
+
+def test_with_look_a_limit_chooses_the_level_and_the_certificate_says_so(tmp_path):
+    asked = ("--look", "--limit", "epsilon <= 8", "--limit", "individual <= 0.2")
+    done = advise(tmp_path, *asked, "--json", records=200)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    first = found["plans"][0]
+    assert first["chosen_with"] == "file"
+    limit = first["asked"][1]
+    assert limit["met"]
+    assert limit["after"] <= 0.2
+    ran = CliRunner().invoke(main, ["protect", "--plan", first["plan"], "--out", str(tmp_path / "release")])
+    assert ran.exit_code == 0, ran.output
+    certificate = (tmp_path / "release" / "certificate.json").read_text()
+    assert "confidential_matrix" in certificate
+
+
+def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
+    done = advise(tmp_path, "--limit", "epsilon <= 1", keys=("age", "sex"), ages=True, records=2000)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"age in bands by public edges .* effective records in place of", done.output)
+    banded_plans = [p for p in plans(tmp_path) if load_plan(p).codebook.recodes]
+    assert banded_plans
+    book = load_plan(banded_plans[0]).codebook
+    assert book["age"].categories[0] == "0-9"
+    ran = CliRunner().invoke(main, ["protect", "--plan", str(banded_plans[0]), "--out", str(tmp_path / "release")])
+    assert ran.exit_code == 0, ran.output
+
+
+@pytest.mark.parametrize(
+    ("values", "edges"),
+    [(range(96), range(0, 100, 10)), (range(18, 41), range(15, 45, 5)), (range(1990, 2021), range(1990, 2025, 5))],
+)
+def test_bands_have_natural_public_edges(values, edges):
+    book = Codebook((Variable("v", "key", tuple(values), type="int64"),))
+    recoded, recodes = banded(book, ("v",))
+    assert recodes[0]["bands"] == list(edges)
+    assert recoded["v"].size == len(edges) <= 10
+
+
+def test_few_or_unordered_values_get_no_bands():
+    book = Codebook(
+        (Variable("a", "key", tuple(range(12)), type="int64"), Variable("b", "key", tuple("abcdefghijklmn")))
+    )
+    assert banded(book, ("a", "b")) == (book, ())
+
+
+def test_all_says_the_ways_that_are_left_out(tmp_path):
+    done = advise(tmp_path, "--all", records=100)
+    assert "Left out:\n  " in done.output
+
+
+def stand_in(random):
+    """What the choice asks of a trial, with numbers that differ by more than what counts as alike."""
+    one, two, detail = (float(10.0 ** random.integers(2, 5)) for _ in range(3))
+    plan = SimpleNamespace(split=None if random.random() < 0.5 else "split")
+    level, way = float(random.choice([1, 2, 4])), SimpleNamespace(has_epsilon=True, name="way")
+    made = {"epsilon": level, "one": one, "two": two, "detail": detail, "plan": plan, "candidate": way}
+    return SimpleNamespace(**made, is_useless=False, meets=lambda _: True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plans_shown_are_beaten_by_no_other(seed):
+    """Dominance by brute force, written anew: no worse in any of five things, and better in one."""
+    random = np.random.default_rng(seed)
+    trials = [stand_in(random) for _ in range(12)]
+    numbers = [(-t.epsilon, t.one, t.two, t.detail, t.plan.split is None) for t in trials]
+    best = [
+        t
+        for t, mine in zip(trials, numbers, strict=True)
+        if not any(all(x >= y for x, y in zip(o, mine, strict=True)) and o != mine for o in numbers)
+    ]
+    shown, left = frontier(trials, Needs())
+    assert all(any(t is one for one in best) for t in shown)
+    assert len(shown) == min(4, len(best))
+    assert len(shown) + len(left) == len(trials)
+    assert [t.two for t in shown] == sorted((t.two for t in best), reverse=True)[:4]
+
+
+def test_needs_have_stated_defaults():
+    assert needs_from() == Needs()
+    assert "epsilon <= 4" in "".join(Needs().lines())
+
+
+def test_every_wrong_text_is_reported_at_once():
+    with pytest.raises(UsageError) as caught:
+        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabl"], ["2 for sex"])
+    assert len(caught.value.problems) == 5
+    assert "did you mean 'tau2'" in str(caught.value)
+    assert "did you mean 'tables'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "measure", "bound"),
+    [
+        ("ε <= 4", "epsilon", 4.0),
+        ("individual risk <= .1", "individual", 0.1),
+        ("correct_matches <= 5", "correct matches", 5),
+    ],
+)
+def test_limits_have_several_spellings(text, measure, bound):
+    (limit,) = needs_from(limits=[text]).limits
+    assert (limit.measure, limit.bound) == (measure, bound)
+
+
+def test_bad_input_leaves_nothing_behind(tmp_path):
+    for options in (("--limit", "epsilom <= 4"), ("--precision", "2 points for sox")):
+        assert advise(tmp_path, *options).exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.parquet"]
+
+
+def test_an_existing_folder_is_refused(tmp_path):
+    (tmp_path / "advice").mkdir()
+    done = advise(tmp_path)
+    assert done.exit_code != 0
+    assert list((tmp_path / "advice").iterdir()) == []
+
+
+def test_a_plan_says_with_what_it_was_chosen_or_is_refused(place):
+    folder, _ = place
+    path = folder / "advice" / "plan-1.toml"
+    text = path.read_text()
+    assert load_plan(path).chosen_with == "sizes"
+    other = path.with_name("other.toml")
+    other.write_text(text.replace("[design]", '[design]\nchosen_with = "luck"'))
+    with pytest.raises(SpecificationError, match="unknown 'chosen_with'; got 'luck'"):
+        load_plan(other)
+    other.unlink()
+
+
+def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeypatch):
+    monkeypatch.setattr("postrand.cli.advise.at_terminal", lambda: True)
+    file = write(tmp_path / "s.parquet", records=100)
+    named = ["--keys", "sex,area", "--out", str(tmp_path / "advice")]
+    done = CliRunner().invoke(main, ["advise", str(file), *named], input="acquaintance\nepsilon <= 2\n\n\n")
+    assert done.exit_code == 0, done.output
+    assert "What must stay within which limit? (several: separate them by commas) [epsilon <= 4]" in done.stderr
+    assert "acquaintance, who knows the keys of a person" in done.stdout
+    assert all(load_plan(path).privacy.epsilon <= 2 for path in plans(tmp_path))
+
+
+def test_against_anyone_every_released_variable_is_perturbed(tmp_path):
+    done = advise(tmp_path, "--other", "work,pay", "--attacker", "anyone", keys=("sex", "area"), records=100)
+    assert done.exit_code == 0, done.output
+    assert "pay is not released" in done.output
+    assert all(set(load_plan(path).perturbed) == {"sex", "area", "work"} for path in plans(tmp_path))
+
+
+def test_numbers_that_single_out_persons_move_in_rank(place):
+    folder, _ = place
+    for path in plans(folder):
+        (entry,) = load_plan(path).numerical
+        assert entry.variables == ("pay",)

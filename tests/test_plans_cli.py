@@ -1,0 +1,147 @@
+"""The commands on whole plans: compare and explain; and the example of the page on policies."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.cli import main
+from postrand.plan.policy import MEASURES, load_policy
+from postrand.workflow.draft import initialise
+from tests.conftest import ROOT
+
+N = 1000
+PAGE = (ROOT / "docs" / "policy.md").read_text("utf-8")
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found, rng = tmp_path_factory.mktemp("plans"), np.random.default_rng(7)
+    columns = {
+        "sex": np.array(["f", "m"])[rng.integers(0, 2, N)],
+        "age": np.array([f"a{k}" for k in range(8)])[rng.integers(0, 8, N)],
+        "area": np.array(["n", "s"])[rng.integers(0, 2, N)],
+        "income": rng.integers(0, 20, N),
+        "w": np.full(N, 25.0),
+        "h": np.arange(N) // 2,
+    }
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), found / "people.parquet")
+    roles = {"key": ["sex", "age", "area"], "other": ["income"], "weight": ["w"], "household": ["h"]}
+    _, plan = initialise(found / "people.parquet", found, roles)
+    text = plan.read_text()
+    (found / "weaker.toml").write_text(text.replace("epsilon = 3.0", "epsilon = 9.0").replace("= 1.0}", "= 3.0}"))
+    return found
+
+
+def test_two_plans_are_compared(folder):
+    found = call("compare", folder / "plan.toml", folder / "weaker.toml")
+    assert found.exit_code == 0, found.output
+    text = found.output
+    assert "INTERNAL" in text
+    rows = {line[:64].strip(): line for line in text.splitlines()}
+    matches = next(
+        line for line in text.splitlines() if line.startswith("Expected correct matches, informed attacker, all")
+    )
+    before, one, two = (float(number) for number in re.findall(r"[\d.]+", matches)[-3:])
+    assert one < two < before
+    assert any("block age" in row and "ε = 1," in row and "ε = 3," in row for row in rows.values())
+    assert "(of little use)" in text
+    data = json.loads(call("compare", folder / "plan.toml", folder / "weaker.toml", "--json").output)
+    assert [plan["plan"] for plan in data["plans"]] == ["plan.toml", "weaker.toml"]
+    assert set(data["settings_that_differ"]) == {"privacy", "block sex", "block age", "block area"}
+    assert "Settings that differ" in text
+
+
+def test_plans_of_one_name_are_told_apart(folder, tmp_path):
+    other = tmp_path / "plan.toml"
+    text = (folder / "weaker.toml").read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
+    other.write_text(text.replace('"codebook.toml"', f'"{folder / "codebook.toml"}"'))
+    data = json.loads(call("compare", folder / "plan.toml", other, "--json").output)
+    assert len({plan["plan"] for plan in data["plans"]}) == 2
+    assert call("compare", other).exit_code == 2
+
+
+def test_a_plan_is_explained(folder):
+    found = call("explain", folder / "plan.toml")
+    assert found.exit_code == 0, found.output
+    for words in (
+        "What is released",
+        "Perturbed: sex, age, area.",
+        "Released as they are, with no protection of their own: income, w.",
+        "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
+        "persons without protection and about",
+        "Of 100 households",
+        "as precise as one from",
+        "What remains unprotected",
+    ):
+        assert words in found.output, words
+    assert len(found.output.splitlines()) < 40
+    data = json.loads(call("explain", folder / "plan.toml", "--json").output)
+    assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"
+
+
+def test_the_example_of_the_page_is_a_policy_that_works(folder, tmp_path):
+    example, section = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "policy.toml").write_text(example)
+    assert len(load_policy(tmp_path / "policy.toml").rules) == 7
+    found = call("check", "--plan", folder / "plan.toml", "--policy", tmp_path / "policy.toml")
+    assert found.exit_code == 11
+    assert "Release policy 2026" in found.output
+    failing = [line for line in found.output.splitlines() if "FAIL" in line]
+    assert [line.partition("  ")[0] for line in failing] == [
+        "Unperturbed records that a table is worth: one-way tables",
+        "Released unperturbed",
+    ], failing
+    plan = tmp_path / "plan.toml"
+    text = (folder / "plan.toml").read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
+    plan.write_text(text.replace('"codebook.toml"', f'"{folder / "codebook.toml"}"') + section)
+    assert pr.load_plan(plan).policy is not None
+
+
+def test_the_page_names_every_measure():
+    named = set(re.findall(r"`([a-z0-9_]+)`", "\n".join(line for line in PAGE.splitlines() if line.startswith("| `"))))
+    assert set(MEASURES) <= named
+
+
+def test_the_python_of_the_page_runs(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 3\n')
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names = {}
+    exec(compile(code, "policy.md", "exec"), names)
+    assert names["checked"].is_met
+
+
+def test_a_curve_is_printed_as_its_table():
+    curve = pr.compare([0.5, 0.3, 0.2], [1.0])
+    assert str(curve) == curve.text()
+    assert repr(curve).startswith("Comparison(uniform-off-diagonal, symmetric, ")
+    assert len(repr(curve)) < 120
+
+
+def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
+    text = call("design", "--plan", folder / "plan.toml").output
+    assert "tables of two perturbed variables: worth" in text
+    assert "of little use" in text
+    assert "nats of" in text
+    assert "In words:" in text
+    assert ", optimal:" not in text
+    made = call("protect", "--plan", folder / "plan.toml", "--out", tmp_path / "out", "--seed", 1)
+    assert made.exit_code == 0, made.output
+    assert "1,000 released records, tables of two perturbed variables" in made.output
+    assert "In words:" in made.output
+    release = pr.read_release(tmp_path / "out")
+    assert release.plain_claims[0] in made.output
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "Tables of two perturbed variables" in report
+    assert "50 are right without the release" in report
+    assert call("verify", tmp_path / "out").exit_code == 0
