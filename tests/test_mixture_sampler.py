@@ -1,5 +1,6 @@
 """The sampler of the joint model against simulation from the prior (Geweke 2004), which shares no code with it."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -25,7 +26,7 @@ RULES[1] = [[1, 1, 0], [0, 1, 0], [0, 1, 0]]  # 0 or 1 with 1 and 1: overlaps wi
 CELLS = np.array(list(itertools.product(*(range(s) for s in SIZES))))
 
 
-def of(records, rules=RULES[:0]):
+def of(records, rules=RULES[:0], laws=(FULL, PRESENT, GENERAL)):
     """Return evidence from (exact codes, [(law, released), ...]) of each record."""
     many = [len(seen) for _, seen in records]
     flat = [pair for _, seen in records for pair in seen]
@@ -36,7 +37,7 @@ def of(records, rules=RULES[:0]):
         np.concatenate([[0], np.cumsum(many)]),
         np.array([law for law, _ in flat], np.int32),
         np.array([y for _, y in flat], np.int32),
-        (FULL, PRESENT, GENERAL),
+        laws,
         rules,
     )
 
@@ -101,13 +102,13 @@ def summary(probabilities, weights, centre, shares, alpha):
     return np.array([*first, *joint, *squares, centre[0], centre[-1], alpha / (1 + alpha), probabilities.sum()])
 
 
-def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):
+def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed, kinds=None, released=released):
     """Return z of each functional: prior simulation against data and parameters in turn."""
     rng = np.random.default_rng(seed)
     bad = np.zeros(len(CELLS), bool)
     for rule in rules:
         bad |= np.all([rule[j, CELLS[:, j]] for j in range(3)], axis=0)
-    packed, group = pack(of(KINDS, rules))
+    packed, group = pack(dataclasses.replace(kinds or of(KINDS), rules=rules))
     packed = change(packed)
     drawn = []
     for _ in range(steps):
@@ -126,6 +127,37 @@ def geweke(steps, seed, rules=RULES[:0], change=lambda packed: packed):
     return (after.mean(axis=0) - before.mean(axis=0)) / error
 
 
+def response(places, keep, sizes=SIZES):
+    """Return randomised response on all combinations of some variables."""
+    cells = np.array(list(itertools.product(*(range(sizes[p]) for p in places))), np.int32)
+    return Law(places, cells, keep, np.full(len(cells), (1 - keep) / len(cells)))
+
+
+SEPARATE = response((0,), 0.6), response((1,), 0.5), response((2,), 0.8), response((0, 1), 0.6)
+POOLED = of(
+    [
+        *[(BLANK, ((0, a), (1, b), (2, c))) for a, b, c in CELLS],
+        *[(BLANK, ((3, y), (2, c))) for y in range(6) for c in range(2)],
+    ],
+    laws=SEPARATE,
+)
+"""Releases of one law for each variable, and of a block with another law: of few records they say nothing."""
+
+
+def released_apart(x, rng):
+    """Release 13 true records: eight through a law for each variable, five through the block and the third law."""
+    kinds = np.zeros(len(CELLS) + 12, np.int64)
+    for i, (a, b, c) in enumerate(x):
+        shown = c if rng.random() < 0.8 else rng.integers(2)
+        if i < 8:
+            first, second = a if rng.random() < 0.6 else rng.integers(3), b if rng.random() < 0.5 else rng.integers(2)
+            kinds[4 * first + 2 * second + shown] += 1
+        else:
+            cell = 2 * a + b if rng.random() < 0.6 else rng.integers(6)
+            kinds[12 + 2 * cell + shown] += 1
+    return kinds
+
+
 LIMIT = 4.5
 """Largest |z| of 16 functionals, on Student's t with 39 degrees: alpha = 0.001 a test."""
 
@@ -135,6 +167,14 @@ LIMIT = 4.5
 def test_parameters_and_data_in_turn_follow_the_prior(rules):
     """Blocks, missing values that are kept, a general matrix, clear values, blanks, rules that overlap."""
     assert np.abs(geweke(2500, 3, rules)).max() < LIMIT
+
+
+@pytest.mark.statistical
+def test_pooled_records_and_data_in_turn_follow_the_prior():
+    """What the release says is drawn for all records of a class at once."""
+    packed, _ = pack(POOLED)
+    assert packed.pooled.all()
+    assert np.abs(geweke(1500, 4, kinds=POOLED, released=released_apart)).max() < LIMIT
 
 
 @pytest.mark.statistical

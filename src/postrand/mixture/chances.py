@@ -68,7 +68,7 @@ def _four_from(p, before, theta, a, b, c, d):  # type: ignore[no-untyped-def]  #
 
 @quick
 def times_from(p, before, theta, rows, first, last):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Set ``p`` to ``before``, which is another array, times the rows of ``theta`` from ``first`` to ``last``."""
+    """Set ``p`` to ``before`` (K,), another array, times rows of ``theta``; what ``p`` has beyond K stays."""
     at = first
     if at + 4 <= last:
         _four_from(p, before, theta, rows[at], rows[at + 1], rows[at + 2], rows[at + 3])
@@ -81,7 +81,7 @@ def times_from(p, before, theta, rows, first, last):  # type: ignore[no-untyped-
         at += 1
     else:
         copy(p, before)
-    times(p, theta, rows, at, last)
+    times(p[: before.size], theta, rows, at, last)
 
 
 @quick

@@ -228,7 +228,7 @@ def weigh_slowly(packed, g, weights, theta, room):  # type: ignore[no-untyped-de
 def assign_pooled(packed, weights, theta, room, known, shown, members, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the classes of the records of pooled groups; return their part of the log-likelihood.
 
-    The product of the first ``cut`` cells of a group is often that of the group before.
+    The product of the first ``cut`` cells of a group is often that of the group before, and is then used again.
     """
     _, _, table, scale, base, p, lanes, cumulative = room
     drawn, logs = np.empty(weights.size, np.int64), 0.0
