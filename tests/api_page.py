@@ -41,7 +41,7 @@ def arguments(value):
     for one in held:
         if one.name in ("self", "cls") or one.name.startswith("_"):
             continue
-        star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        star = "*" * ((one.kind is one.VAR_POSITIONAL) + 2 * (one.kind is one.VAR_KEYWORD))
         required = one.default is one.empty and not star
         names.append(one.name if required else f"[{star}{one.name}]")
     return ", ".join(names)

@@ -222,7 +222,7 @@ def test_needs_have_stated_defaults():
 
 def test_every_wrong_text_is_reported_at_once():
     with pytest.raises(UsageError) as caught:
-        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabl"], ["2 for sex"])
+        needs_from("somebody", ["epsilon >= 4", "taw2 <= 1"], ["tabless"], ["2 for sex"])
     assert len(caught.value.problems) == 5
     assert "did you mean 'tau2'" in str(caught.value)
     assert "did you mean 'tables'" in str(caught.value)

@@ -2,6 +2,7 @@
 
 import functools
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
