@@ -162,7 +162,7 @@ class _Cells(NamedTuple):
     plain: NDArray[np.bool_]
     silent: Floats  # the share of records that show the cell of which it says nothing, were true cells even
 
-    def fields(self, used: Ints) -> dict[str, Ints | Floats]:
+    def fields(self, used: Ints) -> dict[str, Any]:
         """Return what the loops read of the cells ``used``."""
         starts, lengths = _starts(self.sources)[used], self.sources[used]
         at = np.repeat(starts - _starts(lengths)[:-1], lengths) + np.arange(lengths.sum())
@@ -210,7 +210,7 @@ def _laws(evidence: Evidence, offsets: Ints) -> tuple[_Cells, dict[str, Any]]:
             member.append(where)
         cells += len(law.cells)
     kinds = {"noise": np.float64, "extra": np.float64, "silent": np.float64, "plain": np.bool_}
-    flat = {name: _joined(values).astype(kinds.get(name, np.int64)) for name, values in parts.items()}
+    flat: dict[str, Any] = {name: _joined(values).astype(kinds.get(name, np.int64)) for name, values in parts.items()}
     rows = flat.pop("rows")
     return _Cells(**flat), {
         "row_start": _starts(_joined(row_lengths)),
