@@ -57,10 +57,9 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
 def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
     """Return the settings with the sweeps that were left to the fit; classes that were left to it grow as needed.
 
-    The posterior of few records is wide, and chains cross it slowly; with less than a thousand, less is at stake. Each
-    copy has at least four sweeps of its chain.
+    With less than a thousand records, less is at stake. Each copy has at least four sweeps of its chain.
     """
-    usual = 1000 if evidence.records < 1000 else 6000 if evidence.records < 20_000 else 4000
+    usual = 1000 if evidence.records < 1000 else 4000
     return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
 
 
