@@ -94,8 +94,9 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     text = TWO.format(of=of, most=two)
     if size <= 2:
         return text
-    many = of_hundred(right_guesses(epsilon, 1 / size, delta), most=True)
-    return f"{text}; of 100 guesses among {size:,} equally likely {of}, {of_hundred(1 / size)} and at most {many}"
+    few, many = of_hundred(1 / size), of_hundred(right_guesses(epsilon, 1 / size, delta), most=True)
+    counts = f"{few} and at most {many}" if few != many else f"{few} with it as without"
+    return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
 
 
 def divergence_in_words(divergence: float) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from postrand.privacy.words import LITTLE
 from postrand.support.guesses import guesses_in_words
 
 GUIDE = "docs/choosing-epsilon.md"
 DEFAULT_EPSILON = 4.0
 """The limit for a record that is proposed where none is stated."""
-BOUND = 8.0
+BOUND = LITTLE
 """Above it somebody who knows which record is whose learns nearly every value that the record shows."""
 
 

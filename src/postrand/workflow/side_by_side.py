@@ -56,7 +56,8 @@ class PlanComparison:
                 "",
                 *_lines(("Worth, in unperturbed records", *names), self._worths()),
                 "",
-                *_lines(("Settings that differ", *names), [(name, *texts) for name, texts in self.differing]),
+                "Settings that differ",
+                *(line for name, texts in self.differing for line in _setting(name, names, texts)),
             ]
         )
 
@@ -72,6 +73,8 @@ class PlanComparison:
         measures = dict.fromkeys((one.code, one.measure) for plan in self.plans for one in plan.risks)
         for code, measure in measures:
             found = [plan.risk(code) for plan in self.plans]
+            if all(one is None or (one.before is None and one.after is None) for one in found):
+                continue  # the reasons stand below
             before = [NONE if one is None else figure(one, "before") for one in found]
             after = [NONE if one is None else figure(one, "after") for one in found]
             yield (measure, *(before[:1] if self._is_one_file else before), *after)
@@ -86,7 +89,8 @@ class PlanComparison:
         for kind, of in kinds:
             for k, which in enumerate(("least", "middle")):
                 found = [middle(of(plan)) for plan in self.plans]
-                yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
+                if any(found):
+                    yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
         for _, of in kinds:
             names = dict.fromkeys(one.name for plan in self.plans for one in of(plan))
             for name in names:
@@ -97,6 +101,11 @@ class PlanComparison:
 def worth_cell(one: TableWorth) -> str:
     """Return the worth of a table, with a mark where it is of little use."""
     return shown(one.effective_records) + (" (of little use)" if one.is_of_little_use else "")
+
+
+def _setting(name: str, plans: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return lines: a setting, and what each plan says of it; they are too long to stand side by side."""
+    return [name, *(f"- {plan}: {text}" for plan, text in zip(plans, texts, strict=True))]
 
 
 def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]] | Iterator[Sequence[str]]) -> list[str]:
