@@ -1,11 +1,12 @@
 """Time, memory and convergence of completing a release: 100,000 records of ten variables, and the whole survey.
 
-Each command runs in a fresh process, as typed: ``postrand protect`` of a split of all variables at ε = 8, then
-``postrand complete --copies 20``. R-hat is what `completed.json` beside the copies says.
+Each command runs in a fresh process, as typed: ``postrand protect`` of a split of all variables at ε = 8, or of a block
+for each variable, then ``postrand complete --copies 20``. R-hat is what `completed.json` beside the copies says.
 
 Run ``python benchmarks/completed_times.py FOLDER [RECORDS ...]``; FOLDER holds the New York-like population.
 """
 
+import itertools
 import json
 import sys
 import tempfile
@@ -21,11 +22,12 @@ MODEL_FAILED = 10
 """The exit code of a model that failed a test: the files are written all the same."""
 
 
-def measured(source, records, folder):
+def measured(source, records, kind, folder):
     """Return the measures of completing so many records, and what the diagnostics say of convergence."""
     survey, caches = folder / "survey.parquet", folder / "caches"
     pq.write_table(pq.read_table(source).slice(0, records), survey)
-    made = split_plan(plan(survey, folder / "plan", caches), folder / "split")
+    made = plan(survey, folder / "plan", caches)
+    made = split_plan(made, folder / "split") if kind == "split" else made
     run(postrand("protect", "--plan", made, "--out", folder / "release"), caches)
     typed = postrand("complete", folder / "release", "--copies", COPIES, "--seed", 1, "--out", folder / "completed")
     took = run(typed, caches, must=False)
@@ -35,14 +37,14 @@ def measured(source, records, folder):
 
 
 def main(source, *sizes):
-    print("| records | seconds | processor seconds | peak memory, MB | largest R-hat |")
-    print("| ---: | ---: | ---: | ---: | ---: |")
-    for records in map(int, sizes or (100_000, 953_076)):
+    print("| records | release | seconds | processor seconds | peak memory, MB | largest R-hat |")
+    print("| ---: | --- | ---: | ---: | ---: | ---: |")
+    for records, kind in itertools.product(map(int, sizes or (100_000, 953_076)), ("split", "blocks")):
         with tempfile.TemporaryDirectory() as folder:
-            took, told = measured(Path(source), records, Path(folder))
+            took, told = measured(Path(source), records, kind, Path(folder))
             peak, r_hat = took["peak_bytes"] / 1e6, told["diagnostics"]["convergence"]["largest_r_hat"]
             shown = f"{took['seconds']:.0f} | {took['cpu_s']:.0f} | {peak:,.0f} | {r_hat:.3f}"
-            print(f"| {records:,} | {shown} |", flush=True)
+            print(f"| {records:,} | {kind} | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

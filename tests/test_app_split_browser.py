@@ -48,7 +48,7 @@ def test_from_the_choice_to_the_release(browser: Browser, address: str, tmp_path
     with opened(browser, address) as page:
         keys_only(page)
         split(page)
-        assert page.input_value("#level-number") == "8"
+        expect(page.locator("#level-number")).to_have_value("8", timeout=LONG)
         expect(page.locator("#readout")).to_contain_text("All 28 tables")
         expect(page.locator("#map svg.together rect")).to_have_count(36)
         expect(page.locator("#matrix")).to_be_empty()

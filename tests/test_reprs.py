@@ -19,7 +19,7 @@ BOOK = Codebook(
 )
 MECHANISM = Mechanism({"sex": randomised_response(2, 1.0), "area": randomised_response(4, 0.5)}, BOOK)
 MANY = Codebook(tuple(Variable(f"v{i}", role="key", categories=("a", "b")) for i in range(200)))
-DATA = pa.table({"sex": ["F", "M", "M", "F"] * 30, "area": ["n", "e", "s", None] * 30})
+DATA = pa.table({"sex": ["F", "M", "M", "F"] * 30, "area": ["n", "e", "s", None, "e"] * 24})
 
 
 def values():

@@ -305,7 +305,7 @@ PLAN = {
     ],
     "numerical": [{"variables": ["pay"], "method": {"model": "rank-blocks", "k": 3}, "form": "permute"}],
 }
-ROWS = [f"{k},{'FM'[k % 2]},{'nsw'[k % 3]},{2 + k % 2},{'full' if k % 4 else 'none'},{k / 4}" for k in range(24)]
+ROWS = [f"{k},{'FM'[k % 2]},{'nsw'[k % 3]},{2 + k // 2 % 2},{'full' if k % 4 else 'none'},{k / 4}" for k in range(24)]
 LEAVES = st.sampled_from(
     [
         True,
