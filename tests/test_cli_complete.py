@@ -4,8 +4,8 @@ import functools
 import hashlib
 import json
 import shutil
-import warnings
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
