@@ -247,6 +247,19 @@ def test_bad_input_leaves_nothing_behind(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.parquet"]
 
 
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [("work x pay", "pay has no categories"), ("sex x area", "area is not released"), ("sex x sex", "names sex twice")],
+)
+def test_a_table_that_no_plan_has_is_refused(tmp_path, table, told):
+    asked = ("--other", "pay", "--precision", f"30 points for {table}")
+    done = advise(tmp_path, *asked, keys=("sex", "work"), records=100)
+    assert done.exit_code == 2, done.output
+    assert told in done.output
+    assert f"'30 points for {table}'" in done.output
+    assert not (tmp_path / "advice").exists()
+
+
 def test_an_existing_folder_is_refused(tmp_path):
     (tmp_path / "advice").mkdir()
     done = advise(tmp_path)
