@@ -237,8 +237,32 @@ def test_every_wrong_text_is_reported_at_once():
     ],
 )
 def test_limits_have_several_spellings(text, measure, bound):
-    (limit,) = needs_from(limits=[text]).limits
+    limit = needs_from(limits=[text]).limits[-1]
     assert (limit.measure, limit.bound) == (measure, bound)
+
+
+def test_a_limit_on_risk_keeps_the_default_of_epsilon():
+    assert [str(one) for one in needs_from(limits=["k >= 3"]).limits] == ["epsilon <= 4", "k >= 3"]
+    assert needs_from(limits=["k >= 3", "epsilon <= 6"]).epsilon == 6
+    assert [str(one) for one in needs_from(limits=["k >= 3"], look=True).limits] == ["k >= 3"]
+
+
+@pytest.mark.parametrize("text", ["individual <= 5", "household <= 1", "k >= 1"])
+def test_a_limit_that_every_file_keeps_is_refused(text):
+    with pytest.raises(UsageError, match="a limit that every file keeps"):
+        needs_from(limits=[text])
+
+
+@pytest.mark.parametrize(
+    ("limit", "fix"),
+    [("tau2 <= 1", "--sampling-fraction"), ("tau1 <= 1", "--weight"), ("household <= .1", "--household")],
+)
+def test_a_limit_that_cannot_be_computed_is_refused_with_the_next_step(tmp_path, limit, fix):
+    done = advise(tmp_path, "--limit", limit, records=100)
+    assert done.exit_code == 2, done.output
+    assert "cannot be computed" in done.output
+    assert fix in done.output
+    assert not (tmp_path / "advice").exists()
 
 
 def test_bad_input_leaves_nothing_behind(tmp_path):
