@@ -237,14 +237,51 @@ def test_every_wrong_text_is_reported_at_once():
     ],
 )
 def test_limits_have_several_spellings(text, measure, bound):
-    (limit,) = needs_from(limits=[text]).limits
+    limit = needs_from(limits=[text]).limits[-1]
     assert (limit.measure, limit.bound) == (measure, bound)
+
+
+def test_a_limit_on_risk_keeps_the_default_of_epsilon():
+    assert [str(one) for one in needs_from(limits=["k >= 3"]).limits] == ["epsilon <= 4", "k >= 3"]
+    assert needs_from(limits=["k >= 3", "epsilon <= 6"]).epsilon == 6
+    assert [str(one) for one in needs_from(limits=["k >= 3"], look=True).limits] == ["k >= 3"]
+
+
+@pytest.mark.parametrize("text", ["individual <= 5", "household <= 1", "k >= 1"])
+def test_a_limit_that_every_file_keeps_is_refused(text):
+    with pytest.raises(UsageError, match="a limit that every file keeps"):
+        needs_from(limits=[text])
+
+
+@pytest.mark.parametrize(
+    ("limit", "fix"),
+    [("tau2 <= 1", "--sampling-fraction"), ("tau1 <= 1", "--weight"), ("household <= .1", "--household")],
+)
+def test_a_limit_that_cannot_be_computed_is_refused_with_the_next_step(tmp_path, limit, fix):
+    done = advise(tmp_path, "--limit", limit, records=100)
+    assert done.exit_code == 2, done.output
+    assert "cannot be computed" in done.output
+    assert fix in done.output
+    assert not (tmp_path / "advice").exists()
 
 
 def test_bad_input_leaves_nothing_behind(tmp_path):
     for options in (("--limit", "epsilom <= 4"), ("--precision", "2 points for sox")):
         assert advise(tmp_path, *options).exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [("work x pay", "pay has no categories"), ("sex x area", "area is not released"), ("sex x sex", "names sex twice")],
+)
+def test_a_table_that_no_plan_has_is_refused(tmp_path, table, told):
+    asked = ("--other", "pay", "--precision", f"30 points for {table}")
+    done = advise(tmp_path, *asked, keys=("sex", "work"), records=100)
+    assert done.exit_code == 2, done.output
+    assert told in done.output
+    assert f"'30 points for {table}'" in done.output
+    assert not (tmp_path / "advice").exists()
 
 
 def test_an_existing_folder_is_refused(tmp_path):

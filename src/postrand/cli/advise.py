@@ -28,7 +28,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="LIMIT",
             help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', "
-            "'correct matches <= 5' or 'individual <= 0.1'; can be repeated. Default: 'epsilon <= 4'.",
+            "'correct matches <= 5' or 'individual <= 0.1'; can be repeated. "
+            "Default: 'epsilon <= 4'; without --look it stays beside limits on risk.",
         ),
         click.option(
             "--use",

@@ -30,6 +30,7 @@ from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
@@ -89,7 +90,7 @@ def advise(
     Raises
     ------
     UsageError
-        If nothing can be perturbed, or a precision names an unknown variable.
+        If nothing can be perturbed, or a limit or a precision is asked that cannot be answered.
     ReleaseError
         If the folder exists or cannot be made, or would lie in a release.
     DesignError
@@ -97,6 +98,7 @@ def advise(
     """
     require_outside(out)
     raise_all(ReleaseError, target_problems(out))
+    require_measures(book, needs, fraction)
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs)
     if subject.records is None:

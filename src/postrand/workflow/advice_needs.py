@@ -34,6 +34,7 @@ MEASURES: dict[str, tuple[str, bool]] = {
     "household": ("<=", True),
 }
 """The measures that a limit can name: the direction, and whether the records are read for them."""
+_PROBABILITIES = ("individual", "household")
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
     "k": "no link of an acquaintance is right with a probability above 1/k",
@@ -121,6 +122,8 @@ def needs_from(
 ) -> Needs:
     """Return what is asked in short texts; what is not said has its default.
 
+    A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``).
+
     Raises
     ------
     UsageError
@@ -143,7 +146,9 @@ def needs_from(
     raise_all(UsageError, problems)
     ordered: tuple[Use, ...] = tuple(use for use in get_args(Use) if use in named)
     chosen: Attacker = next(one for one in get_args(Attacker) if one == who)
-    return Needs(chosen, tuple(held) or Needs().limits, ordered, tuple(wanted), look)
+    if not held or not (look or any(limit.measure == "epsilon" for limit in held)):
+        held = [*Needs().limits, *held]
+    return Needs(chosen, tuple(held), ordered, tuple(wanted), look)
 
 
 def _unknown(what: str, given: Iterable[str], known: Sequence[str]) -> list[str]:
@@ -175,6 +180,11 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         problems.append(
             sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} {sign}' and a number above 0")
         )
+        return None
+    if (name in _PROBABILITIES and bound >= 1) or (name == "k" and bound <= 1):
+        fix = "state one that can fail, such as 'k >= 3'" if name == "k" else f"state less than 1: '{name} <= 0.1'"
+        what = "a limit that every file keeps" + ("" if name == "k" else ": probabilities are at most 1")
+        problems.append(sentence(what, got=repr(text), fix=fix))
         return None
     return Limit(name, bound)
 

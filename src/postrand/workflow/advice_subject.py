@@ -19,8 +19,8 @@ from postrand.risk.sample import sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
 
-RELEASED = ("key", "sensitive", "other")
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")
 _LEAST_WEIGHT = 0.05  # of the mean: a table of two variables that do not depend on each other still counts
 
@@ -34,14 +34,11 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
     Raises
     ------
     UsageError
-        If nothing can be perturbed, or a precision names a variable that the codebook does not have.
+        If nothing can be perturbed, or a precision is asked for a table that no plan can have.
     """
     roles = RELEASED if needs.attacker == "anyone" else ("key",)
     perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
-    unknown = [name for wanted in needs.precisions for name in wanted.table if name not in book]
-    if unknown:
-        what = f"a precision is asked for a table of {', '.join(unknown)}, which the codebook does not have"
-        raise UsageError(sentence(what, wanted=", ".join(book.names)))
+    require_known(book, needs)
     if not perturbed:
         fix = "name the keys, what others can know of a person: --keys age,sex,region"
         raise UsageError(sentence("no categorical variable is to be perturbed", fix=fix))
@@ -59,6 +56,7 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
         notes.append(f"{', '.join(kept)}: released as they are, so that no claim covers them; drop them, or band them")
     variables = tuple(dataclasses.replace(v, role="drop") if v.name in gone else v for v in book.variables)
     book = dataclasses.replace(book, variables=variables)
+    require_tables(book, needs)
     weights = _associations(source, book, perturbed) if needs.look else {}
     return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights), notes
 

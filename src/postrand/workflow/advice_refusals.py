@@ -1,0 +1,58 @@
+"""What is asked and cannot be answered: limits that need what the file does not have, and tables of other variables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from postrand.codebook import Codebook
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.workflow.advice_needs import Needs
+
+RELEASED = ("key", "sensitive", "other")
+_WEIGHT = "name the weight with --weight, or state the share of the population in the file: --sampling-fraction 0.01"
+
+
+def require_measures(book: Codebook, needs: Needs, fraction: float | None) -> None:
+    """Raise UsageError with every limit whose measure this file cannot have, before a record is read."""
+    raise_all(UsageError, list(_not_measured(book, needs, fraction)))
+
+
+def require_known(book: Codebook, needs: Needs) -> None:
+    """Raise UsageError if a precision names a variable that the codebook does not have, or one of them twice."""
+    asked = list(dict.fromkeys(name for wanted in needs.precisions for name in wanted.table))
+    problems = []
+    if unknown := [name for name in asked if name not in book]:
+        what = f"a precision is asked for a table of {', '.join(unknown)}, which the codebook does not have"
+        problems.append(sentence(what, wanted=", ".join(book.names)))
+    for wanted in needs.precisions:
+        if twice := [name for name, times in Counter(wanted.table).items() if times > 1]:
+            what = f"a precision names {', '.join(twice)} twice"
+            problems.append(sentence(what, where=f"the precision '{wanted}'", fix="name each variable of a table once"))
+    raise_all(UsageError, problems)
+
+
+def require_tables(book: Codebook, needs: Needs) -> None:
+    """Raise UsageError with every table that no plan releases, or that has no cells."""
+    problems = []
+    for wanted in needs.precisions:
+        where = f"the precision '{wanted}'"
+        for name in wanted.table:
+            if book[name].role not in RELEASED:
+                fix = f"name it in --keys if others can know it, else in --other; or ask for a table without {name}"
+                problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
+            elif not book[name].is_categorical:
+                fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
+                problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
+    raise_all(UsageError, problems)
+
+
+def _not_measured(book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:
+    for limit in needs.limits:
+        where = f"the limit '{limit}'"
+        if limit.measure in ("tau1", "tau2") and fraction is None and not book.with_role("weight"):
+            what = f"{limit.measure} cannot be computed: it needs a sampling weight or a sampling fraction"
+            yield sentence(what, where=where, fix=_WEIGHT)
+        if limit.measure == "household" and not book.with_role("household"):
+            what = "the risk of households cannot be computed: no variable has household numbers"
+            yield sentence(what, where=where, fix="name the column of household numbers: --household")
