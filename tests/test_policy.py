@@ -208,3 +208,22 @@ def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
     (tmp_path / "work").mkdir()
     decisions = open_plan(tmp_path / "plan.toml", tmp_path / "work")
     assert designed_plan(decisions, tmp_path / "work").policy == plan.policy
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ('measure = "unperturbed"\nnever = ["helth"]', "no column 'helth' (did you mean 'health'?)"),
+        ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "agee"]]', "no column 'agee'"),
+        ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "sex"]]', "names a variable twice"),
+    ],
+)
+def test_a_rule_on_a_column_that_is_not_there_is_refused(rule, said, folder, tmp_path):
+    policy = tmp_path / "office.toml"
+    policy.write_text(f"[[rules]]\n{rule}\n")
+    told = call("check", "--plan", folder / "plan.toml", "--policy", policy)
+    assert told.exit_code == 3
+    assert said in told.stderr
+    with pytest.raises(SpecificationError) as caught:
+        planned(folder, tmp_path, policy.read_text())
+    assert said in str(caught.value)
