@@ -227,3 +227,30 @@ def test_a_rule_on_a_column_that_is_not_there_is_refused(rule, said, folder, tmp
     with pytest.raises(SpecificationError) as caught:
         planned(folder, tmp_path, policy.read_text())
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("fraction", ["3", "0", "-0.1", "nan"])
+@pytest.mark.parametrize("command", ["check", "explain", "compare", "protect", "assess", "tune", "advise"])
+def test_a_sampling_fraction_is_a_share(command, fraction, folder, tmp_path):
+    plan, file = folder / "plan.toml", folder / "people.parquet"
+    given = {
+        "check": ["--plan", plan],
+        "explain": [plan],
+        "compare": [plan, plan],
+        "protect": ["--plan", plan, "--out", tmp_path / "out"],
+        "assess": [file, "--keys", "sex,age"],
+        "tune": [file, "--keys", "sex,age", "--limit", "tau2 <= 10"],
+        "advise": [file, "--keys", "sex,age"],
+    }[command]
+    told = call(command, *given, "--sampling-fraction", fraction)
+    assert told.exit_code == 2
+    assert "--sampling-fraction: the sampling fraction is outside its range" in told.stderr
+
+
+def test_weights_and_a_fraction_together_are_refused(folder, tmp_path):
+    for name in ("plan.toml", "codebook.toml"):
+        text = (folder / name).read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
+        (tmp_path / name).write_text(text.replace('role = "sensitive"', 'role = "weight"'))
+    told = call("explain", tmp_path / "plan.toml", "--sampling-fraction", "0.1")
+    assert told.exit_code == 2
+    assert "both a sampling fraction and a weight are given" in told.stderr
