@@ -254,3 +254,26 @@ def test_weights_and_a_fraction_together_are_refused(folder, tmp_path):
     told = call("explain", tmp_path / "plan.toml", "--sampling-fraction", "0.1")
     assert told.exit_code == 2
     assert "both a sampling fraction and a weight are given" in told.stderr
+
+
+def test_what_an_unknown_measure_needs_is_the_next_step(folder, tmp_path):
+    rules = '[[rules]]\nmeasure = "tau2"\nat_most = 5\n[[rules]]\nmeasure = "register_risk"\nat_most = 0.1\n'
+    plan = planned(folder, tmp_path, rules)
+    with pytest.raises(PolicyError) as caught:
+        run(plan, tmp_path / "out", release_key=b"k" * 32)
+    for text in caught.value.problems:
+        assert "--weight" in text
+        assert "--sampling-fraction" in text
+        assert "mean" not in text
+
+
+@pytest.mark.parametrize(("rank", "met"), [(True, True), (False, False)])
+def test_a_variable_that_a_rank_law_moves_is_not_released_as_it_is(rank, met, tmp_path):
+    columns = {"sex": ["f", "m"] * 30, "income": np.random.default_rng(1).normal(size=60)}
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    initialise(tmp_path / "f.parquet", tmp_path, {"key": ["sex"], "other": ["income"]})
+    law = '\n[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 10 }\n'
+    with (tmp_path / "plan.toml").open("a") as plan:
+        plan.write(law if rank else "")
+    found = figures_of(load_plan(tmp_path / "plan.toml"))
+    assert verdict(found, measure="unperturbed", never=["income"]).is_met is met
