@@ -208,3 +208,72 @@ def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
     (tmp_path / "work").mkdir()
     decisions = open_plan(tmp_path / "plan.toml", tmp_path / "work")
     assert designed_plan(decisions, tmp_path / "work").policy == plan.policy
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ('measure = "unperturbed"\nnever = ["helth"]', "no column 'helth' (did you mean 'health'?)"),
+        ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "agee"]]', "no column 'agee'"),
+        ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "sex"]]', "names a variable twice"),
+    ],
+)
+def test_a_rule_on_a_column_that_is_not_there_is_refused(rule, said, folder, tmp_path):
+    policy = tmp_path / "office.toml"
+    policy.write_text(f"[[rules]]\n{rule}\n")
+    told = call("check", "--plan", folder / "plan.toml", "--policy", policy)
+    assert told.exit_code == 3
+    assert said in told.stderr
+    with pytest.raises(SpecificationError) as caught:
+        planned(folder, tmp_path, policy.read_text())
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("fraction", ["3", "0", "-0.1", "nan"])
+@pytest.mark.parametrize("command", ["check", "explain", "compare", "protect", "assess", "tune", "advise"])
+def test_a_sampling_fraction_is_a_share(command, fraction, folder, tmp_path):
+    plan, file = folder / "plan.toml", folder / "people.parquet"
+    given = {
+        "check": ["--plan", plan],
+        "explain": [plan],
+        "compare": [plan, plan],
+        "protect": ["--plan", plan, "--out", tmp_path / "out"],
+        "assess": [file, "--keys", "sex,age"],
+        "tune": [file, "--keys", "sex,age", "--limit", "tau2 <= 10"],
+        "advise": [file, "--keys", "sex,age"],
+    }[command]
+    told = call(command, *given, "--sampling-fraction", fraction)
+    assert told.exit_code == 2
+    assert "--sampling-fraction: the sampling fraction is outside its range" in told.stderr
+
+
+def test_weights_and_a_fraction_together_are_refused(folder, tmp_path):
+    for name in ("plan.toml", "codebook.toml"):
+        text = (folder / name).read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
+        (tmp_path / name).write_text(text.replace('role = "sensitive"', 'role = "weight"'))
+    told = call("explain", tmp_path / "plan.toml", "--sampling-fraction", "0.1")
+    assert told.exit_code == 2
+    assert "both a sampling fraction and a weight are given" in told.stderr
+
+
+def test_what_an_unknown_measure_needs_is_the_next_step(folder, tmp_path):
+    rules = '[[rules]]\nmeasure = "tau2"\nat_most = 5\n[[rules]]\nmeasure = "register_risk"\nat_most = 0.1\n'
+    plan = planned(folder, tmp_path, rules)
+    with pytest.raises(PolicyError) as caught:
+        run(plan, tmp_path / "out", release_key=b"k" * 32)
+    for text in caught.value.problems:
+        assert "--weight" in text
+        assert "--sampling-fraction" in text
+        assert "mean" not in text
+
+
+@pytest.mark.parametrize(("rank", "met"), [(True, True), (False, False)])
+def test_a_variable_that_a_rank_law_moves_is_not_released_as_it_is(rank, met, tmp_path):
+    columns = {"sex": ["f", "m"] * 30, "income": np.random.default_rng(1).normal(size=60)}
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    initialise(tmp_path / "f.parquet", tmp_path, {"key": ["sex"], "other": ["income"]})
+    law = '\n[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 10 }\n'
+    with (tmp_path / "plan.toml").open("a") as plan:
+        plan.write(law if rank else "")
+    found = figures_of(load_plan(tmp_path / "plan.toml"))
+    assert verdict(found, measure="unperturbed", never=["income"]).is_met is met

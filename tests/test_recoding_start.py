@@ -197,3 +197,12 @@ def test_neither_file_nor_plan_is_refused(file, tmp_path):
     none = call("recode", tmp_path / "codebook.toml", "--plan", tmp_path / "plan.toml")
     assert none.exit_code == 3
     assert "'file' is missing" in none.stderr
+
+
+@pytest.mark.parametrize("second", ["age=rounding:10", "age=bands:0,30"])
+def test_two_recodes_of_one_result_are_refused_before_anything_is_read(second, file, tmp_path):
+    file.write_bytes(b"\xff\xfe not read")
+    told = call("init", file, "--out", tmp_path / "work", "--recode", "age=bands:0,30", "--recode", second)
+    assert told.exit_code == 3
+    assert "two recodes of 'age'" in told.stderr
+    assert not (tmp_path / "work").exists()

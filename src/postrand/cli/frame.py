@@ -158,7 +158,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             write_anything()
             with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
                 warnings.showwarning = _warn
-                raise_all(UsageError, _empty(arguments))
+                raise_all(UsageError, [*_empty(arguments), *_no_share(arguments)])
                 data, text, *code = function(**arguments)
         except PostrandError as error:
             kind = type(error).__name__
@@ -187,6 +187,14 @@ def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:
     for name, value in arguments.items():
         if isinstance(value, str) and not (value if name in _SIGNS else value.strip(", \t")):
             yield sentence("no name is given", where=f"--{name.replace('_', '-')}", got=repr(value))
+
+
+def _no_share(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Report a sampling fraction that is no share of a population."""
+    for value in (arguments.get("fraction"), arguments.get("sampling_fraction")):
+        if value is not None and not 0 < value <= 1:
+            what, where = "the sampling fraction is outside its range", "--sampling-fraction"
+            yield sentence(what, where=where, got=value, wanted="(0, 1]", fix="for one in twenty, write 0.05")
 
 
 def _say(text: str) -> None:

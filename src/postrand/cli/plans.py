@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from postrand.cli.frame import FILE, Result, command
-from postrand.errors import UsageError, sentence
+from postrand.errors import SpecificationError, UsageError, raise_all, sentence
 
 _FRACTION = click.option(
     "--sampling-fraction", "fraction", type=float, help="Share of the population that is in the file, without weights."
@@ -28,12 +28,13 @@ def compare(plans: tuple[Path, ...], fraction: float | None) -> Result:
     Each plan is designed and its risk computed; nothing is released. The answer is for internal use only. The
     privacy-utility curve of the structures is 'postrand curve'.
     """
+    from postrand.plan import load_plan
     from postrand.workflow.side_by_side import PlanComparison
 
     if len(plans) < 2:
         raise UsageError(sentence("there is nothing to compare", got="one plan", fix="name two plans or more"))
     found = PlanComparison(
-        tuple(_figures(path, fraction, name)[1] for path, name in zip(plans, _names(plans), strict=True))
+        tuple(_figures(load_plan(path), fraction, name) for path, name in zip(plans, _names(plans), strict=True))
     )
     return found.to_dict(), str(found)
 
@@ -46,9 +47,11 @@ def explain(plan: Path, fraction: float | None) -> Result:
 
     One page for a board, in plain words. Nothing is released. The answer is for internal use only.
     """
+    from postrand.plan import load_plan
     from postrand.workflow.explanation import explain as explained
 
-    found = explained(*_figures(plan, fraction))
+    loaded = load_plan(plan)
+    found = explained(loaded, _figures(loaded, fraction, plan.name))
     return found.to_dict(), str(found)
 
 
@@ -62,26 +65,32 @@ def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
     Exit code 11 if a rule is not met. Nothing is released. The answer is for internal use only.
     """
     from postrand.errors import PolicyError
-    from postrand.plan.policy import load_policy
+    from postrand.plan import load_plan
+    from postrand.plan.policy import columns_of, load_policy, unknown_columns
     from postrand.workflow.policy_check import check_policy
 
     rules = None if policy is None else load_policy(policy)
-    loaded, figures = _figures(plan, fraction)
+    loaded = load_plan(plan)
+    if policy is not None and rules is not None:
+        raise_all(SpecificationError, unknown_columns(rules, columns_of(loaded.codebook), policy.name))
     rules = rules or loaded.policy
     if rules is None:
         fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
-    found = check_policy(figures, rules)
+    found = check_policy(_figures(loaded, fraction, plan.name), rules)
     return found.to_dict(), str(found), 0 if found.is_met else PolicyError.exit_code
 
 
-def _figures(path: Path, fraction: float | None, name: str = "") -> tuple[Any, Any]:
-    """Return a plan and its figures."""
-    from postrand.plan import load_plan
+def _figures(plan: Any, fraction: float | None, name: str) -> Any:
+    """Return the figures of a plan; raises UsageError if its file has weights, and a fraction is given too."""
     from postrand.workflow.comparison import figures_of
 
-    plan = load_plan(path)
-    return plan, figures_of(plan, fraction=fraction, name=name or path.name)
+    weights = [v.name for v in plan.codebook.with_role("weight")]
+    if fraction is not None and weights:
+        what, fix = "both a sampling fraction and a weight are given", "leave --sampling-fraction out"
+        where = f"--sampling-fraction, and {weights[0]} in the codebook"
+        raise UsageError(sentence(what, where=where, wanted="one of them", fix=fix))
+    return figures_of(plan, fraction=fraction, name=name)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from postrand.codebook.variable import Variable, Variables
 from postrand.errors import nearest, sentence
 from postrand.recoding import Recode
+from postrand.recoding.recode import twice
 
 _NUMBERS = ("household", "record_key")
 
@@ -14,8 +15,7 @@ _NUMBERS = ("household", "record_key")
 def recode_problems(recodes: Sequence[Recode], codebook: Variables) -> Iterable[str]:
     """Yield the problems of recodes: results that the codebook does not describe, or describes as something else."""
     results = [recode.variable for recode in recodes]
-    for name in dict.fromkeys(name for name in results if results.count(name) > 1):
-        yield sentence(f"two recodes of {name!r}", fix="keep one, or give one of the results another name")
+    yield from twice(results)
     made = set(results)
     for source in dict.fromkeys(recode.source for recode in recodes):
         if source in codebook and source not in made:

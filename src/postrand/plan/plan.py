@@ -26,7 +26,7 @@ from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
-from postrand.plan.policy import policy_of
+from postrand.plan.policy import columns_of, policy_of, unknown_columns
 from postrand.plan.split_plan import split_from
 from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
 from postrand.plan.written import format_problems
@@ -136,6 +136,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     if codebook is not None and release is not None and release.completed is not None:
         check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
     policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]")
+    if policy is not None and codebook is not None:
+        check.problems += unknown_columns(policy, columns_of(codebook), f"{where} [policy]")
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)

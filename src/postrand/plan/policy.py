@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.risk.informed import LEVELS
 from postrand.support.inputs import finite, is_names, is_whole, read_toml
+from postrand.support.showing import few
 
 Kind = Literal["most", "risk", "class", "worth", "never"]
 
@@ -125,6 +127,26 @@ def policy_of(section: Any, folder: Path, where: str) -> Policy | None:
     return load_policy(folder / file)
 
 
+def unknown_columns(policy: Policy, known: Collection[str], where: str = "policy") -> Iterator[str]:
+    """Yield a sentence for each column that a rule names and that is none of those ``known``."""
+    named = [(n, name) for n, rule in enumerate(policy.rules, 1) for name in _columns(rule)]
+    for number, name in dict.fromkeys(named):
+        if name not in known:
+            what = f"no column {shown(name, repr)}{nearest(shown(name), known)}"
+            yield sentence(what, where=f"{where} [[rules]] {number}", wanted=few(list(known)))
+
+
+def columns_of(codebook: Codebook) -> tuple[str, ...]:
+    """Return the columns that rules can name: the variables, and what they are recoded from."""
+    return tuple(dict.fromkeys((*codebook.names, *(recode.source for recode in codebook.recodes))))
+
+
+def _columns(rule: Rule) -> tuple[str, ...]:
+    """Return the columns that a rule names."""
+    tables = () if isinstance(rule.tables, str) else rule.tables
+    return (*rule.never, *(name for names in tables for name in names))
+
+
 def _unknown(what: str, name: str, known: Any, where: str) -> str:
     return sentence(
         f"unknown {what} {shown(name, repr)}{nearest(shown(name), known)}", where=where, wanted=", ".join(known)
@@ -166,7 +188,9 @@ def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterato
     if kind == "worth":
         tables = entry.get("tables", TABLES[0])
         named = isinstance(tables, list) and tables and all(is_names(t) and 1 <= len(t) <= 2 for t in tables)
-        if not named and tables not in TABLES:
+        if named and any(len(set(names)) < len(names) for names in tables):
+            yield sentence("a table names a variable twice", where=where, got=shown(tables, repr), fix="name it once")
+        elif not named and tables not in TABLES:
             wanted = f'{", ".join(map(repr, TABLES))}, or a list such as [["sex", "age"]]'
             yield sentence("'tables' are not known", where=where, got=shown(tables, repr), wanted=wanted)
 

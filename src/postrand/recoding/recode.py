@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,8 +151,15 @@ def recodes_from(data: Mapping[str, Any], where: str, folder: Path | None = None
             found.append(Recode.from_dict(entry, f"{where}, recode {number}", folder))
         except SpecificationError as error:
             problems += error.problems
+    problems += twice([recode.variable for recode in found])
     raise_all(SpecificationError, problems)
     return tuple(found)
+
+
+def twice(results: Sequence[str]) -> Iterable[str]:
+    """Yield a sentence for each result that several recodes make, alike or not."""
+    for name in dict.fromkeys(name for name in results if results.count(name) > 1):
+        yield sentence(f"two recodes of {name!r}", fix="keep one, or give one of the results another name")
 
 
 def _problems(recode: Recode) -> Iterable[str]:

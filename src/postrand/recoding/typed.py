@@ -8,6 +8,7 @@ from typing import Any
 
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.recoding.base import kinds
+from postrand.recoding.recode import twice
 
 FORM = "RESULT=KIND:VALUE, RESULT=COLUMN:KIND:VALUE, each with ;OPTION=VALUE behind it"
 _LISTS = ("bands", "labels", "missing", "merged")
@@ -51,13 +52,17 @@ def entry_of(text: str) -> dict[str, Any]:
 
 
 def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return recodes in one line each as plain data; raises SpecificationError with the problems of all."""
+    """Return recodes in one line each as plain data; raises SpecificationError with the problems of all.
+
+    Two recodes of one result are a problem too.
+    """
     entries, problems = [], list[str]()
     for text in texts:
         try:
             entries.append(entry_of(text))
         except SpecificationError as error:
             problems += error.problems
+    problems += twice([entry["variable"] for entry in entries])
     raise_all(SpecificationError, problems)
     return entries
 

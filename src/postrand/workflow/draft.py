@@ -147,7 +147,7 @@ def start(
     raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
-    settings = settings or formats.ReadSettings()
+    entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
     source = open_records(opened_as)
@@ -157,7 +157,7 @@ def start(
         if has_controls(n)
     ]
     raise_all(DataError, hidden)
-    made = recodes.prepared(entries_of(recode), Path(), source, "--recode")
+    made = recodes.prepared(entries, Path(), source, "--recode")
     source = recodes.reopened(opened_as, made, source)
     described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
     source = made.of(source)

@@ -11,7 +11,7 @@ from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.comparison_risk import NO_HOUSEHOLD, NO_SHARE, RiskFigure
 
 NAMES = {
     "epsilon": "Certified ε of a record",
@@ -95,10 +95,9 @@ class PolicyCheck:
 
     def problems(self) -> list[str]:
         """Return a sentence for each rule that is not met: without figures, because messages may be kept in logs."""
-        fix = "run 'postrand check' for the figures, then change the plan"
         where = self.title or "policy"
         what = "a rule of the policy is not met"
-        return [sentence(f"{what}: {one.rule}", where=where, wanted=one.limit, fix=fix) for one in self.failed]
+        return [sentence(f"{what}: {one.rule}", where=where, wanted=one.limit, fix=_next(one)) for one in self.failed]
 
 
 def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
@@ -164,9 +163,20 @@ def _never(rule: Rule, figures: PlanFigures) -> Verdict:
 
 def _not_known(rule: Rule, limit: str, found: RiskFigure | None) -> Verdict:
     name = rule.measure if found is None else found.measure
+    name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
     before = "not known" if found is None or found.before is None else _number(found.before)
     return Verdict(name, limit, before, "not known", False, why)
+
+
+def _next(one: Verdict) -> str:
+    """Return the next step for a rule that is not met: what is missing is named, what is too large is not."""
+    steps = {
+        NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
+        NO_HOUSEHOLD: "name the household: 'postrand init --household H', or the role 'household'",
+    }
+    found = [step for why, step in steps.items() if why in one.why]
+    return "; ".join(found) or "run 'postrand check' for the figures, then change the plan"
 
 
 def _number(value: float | None) -> str:
