@@ -39,7 +39,7 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
     from postrand.mixture.chain import margins  # loads compiled loops
 
     packed, group = pack(evidence)
-    chosen = resolved(evidence, copies, settings or Settings())
+    chosen = resolved(packed, copies, settings or Settings())
     centre = margins(packed, np.random.default_rng([seed, 0]))
     traced = _traced(evidence, packed, centre)
     now = replace(chosen, classes=chosen.classes or first_classes(evidence.records))
@@ -54,12 +54,13 @@ def fit(evidence: Evidence, copies: int, seed: int, settings: Settings | None = 
     )
 
 
-def resolved(evidence: Evidence, copies: int, settings: Settings) -> Settings:
+def resolved(packed: Packed, copies: int, settings: Settings) -> Settings:
     """Return the settings with the sweeps that were left to the fit; classes that were left to it grow as needed.
 
-    With less than a thousand records, less is at stake. Each copy has at least four sweeps of its chain.
+    With less than a thousand records, less is at stake. Where no records are pooled, as in a split, a sweep draws the
+    profiles once only, and more sweeps are needed. Each copy has at least four sweeps of its chain.
     """
-    usual = 1000 if evidence.records < 1000 else 4000
+    usual = 1000 if packed.counts.sum() < 1000 else 4000 if packed.pooled.any() else 6000
     return replace(settings, sweeps=max(settings.sweeps or usual, 6 * copies, 24))
 
 
