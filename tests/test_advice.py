@@ -326,3 +326,20 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+
+
+def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):
+    done = advise(tmp_path, "--limit", "individual <= 0.9", keys=("sex", "pay"), records=200)
+    assert done.exit_code == 0, done.output
+    told = "the risk leaves out pay: moved or averaged among neighbours in rank"
+    assert f"  Risk: {told}" in done.output
+    assert "Asked: individual <= 0.9: not known" in done.output
+    first, second = map(str, plans(tmp_path)[:2])
+    assert told[1:] in CliRunner().invoke(main, ["explain", first]).output
+    assert CliRunner().invoke(main, ["compare", first, second]).output.count(told) == 1
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rules]]\nmeasure = "correct_matches"\nat_most = 50\n[[rules]]\nmeasure = "k"\nat_least = 2\n')
+    checked = CliRunner().invoke(main, ["check", "--plan", first, "--policy", str(policy)])
+    assert checked.exit_code == 11, checked.output
+    assert checked.output.count(f"FAIL: it is not known: {told}") == 2
+    assert "0 of 2 rules are met" in checked.output

@@ -203,6 +203,8 @@ class _Maker:
     def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[tuple[str, float | None, float | None, bool]]:
         for limit in self.needs.limits:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
+            if limit.reads_file and figures.risk_leaves_out:
+                before, after = None, None
             yield str(limit), before, after, limit.meets(after)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             yield str(wanted), None, found, found is not None and found <= wanted.points

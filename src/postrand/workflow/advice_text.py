@@ -86,6 +86,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for one in figures.risks:
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
+    yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
