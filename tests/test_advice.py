@@ -343,3 +343,23 @@ def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule
     assert checked.exit_code == 11, checked.output
     assert checked.output.count(f"FAIL: it is not known: {told}") == 2
     assert "0 of 2 rules are met" in checked.output
+
+
+def test_the_next_step_is_that_of_what_is_not_met(tmp_path):
+    smaller, coarser = "ask for a smaller epsilon, such as --limit 'epsilon <= 2'", "make categories coarser"
+    told = []
+    for number, asked in enumerate((("--precision", "0.1 points for sex"), ("--limit", "individual <= 0.001"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        told.append(advise(folder, *asked, keys=("sex", "area"), records=100).output)
+    assert [(smaller in text, coarser in text) for text in told] == [(False, True), (True, False)]
+
+
+def test_the_smallest_epsilon_is_said_of_the_smallest_only(tmp_path):
+    asked = ("--look", "--limit", "correct matches <= 0.01")
+    done = advise(tmp_path, *asked, "--json", keys=("sex", "area"), records=100)
+    found = json.loads(done.stdout)["plans"]
+    said = [plan for plan in found if "smallest epsilon" in " ".join(plan["reasons"])]
+    least = {way: min(p["figures"]["epsilon"] for p in found if p["way"] == way) for way in {p["way"] for p in found}}
+    assert all(plan["figures"]["epsilon"] == least[plan["way"]] for plan in said)
+    assert any("does not keep every limit" in " ".join(plan["reasons"]) for plan in found)
