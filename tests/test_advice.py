@@ -363,3 +363,14 @@ def test_the_smallest_epsilon_is_said_of_the_smallest_only(tmp_path):
     least = {way: min(p["figures"]["epsilon"] for p in found if p["way"] == way) for way in {p["way"] for p in found}}
     assert all(plan["figures"]["epsilon"] == least[plan["way"]] for plan in said)
     assert any("does not keep every limit" in " ".join(plan["reasons"]) for plan in found)
+
+
+def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
+    for number, asked in enumerate(((), ("--sampling-fraction", "0.1"), ("--attacker", "acquaintance"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = advise(folder, *asked, keys=("sex", "area"), records=100)
+        assert done.exit_code == 0, done.output
+        assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
+        assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
+        assert "Expected correct matches, informed attacker, all persons" in done.output

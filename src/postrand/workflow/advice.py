@@ -33,7 +33,7 @@ from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import claims_in_words, next_steps, plan_lines, reasons
+from postrand.workflow.advice_text import UPPER, claims_in_words, next_steps, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND
@@ -106,6 +106,8 @@ def advise(
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
         more = made.more(chosen[0])
+    if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
+        notes.append(UPPER)
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 

@@ -23,7 +23,12 @@ WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
     "what was asked."
 )
-_RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+UPPER = (
+    "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
+    "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
+)
+_REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
+_RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
 
 def claims_in_words(trial: Trial) -> Iterator[str]:
@@ -86,7 +91,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {note}" for note in trial.candidate.notes)
     yield f"  Claim: {record_claim(trial.plan)}"
     yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
-    for one in figures.risks:
+    for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
     yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
