@@ -374,3 +374,20 @@ def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
         assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
         assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
         assert "Expected correct matches, informed attacker, all persons" in done.output
+
+
+@pytest.mark.parametrize(
+    ("other", "told"), [("*", "number persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
+)
+def test_household_numbers_never_move_in_rank(tmp_path, other, told):
+    file = write(tmp_path / "s.parquet", records=100)
+    held = pq.read_table(file)
+    pq.write_table(held.append_column("ori_hid", pa.array([k // 2 + k % 2 * 500 for k in range(100)])), file)
+    named = ["--keys", "sex,area", "--other", other, "--out", str(tmp_path / "advice")]
+    done = CliRunner().invoke(main, ["advise", str(file), *named])
+    assert done.exit_code == 0, done.output
+    assert told in done.output
+    for path in plans(tmp_path):
+        plan = load_plan(path)
+        assert [one.variables for one in plan.numerical] == [("pay",)]
+        assert plan.codebook["ori_hid"].role == "drop"
