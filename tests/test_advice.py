@@ -326,3 +326,68 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+
+
+def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):
+    done = advise(tmp_path, "--limit", "individual <= 0.9", keys=("sex", "pay"), records=200)
+    assert done.exit_code == 0, done.output
+    told = "the risk leaves out pay: moved or averaged among neighbours in rank"
+    assert f"  Risk: {told}" in done.output
+    assert "Asked: individual <= 0.9: not known" in done.output
+    first, second = map(str, plans(tmp_path)[:2])
+    assert told[1:] in CliRunner().invoke(main, ["explain", first]).output
+    assert CliRunner().invoke(main, ["compare", first, second]).output.count(told) == 1
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rules]]\nmeasure = "correct_matches"\nat_most = 50\n[[rules]]\nmeasure = "k"\nat_least = 2\n')
+    checked = CliRunner().invoke(main, ["check", "--plan", first, "--policy", str(policy)])
+    assert checked.exit_code == 11, checked.output
+    assert checked.output.count(f"FAIL: it is not known: {told}") == 2
+    assert "0 of 2 rules are met" in checked.output
+
+
+def test_the_next_step_is_that_of_what_is_not_met(tmp_path):
+    smaller, coarser = "ask for a smaller epsilon, such as --limit 'epsilon <= 2'", "make categories coarser"
+    told = []
+    for number, asked in enumerate((("--precision", "0.1 points for sex"), ("--limit", "individual <= 0.001"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        told.append(advise(folder, *asked, keys=("sex", "area"), records=100).output)
+    assert [(smaller in text, coarser in text) for text in told] == [(False, True), (True, False)]
+
+
+def test_the_smallest_epsilon_is_said_of_the_smallest_only(tmp_path):
+    asked = ("--look", "--limit", "correct matches <= 0.01")
+    done = advise(tmp_path, *asked, "--json", keys=("sex", "area"), records=100)
+    found = json.loads(done.stdout)["plans"]
+    said = [plan for plan in found if "smallest epsilon" in " ".join(plan["reasons"])]
+    least = {way: min(p["figures"]["epsilon"] for p in found if p["way"] == way) for way in {p["way"] for p in found}}
+    assert all(plan["figures"]["epsilon"] == least[plan["way"]] for plan in said)
+    assert any("does not keep every limit" in " ".join(plan["reasons"]) for plan in found)
+
+
+def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
+    for number, asked in enumerate(((), ("--sampling-fraction", "0.1"), ("--attacker", "acquaintance"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = advise(folder, *asked, keys=("sex", "area"), records=100)
+        assert done.exit_code == 0, done.output
+        assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
+        assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
+        assert "Expected correct matches, informed attacker, all persons" in done.output
+
+
+@pytest.mark.parametrize(
+    ("other", "told"), [("*", "number persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
+)
+def test_household_numbers_never_move_in_rank(tmp_path, other, told):
+    file = write(tmp_path / "s.parquet", records=100)
+    held = pq.read_table(file)
+    pq.write_table(held.append_column("ori_hid", pa.array([k // 2 + k % 2 * 500 for k in range(100)])), file)
+    named = ["--keys", "sex,area", "--other", other, "--out", str(tmp_path / "advice")]
+    done = CliRunner().invoke(main, ["advise", str(file), *named])
+    assert done.exit_code == 0, done.output
+    assert told in done.output
+    for path in plans(tmp_path):
+        plan = load_plan(path)
+        assert [one.variables for one in plan.numerical] == [("pay",)]
+        assert plan.codebook["ori_hid"].role == "drop"

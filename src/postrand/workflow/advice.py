@@ -33,7 +33,7 @@ from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import claims_in_words, plan_lines, reasons
+from postrand.workflow.advice_text import UPPER, claims_in_words, next_steps, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND
@@ -41,10 +41,6 @@ from postrand.workflow.epsilon import BOUND
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
-_NOT_MET = (
-    "Next: for a limit that is not met, ask for a smaller epsilon too, such as --limit 'epsilon <= 3'; or let --look "
-    "find one that meets it, with the records."
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +64,8 @@ class Advice:
         lines = ["Asked:", *self.needs.lines(), *self.notes]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
-        if not self.needs.look and any(is_met is False for plan in self.plans for *_, is_met in plan.asked):
-            lines += ["", _NOT_MET]
+        if steps := list(next_steps(self.needs, self.plans)):
+            lines += ["", *steps]
         if every:
             lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
         return "\n".join(lines)
@@ -110,6 +106,8 @@ def advise(
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
         more = made.more(chosen[0])
+    if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
+        notes.append(UPPER)
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -203,6 +201,8 @@ class _Maker:
     def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[tuple[str, float | None, float | None, bool]]:
         for limit in self.needs.limits:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
+            if limit.reads_file and figures.risk_leaves_out:
+                before, after = None, None
             yield str(limit), before, after, limit.meets(after)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             yield str(wanted), None, found, found is not None and found <= wanted.points

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,19 @@ from typing import Any
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.engines.database import open_records
+from postrand.errors import sentence
 from postrand.plan import infer
+from postrand.support.showing import few
+from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.draft import assign_roles
+
+_NUMBERS_OF = frozenset(
+    (
+        "id", "ids", "hid", "hhid", "pid", "hpid", "ppid", "uid", "uuid", "guid", "idno", "idnr", "idhh", "caseid",
+        "recid", "respid", "personid", "householdid", "hhno", "hhnr", "hhnum", "pernum", "serial",
+    )
+)  # fmt: skip
+"""Parts of names of columns that number persons, households or records."""
 
 
 def codebook_for(
@@ -18,7 +30,8 @@ def codebook_for(
 ) -> tuple[formats.File, Codebook, list[str]]:
     """Return where the records are, their codebook, and sentences on what was assumed.
 
-    Without a ``codebook`` it is inferred; a column that no role names is not released.
+    Without a ``codebook`` it is inferred; a column that no role names is not released, and none that is named like a
+    number of persons or households and got its role by '*'.
 
     Raises
     ------
@@ -33,9 +46,29 @@ def codebook_for(
         return place, infer.load_codebook(codebook), []
     source = open_records(formats.placed(file, read_as))
     drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles))
-    left = [draft["name"] for draft in drafts if not draft["role"]]
+    named = {name for given in roles.values() for name in given}
+    numbers = [
+        d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and is_number_of(d["name"])
+    ]
+    drafts = [{**draft, "role": ""} if draft["name"] in numbers else draft for draft in drafts]
+    left = [draft["name"] for draft in drafts if not draft["role"] and draft["name"] not in numbers]
     told = [f"not released, because no option names them: {', '.join(left)}"] if left else []
+    if numbers:
+        fix = "give it the role --household or --record-key, or name it if its values are no such numbers"
+        told.append(
+            sentence(f"not released, because it seems to number persons or households: {few(numbers)}", fix=fix)
+        )
     return place, Codebook.from_dict({"variables": [_entry(draft) for draft in drafts]}), told
+
+
+def is_number_of(name: str) -> bool:
+    """Return whether a column is named like a number of persons or households, whose values are no quantities.
+
+    >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
+    [True, True, True, False, False]
+    """
+    parts = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
+    return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
 
 
 def _entry(draft: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,12 +52,14 @@ def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, flo
 class Risks:
     """The risks of plans on one file; what does not depend on the plan is read once for each codebook.
 
-    The register attacker, with τ1 and τ2, takes longer than all the rest: measured where a limit names one of them.
+    τ1 and τ2 take longer than all the rest: measured where a limit names one of them. The register attacker is measured
+    where the attacker has a list.
     """
 
     def __init__(self, place: Any, fraction: float | None, needs: Needs) -> None:
         self.place, self.fraction = place, fraction
         self.modelled = any(limit.measure in ("tau1", "tau2") for limit in needs.limits)
+        self.registers = needs.attacker == "list"
         self._held: dict[Codebook, tuple[TrueFile | None, RiskReport | None]] = {}
         self._known: dict[Codebook, Known] = {}
 
@@ -94,7 +96,8 @@ class Risks:
             report = assess(source, book, fraction=self.fraction)[0] if self.modelled else None
             truth = TrueFile.read(source, book, self.fraction)
             if truth is not None and not self.modelled:
-                truth = dataclasses.replace(truth, weights=None, note=NOT_ASKED)
+                weights = truth.weights if self.registers else None
+                truth = dataclasses.replace(truth, weights=weights, note=NOT_ASKED)
             self._held[book] = (truth, report)
         return self._held[book]
 

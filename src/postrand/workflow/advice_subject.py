@@ -18,6 +18,7 @@ from postrand.risk.findings import share_text
 from postrand.risk.sample import sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.workflow.advice_candidates import Names, Subject
+from postrand.workflow.advice_codebook import is_number_of
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
 
@@ -62,6 +63,9 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
 
 
 def _is_number(variable: Variable) -> bool:
+    """Return whether the values are quantities, which can move in rank: numbers of households cannot."""
+    if is_number_of(variable.name):
+        return False
     return not variable.is_categorical and variable.type.startswith(_NUMBERS)
 
 

@@ -11,6 +11,7 @@ from postrand.report.table_worth import shown, worth_line
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import figure
 from postrand.workflow.epsilon import GUIDE, above_bound
 
@@ -22,7 +23,12 @@ WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
     "what was asked."
 )
-_RISKS = ("correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+UPPER = (
+    "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
+    "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
+)
+_REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
+_RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
 
 def claims_in_words(trial: Trial) -> Iterator[str]:
@@ -67,7 +73,9 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
     if trial.is_useless:
         yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
     if met is False:
-        level = "; it has the smallest epsilon that was tried" if trial.candidate.has_epsilon else ""
+        same = [one.epsilon for one in others if one.candidate.name == trial.candidate.name]
+        is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])
+        level = "; it has the smallest epsilon that was tried" if is_least else ""
         yield f"Warning: this way does not keep every limit{level}."
     yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
     if "models" in needs.uses and trial.plan.split is not None:
@@ -83,15 +91,32 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {note}" for note in trial.candidate.notes)
     yield f"  Claim: {record_claim(trial.plan)}"
     yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
-    for one in figures.risks:
+    for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
+    yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after)}"
     yield from (f"  Released unperturbed: {text}" for text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
+
+
+def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
+    """Yield what to do about limits on risk, and about precisions, that a plan is known not to keep."""
+    failed = {text for plan in plans for text, _, after, is_met in plan.asked if after is not None and not is_met}
+    if not needs.look and failed & {str(limit) for limit in needs.of_file}:
+        level = f"--limit 'epsilon <= {needs.epsilon / 2:.3g}'"
+        yield (
+            f"Next: for a limit on risk that is not met, ask for a smaller epsilon, such as {level}; or let --look "
+            "find one that meets it, with the records."
+        )
+    if failed & {str(wanted) for wanted in needs.precisions}:
+        yield (
+            "Next: for a precision that is not met, make categories coarser, ask for a table of fewer variables, name "
+            "fewer keys, or allow a larger epsilon; a smaller epsilon makes tables worse."
+        )
 
 
 def _met(is_met: bool, before: float | None, after: float | None) -> str:

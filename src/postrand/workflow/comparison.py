@@ -20,7 +20,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.showing import few
-from postrand.workflow.comparison_risk import Exposures, RiskFigure, risk_figures
+from postrand.workflow.comparison_risk import Exposures, RiskFigure, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of
@@ -38,7 +38,7 @@ class PlanFigures:
     ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
-    each part of the file is treated.
+    each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     """
 
     name: str
@@ -52,6 +52,7 @@ class PlanFigures:
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
+    risk_leaves_out: tuple[str, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -75,6 +76,7 @@ class PlanFigures:
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
             "risk": [one.to_dict() for one in self.risks],
+            "risk_leaves_out": list(self.risk_leaves_out),
             "worth": {
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
@@ -94,6 +96,7 @@ class PlanFigures:
         lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
         lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
+        lines += [f"  {text}" for text in self.risk_leaves_out]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
@@ -164,6 +167,7 @@ def computed(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
         not_covered=certificate.not_covered,
+        risk_leaves_out=left_out(plan),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
+from postrand.plan import Plan
 from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches
@@ -27,6 +28,18 @@ CLASSES = (2, 3, 5, 10)
 NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_KEYS = "no categorical variable has the role 'key'"
+
+
+def left_out(plan: Plan) -> tuple[str, ...]:
+    """Return a sentence for each way in which keys without categories are released: no measure of risk has them."""
+    keys = [v.name for v in plan.codebook.with_role("key") if not v.is_categorical]
+    ranked = {name for one in plan.numerical for name in one.variables}
+    ways = {
+        "moved or averaged among neighbours in rank; who knows exact values may find records": True,
+        "released without categories, as in the file; who knows exact values may find records": False,
+    }
+    named = {way: [name for name in keys if (name in ranked) == moved] for way, moved in ways.items()}
+    return tuple(f"the risk leaves out {', '.join(names)}: {way}" for way, names in named.items() if names)
 
 
 Share = tuple[float, float, float | None]

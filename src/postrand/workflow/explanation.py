@@ -94,6 +94,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
         yield f"{who} {_sides(found, figures.records)}."
+    yield from (f"{text[0].upper()}{text[1:]}." for text in figures.risk_leaves_out)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 

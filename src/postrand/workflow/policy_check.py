@@ -112,8 +112,8 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     if rule.measure == "epsilon":
         return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
     found = figures.risk(rule.measure)
-    if found is None or found.after is None:
-        return _not_known(rule, limit, found)
+    if found is None or found.after is None or figures.risk_leaves_out:
+        return _not_known(rule, limit, found, figures)
     return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
 
 
@@ -124,8 +124,8 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    if found is None or held is None or held[2] is None:
-        return _not_known(rule, limit, found)
+    if found is None or held is None or held[2] is None or figures.risk_leaves_out:
+        return _not_known(rule, limit, found, figures)
     word = "below" if below else "above"
     sides = [f"{decimal(100 * share)}% {word}" for share in held[1:] if share is not None]
     name = found.measure.partition(":")[0]
@@ -161,11 +161,13 @@ def _never(rule: Rule, figures: PlanFigures) -> Verdict:
     return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found)
 
 
-def _not_known(rule: Rule, limit: str, found: RiskFigure | None) -> Verdict:
+def _not_known(rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFigures) -> Verdict:
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
-    before = "not known" if found is None or found.before is None else _number(found.before)
+    if figures.risk_leaves_out:
+        why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
+    before = "not known" if found is None or found.before is None or figures.risk_leaves_out else _number(found.before)
     return Verdict(name, limit, before, "not known", False, why)
 
 

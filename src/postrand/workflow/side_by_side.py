@@ -52,6 +52,7 @@ class PlanComparison:
                 *claims,
                 "",
                 *_lines(heads, self._risks()),
+                *self._left_out(),
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
                 "",
                 *_lines(("Worth, in unperturbed records", *names), self._worths()),
@@ -60,6 +61,12 @@ class PlanComparison:
                 *(line for name, texts in self.differing for line in _setting(name, names, texts)),
             ]
         )
+
+    def _left_out(self) -> list[str]:
+        """Return which keys the risk leaves out: once where all plans say the same."""
+        if len({plan.risk_leaves_out for plan in self.plans}) == 1:
+            return [f"  {text}" for text in self.plans[0].risk_leaves_out]
+        return [f"  {plan.name}: {text}" for plan in self.plans for text in plan.risk_leaves_out]
 
     def _heads_before(self, names: Sequence[str]) -> list[str]:
         return ["before"] if self._is_one_file else [f"before, {name}" for name in names]
