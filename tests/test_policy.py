@@ -277,3 +277,15 @@ def test_a_variable_that_a_rank_law_moves_is_not_released_as_it_is(rank, met, tm
         plan.write(law if rank else "")
     found = figures_of(load_plan(tmp_path / "plan.toml"))
     assert verdict(found, measure="unperturbed", never=["income"]).is_met is met
+
+
+@pytest.mark.parametrize("recoded", [False, True])
+def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp_path):
+    rows = [f"{'fm'[k % 2]},{k % 80}" for k in range(200)]
+    (tmp_path / "p.csv").write_text("\n".join(["sex,age", *rows]) + "\n")
+    given = ["--recode", "age=bands:0,30,60"] if recoded else []
+    asked = ["--keys", "sex,age" if recoded else "sex", "--drop", "*"]
+    assert call("init", tmp_path / "p.csv", *asked, *given, "--out", tmp_path).exit_code == 0
+    told = call("explain", tmp_path / "plan.toml").output
+    assert ("recoded but not perturbed" in told) is recoded
+    assert ("without protection" in told) is not recoded
