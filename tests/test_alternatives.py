@@ -262,3 +262,23 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     again = CliRunner().invoke(main, ["microaggregate", str(path), *options])
     assert again.exit_code == 7
     assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--seconds", "0"], "the seconds are not valid"),
+        (["--seconds", "inf"], "the seconds are not valid"),
+        (["--drop", "nam"], "no column 'nam' to drop (did you mean 'name'?)"),
+        (["--drop", "sex"], "column 'sex' is used and dropped"),
+    ],
+)
+def test_suppress_drops_columns_and_refuses_what_cannot_be(given, said, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("sex,name\n" + "".join(f"{'fm'[i % 2]},n{i}\n" for i in range(20)))
+    asked = ["suppress", str(path), "--keys", "sex", "--out", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, [*asked, *given])
+    assert told.exit_code == 2
+    assert said in told.stderr
+    assert CliRunner().invoke(main, [*asked, "--drop", "name"]).exit_code == 0
+    assert (tmp_path / "out" / "data.csv").read_text().splitlines()[0].strip('"') == "sex"

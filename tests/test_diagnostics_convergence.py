@@ -1,5 +1,7 @@
 """Convergence: R-hat and effective draws against series whose answer is known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,9 @@ def test_a_trace_that_never_moves_is_no_failure():
     found = convergence(made(traces, np.full((2, 600), 4)))
     assert found.converged
     assert found.r_hat[1] == 1
+
+
+def test_more_sweeps_are_asked_for_by_the_option_and_from_the_number_that_was_used():
+    fit = made(np.stack([series(0.2, 2, 600)] * 2, axis=2), np.full((2, 600), 4))
+    found = convergence(dataclasses.replace(fit, settings=Settings(sweeps=900)))
+    assert found.more == "ask for more sweeps: this fit had 900, so for example --sweeps 3600"

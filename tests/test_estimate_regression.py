@@ -10,7 +10,7 @@ from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate.families import Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import State as LatentState
 from postrand.estimate.latent import efficient, expectation, naive, solve
-from postrand.estimate.regression_data import problem_of, read
+from postrand.estimate.regression_data import problem_of, read, variables_of
 from postrand.estimate.regression_simex import mcsimex
 from postrand.estimate.regressions import regression
 from postrand.mechanism import Mechanism
@@ -282,3 +282,11 @@ def test_not_converged_and_missing_values():
         regression("y ~ a + b", frame, mechanism, "logistic", groups=["a"])
     holes = frame.set_column(frame.column_names.index("x"), "x", pa.array([None, *frame["x"].to_pylist()[1:]]))
     assert regression("y ~ a + x", holes, mechanism, "logistic").dropped == 1
+
+
+@pytest.mark.parametrize("formula", ["sex ~ age +", "sex ~ (age", "sex ~ age + + *"])
+def test_a_formula_that_cannot_be_read_is_refused_in_plain_text(formula):
+    with pytest.raises(UsageError) as caught:
+        variables_of(formula)
+    assert "x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)

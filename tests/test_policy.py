@@ -1,5 +1,6 @@
 """The office's policy: reading it, checking a plan against it, and what 'protect' then does."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -17,8 +18,10 @@ from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import initialise
+from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
 from postrand.workflow.policy_check import PolicyWarning, check_policy
+from postrand.workflow.side_by_side import PlanComparison
 
 N = 300
 STRICT = '[[rules]]\nmeasure = "correct_matches"\nat_most = 0\n'
@@ -277,3 +280,30 @@ def test_a_variable_that_a_rank_law_moves_is_not_released_as_it_is(rank, met, tm
         plan.write(law if rank else "")
     found = figures_of(load_plan(tmp_path / "plan.toml"))
     assert verdict(found, measure="unperturbed", never=["income"]).is_met is met
+
+
+@pytest.mark.parametrize("recoded", [False, True])
+def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp_path):
+    rows = [f"{'fm'[k % 2]},{k % 80}" for k in range(200)]
+    (tmp_path / "p.csv").write_text("\n".join(["sex,age", *rows]) + "\n")
+    given = ["--recode", "age=bands:0,30,60"] if recoded else []
+    asked = ["--keys", "sex,age" if recoded else "sex", "--drop", "*"]
+    assert call("init", tmp_path / "p.csv", *asked, *given, "--out", tmp_path).exit_code == 0
+    told = call("explain", tmp_path / "plan.toml").output
+    assert ("recoded but not perturbed" in told) is recoded
+    assert ("without protection" in told) is not recoded
+
+
+def test_a_risk_that_is_larger_after_is_explained(figures):
+    larger = [dataclasses.replace(figures.risk(code), before=5.0, after=4.0) for code in ("k", "tau2")]
+    larger += [dataclasses.replace(figures.risk("individual_risk_largest"), before=0.1, after=0.2)]
+    told = why_larger(larger)
+    assert len(told) == 2
+    assert "smaller by chance" in told[0]
+    assert "others were moved away" in told[1]
+    made = dataclasses.replace(figures, risks=tuple(larger))
+    assert told[0] in str(PlanComparison((made, made)))
+    found = dataclasses.replace(figures.risk("k"), shares=((5.0, 0.0, 0.5),))
+    rules = policy_from_dict({"rules": [{"measure": "k", "at_least": 5}]})
+    assert told[0] in str(check_policy(dataclasses.replace(figures, risks=(found,)), rules))
+    assert why_larger([dataclasses.replace(found, before=1.0, after=9.0)]) == ()

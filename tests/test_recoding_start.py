@@ -206,3 +206,22 @@ def test_two_recodes_of_one_result_are_refused_before_anything_is_read(second, f
     assert told.exit_code == 3
     assert "two recodes of 'age'" in told.stderr
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("recode", "said"),
+    [
+        ("group=agee:bands:0,5", "in --recode, correct the column in RESULT=COLUMN:KIND:VALUE"),
+        ("age=bands:50,90", ";missing=99"),
+        ("job=bands:0,5", ";unit=year and say how they are written: ;format=%d.%m.%Y"),
+        ("born=bands:1950,2000;unit=year", ";unit=year and say how they are written: ;format=%d.%m.%Y"),
+    ],
+)
+def test_the_next_step_is_as_it_is_typed(recode, said, file, tmp_path):
+    lines = file.read_text().splitlines()
+    dated = [f"{line};{k % 28 + 1:02}.03.{1950 + k % 60}" for k, line in enumerate(lines[1:])]
+    file.write_text("\n".join([f"{lines[0]};born", *dated]) + "\n")
+    told = call("init", file, "--out", tmp_path / "work", "--recode", recode)
+    assert told.exit_code in (3, 4)
+    assert said in told.stderr
+    assert "[[recodes]]" not in told.stderr

@@ -17,6 +17,7 @@ from postrand.alternatives.patterns import choices_of
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.data.frames import like, to_arrow
 from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.support.inputs import finite
 
 MAX_KEYS = 20
 
@@ -62,7 +63,7 @@ def suppress(
     >>> print(made.claims.losses[0])
     25% of the key values are suppressed; fewer are not enough for these claims (proven).
     """
-    _check(keys, k, diversity, sensitive)
+    _check(keys, k, diversity, sensitive, seconds)
     names = [*keys, *([sensitive] if sensitive is not None else [])]
     table = to_arrow(frame, names)
     coded = {name: codes_of(table.column(name)) for name in names}
@@ -138,7 +139,7 @@ def _placed(frame: Any, name: str, column: pa.Array) -> Any:
         return like(frame, {name: column.dictionary_encode()}, categorical=[name])
 
 
-def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | None = None) -> None:
+def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | None = None, seconds: float = 1) -> None:
     problems = []
     if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
         problems.append(sentence("columns must be a list of names", got=repr(names), wanted='["sex", "age"]'))
@@ -147,6 +148,9 @@ def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | No
     for what, number in (("k", k), ("the diversity", diversity)):
         if type(number) is not int or number < 2:
             problems.append(sentence(f"{what} is not valid", got=number, wanted="a whole number >= 2"))
+    if not finite(seconds) > 0:
+        fix = "give a time for the search: --seconds 60"
+        problems.append(sentence("the seconds are not valid", got=seconds, wanted="a finite number > 0", fix=fix))
     if sensitive is not None and sensitive in names:
         problems.append(sentence("the sensitive column is one of the keys", got=sensitive, fix="name another column"))
     raise_all(UsageError, problems)

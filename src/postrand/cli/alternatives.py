@@ -22,10 +22,11 @@ _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest 
 @click.option(
     "--seconds", type=float, default=60.0, show_default=True, help="Time for the search; more time can prove more."
 )
+@click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
 @_OUT
 @reading_options
 def suppress(
-    file: Path, keys: str, k: int, sensitive: str | None, diversity: int, seconds: float, out: Path, reading: Any
+    file: Path, keys: str, k: int, sensitive: str | None, drop: str | None, out: Path, reading: Any, **search: Any
 ) -> Result:
     """Suppress as few key values as possible, to reach k-anonymity.
 
@@ -35,7 +36,7 @@ def suppress(
     from postrand.workflow.alternative_files import suppress_file
 
     placed = _placed(file, reading)
-    made = suppress_file(placed, out, names(keys), k, sensitive=sensitive, diversity=diversity, seconds=seconds)
+    made = suppress_file(placed, out, names(keys), k, sensitive=sensitive, drop=names(drop), **search)
     return _said(out, made)
 
 

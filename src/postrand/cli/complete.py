@@ -27,7 +27,7 @@ MODEL_FAILED = 10
 @click.option("--format", "form", metavar="F", help="Format of the file, for example sav or dta. Default: the data's.")
 @click.option("--classes", metavar="K", default="0", help="Most classes of the model. Default: chosen by the fit.")
 @click.option("--chains", metavar="C", default="2", show_default=True, help="Chains of the fit.")
-@click.option("--sweeps", metavar="S", default="0", help="Sweeps of each chain. Default: chosen by the fit.")
+@click.option("--sweeps", metavar="S", default="0", help="Sweeps of each chain; 0, the default: chosen by the fit.")
 @click.option("--no-anchor", is_flag=True, help="Never move tables of two variables to the unbiased ones.")
 @may_use("threads", "scratch")
 def complete(

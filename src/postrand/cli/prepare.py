@@ -69,7 +69,8 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(["best", "blocks", "split"]),
     default="best",
     show_default=True,
-    help="A block for each variable, a split release of all, or what is worth more; plan.toml says why.",
+    help="blocks: one for each variable. split: each record shows a random part of them. best: blocks, or from 5 "
+    "variables on a split or one joint block where tables are then worth at least twice as much. plan.toml says why.",
 )
 @click.option(
     "--recode",

@@ -30,6 +30,7 @@ class Convergence:
     """Hold R-hat and effective draws (F,) of each trace by name, and how many of the classes had a record.
 
     ``occupied`` is the 95% quantile over sweeps of the fullest chain, ``classes`` the truncation.
+    ``asked`` are the sweeps of each chain with those of the burn-in, 0 where that is not known.
     """
 
     traced: tuple[str, ...]
@@ -39,6 +40,7 @@ class Convergence:
     sweeps: int
     occupied: int
     classes: int
+    asked: int = 0
 
     @property
     def judged(self) -> NDArray[np.intp]:
@@ -60,6 +62,12 @@ class Convergence:
     def converged(self) -> bool:
         """Whether R-hat and effective draws of all traces of records are within the limits."""
         return bool(self.r_hat[self.worst] <= MOST_R_HAT and self.fewest >= LEAST_EFFECTIVE)
+
+    @property
+    def more(self) -> str:
+        """The next step where the chains are too short."""
+        used = self.asked or self.sweeps
+        return f"ask for more sweeps: this fit had {used}, so for example --sweeps {4 * used}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -90,7 +98,7 @@ def convergence(fit: Fit) -> Convergence:
     occupied = max(int(np.quantile(chain, 0.95)) for chain in np.asarray(fit.occupied))
     each = [_one(traces[:, :, k]) for k in range(traces.shape[2])]
     r_hat, effective = np.array(each).reshape(-1, 2).T
-    return Convergence(tuple(fit.traced), r_hat, effective, chains, sweeps, occupied, classes)
+    return Convergence(tuple(fit.traced), r_hat, effective, chains, sweeps, occupied, classes, fit.settings.sweeps)
 
 
 def _one(trace: Array) -> tuple[float, float]:

@@ -135,7 +135,7 @@ class Diagnostics:
         if effective < LEAST_EFFECTIVE:
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
-                "errors are rough. Next: ask for more sweeps."
+                f"errors are rough. Next: {chains.more}."
             )
         if chains.truncated and not self._misfits:
             said.append(f"{self._full()} No test says that it is too simple.")
@@ -170,7 +170,7 @@ class Diagnostics:
         if not worst <= MOST_R_HAT:
             said.append(
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
-                f"{MOST_R_HAT}. Next: ask for more sweeps."
+                f"{MOST_R_HAT}. Next: {chains.more}."
             )
         if chains.truncated and self._misfits:
             said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")

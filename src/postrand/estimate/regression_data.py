@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -210,7 +211,7 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
                 "the formula cannot be read",
                 got=repr(formula),
                 wanted="response ~ covariates",
-                fix=str(error) or "see the docs",
+                fix=_plain(str(error)) or "see the docs",
             )
         ) from None
     response = left[0] if left else ""
@@ -224,6 +225,16 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
             )
         )
     return response, tuple(needed)
+
+
+def _plain(text: str) -> str:
+    r"""Return a text without the codes that colour it at a terminal, in one line.
+
+    >>> _plain("age \x1b[1;31m+\x1b[0m\nhere")
+    'age + here'
+    """
+    told = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("⧛", "[").replace("⧚", "]")  # formulaic's marks
+    return " ".join(told.split())
 
 
 def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:

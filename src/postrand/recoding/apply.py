@@ -12,6 +12,13 @@ from postrand.errors import DataError, sentence
 from postrand.recoding.base import Reads, Recoding, Scalar, key_of
 from postrand.support.arrow import from_numpy, from_truths, index_values, is_null
 
+_DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
+
+
+def _is_undated(kind: Recoding) -> bool:
+    """Whether a kind reads dates, and was not told how they are written."""
+    return kind.reads == "times" and not getattr(kind, "format", "")
+
 
 def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collection[Scalar], where: str) -> pa.Array:
     """Return the recoded column, values of ``missing`` as null; see :meth:`postrand.recoding.Recode.apply`."""
@@ -24,7 +31,9 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     made = kind.to_arrow(_prepared(kind, values.filter(present), where))
     if made.null_count:
         what = f"the column has a value that has no place in its {kind.name}"
-        raise DataError(sentence(what, where=where, fix=kind.remedy))
+        raise DataError(
+            sentence(what, where=where, fix=f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy)
+        )
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
     places[index_values(used.filter(present))] = np.arange(len(made))
@@ -67,7 +76,7 @@ def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
         return values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         what = "the column has values that are not numbers"
-        fix = "list codes for no answer: missing = [...]; of dates, set unit = 'year', and format"
+        fix = f"list codes for no answer: missing = [...]; {_DATES}".rstrip(";")
         raise DataError(sentence(what, where=where, fix=fix)) from None
 
 

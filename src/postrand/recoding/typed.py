@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from postrand.errors import SpecificationError, raise_all, sentence
+from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.recoding.base import kinds
 from postrand.recoding.recode import twice
 
@@ -65,6 +66,40 @@ def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:
     problems += twice([entry["variable"] for entry in entries])
     raise_all(SpecificationError, problems)
     return entries
+
+
+@contextmanager
+def typed_errors(typed: bool) -> Iterator[None]:
+    """Say the next steps of errors about recodes as they are typed, where they were ``typed`` in one line each."""
+    try:
+        yield
+    except (SpecificationError, DataError) as error:
+        if not typed:
+            raise
+        raise type(error)([as_typed(text) for text in error.problems]) from None
+
+
+def as_typed(text: str) -> str:
+    """Return an error with its options as ``--recode`` has them; one that is not about a recode stays.
+
+    >>> as_typed("recode of 'age': no edges. Next: set bands = [0, 15, 30].")
+    "--recode, recode of 'age': no edges. Next: in --recode, write bands:0,15,30."
+    """
+    if "recode" not in text:
+        return text
+    what, _, step = text.partition(" Next: ")
+    step = step.replace(
+        "correct 'from' in [[recodes]] of the codebook", "correct the column in RESULT=COLUMN:KIND:VALUE"
+    )
+    step = re.sub(r"\b(\w+) = (\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\d+)", _option, step)
+    step = re.sub(r"\bset (?=\w+:|;)", "write ", step)
+    place = "" if what.startswith("--recode") else "--recode, "
+    return f"{place}{what}" + (f" Next: in --recode, {step}" if step else "")
+
+
+def _option(found: re.Match[str]) -> str:
+    name, held = found[1], found[2].strip("[]\"'").replace(", ", ",").replace('"', "")
+    return f"{name}:{held}" if name in {mark for kind in kinds() for mark in kind.marks} else f";{name}={held}"
 
 
 def _value(name: str, text: str) -> dict[str, Any]:

@@ -264,11 +264,8 @@ def parse(limit: str) -> tuple[Measure, float]:
     except ValueError:
         bound = math.nan
     if found is None or not bound >= 0:
-        raise UsageError(
-            sentence(
-                "the limit is not of the form that is wanted", got=repr(limit), wanted="'tau2 <= 10' or 'tau1 <= 5'"
-            )
-        )
+        what, wanted = "the limit is not of the form that is wanted", "'tau2 <= 10' or 'tau1 <= 5'"
+        raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
     return ("tau1" if found[1] == "tau1" else "tau2"), bound
 
 

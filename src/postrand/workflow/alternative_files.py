@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from postrand import __version__, formats
@@ -11,11 +11,12 @@ from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
 from postrand.codebook import Codebook, Variable
-from postrand.errors import ReleaseError, SpecificationError, sentence
+from postrand.errors import ReleaseError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
 from postrand.support.progress import Stage, stage
+from postrand.support.showing import few
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
@@ -32,8 +33,9 @@ def suppress_file(
     sensitive: str | None = None,
     diversity: int = 2,
     seconds: float = SECONDS,
+    drop: Sequence[str] = (),
 ) -> Claims:
-    """Write FILE with the fewest key values suppressed, and its claims, to a new folder.
+    """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
     Raises
     ------
@@ -43,9 +45,20 @@ def suppress_file(
         If the folder exists or cannot be written, or the file's format cannot be.
     """
     table = read_table(file)
+    raise_all(UsageError, _drop_problems(drop, table.column_names, [*keys, *([sensitive] if sensitive else [])]))
+    table = table.drop_columns(list(drop))
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     return _write(made, file, out)
+
+
+def _drop_problems(drop: Sequence[str], columns: Sequence[str], used: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each dropped column that is not there, or is a key or the sensitive one."""
+    for name in drop:
+        if name not in columns:
+            yield sentence(f"no column {name!r} to drop{nearest(name, columns)}", where="--drop", wanted=few(columns))
+        elif name in used:
+            yield sentence(f"column {name!r} is used and dropped", where="--drop", fix="leave it out of one of them")
 
 
 def microaggregate_file(

@@ -24,7 +24,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_
 from postrand.objectives import MutualInformation
 from postrand.plan import infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
-from postrand.recoding.typed import entries_of
+from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
@@ -157,11 +157,12 @@ def start(
         if has_controls(n)
     ]
     raise_all(DataError, hidden)
-    made = recodes.prepared(entries, Path(), source, "--recode")
-    source = recodes.reopened(opened_as, made, source)
-    described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
-    source = made.of(source)
-    drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
+    with typed_errors(bool(recode)):
+        made = recodes.prepared(entries, Path(), source, "--recode")
+        source = recodes.reopened(opened_as, made, source)
+        described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
+        source = made.of(source)
+        drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = _singling(sample, left)

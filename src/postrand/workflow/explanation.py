@@ -79,32 +79,34 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
+    words = ("recoded but not perturbed", "perturbed") if plan.codebook.recodes else ("without protection", "with it")
     found = figures.risk("correct_matches")
     if found is not None and found.before is not None:
         who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
-        yield f"{who} finds the record of {_sides(found, figures.records)}."
+        yield f"{who} finds the record of {_sides(found, figures.records, words)}."
     found = figures.risk("household_risk")
     if found is not None and found.before is not None:
-        after = "; with it, this is not known" if found.after is None else f", and {of_hundred(found.after)} with it"
+        later = words[1]
+        after = f"; {later}, this is not known" if found.after is None else f", and {of_hundred(found.after)} {later}"
         what = "Of 100 households, such an attacker finds at least one member in"
-        yield f"{what} {of_hundred(found.before)} without protection{after}."
+        yield f"{what} {of_hundred(found.before)} {words[0]}{after}."
     found = figures.risk("tau2")
     if found is not None and found.before is not None:
         who = (
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
-        yield f"{who} {_sides(found, figures.records)}."
+        yield f"{who} {_sides(found, figures.records, words)}."
     yield from (f"{text[0].upper()}{text[1:]}." for text in figures.risk_leaves_out)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
-def _sides(found: RiskFigure, records: int) -> str:
-    text = f"{decimal(found.before or 0.0)} of {records:,} persons without protection"
-    return (
-        f"{text}; with it, this is not known: {found.why}"
-        if found.after is None
-        else f"{text} and about {decimal(found.after)} with it"
-    )
+def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
+    """Return both sides of a measure; ``words`` say what was done to the file before and after."""
+    before, after = words
+    text = f"{decimal(found.before or 0.0)} of {records:,} persons {before}"
+    if found.after is None:
+        return f"{text}; {after}, this is not known: {found.why}"
+    return f"{text} and about {decimal(found.after)} {after}"
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:

@@ -12,6 +12,7 @@ from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import NO_HOUSEHOLD, NO_SHARE, RiskFigure
+from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
     "epsilon": "Certified ε of a record",
@@ -47,12 +48,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCheck:
-    """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are."""
+    """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
+
+    ``notes`` say why a risk can be larger after the plan than before.
+    """
 
     plan: str
     title: str
     verdicts: tuple[Verdict, ...]
     enforce: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def is_met(self) -> bool:
@@ -73,7 +78,7 @@ class PolicyCheck:
         names = Verdict.__slots__
         rules = [{name: getattr(one, name) for name in names} for one in self.verdicts]
         about = {"notice": NOTICE, "plan": self.plan, "title": self.title}
-        return {**about, "met": self.is_met, "enforced": self.enforce, "rules": rules}
+        return {**about, "met": self.is_met, "enforced": self.enforce, "rules": rules, "notes": list(self.notes)}
 
     def __repr__(self) -> str:
         failed = len(self.failed)
@@ -86,7 +91,7 @@ class PolicyCheck:
         wide = [max(len(row[k]) for row in cells) for k in range(4)]
         lines = ["  ".join(f"{text:<{w}}" for text, w in zip(row, [*wide, 0], strict=True)).rstrip() for row in cells]
         total = f"{len(self.verdicts) - len(self.failed)} of {len(self.verdicts)} rules are met"
-        return "\n".join([f"{self.title or 'Policy'}: {self.plan}", NOTICE, "", *lines, "", total])
+        return "\n".join([f"{self.title or 'Policy'}: {self.plan}", NOTICE, "", *lines, *self.notes, "", total])
 
     def require(self) -> None:
         """Raise PolicyError with every rule that is not met, if the policy is enforced."""
@@ -104,7 +109,17 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     """Return which rules of a policy a plan meets. A measure that is not known meets no rule: the page says why."""
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce)
+    larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger)
+
+
+def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
+    """Whether what a rule is about is worse after the plan than before it."""
+    found = figures.risk(rule.measure)
+    if found is None or rule.kind not in ("risk", "class"):
+        return found is not None and is_larger(found)
+    held = next((s for s in found.shares if s[0] == rule.limit), None)
+    return held is not None and held[2] is not None and held[2] > held[1] + 1e-9
 
 
 def _most(rule: Rule, figures: PlanFigures) -> Verdict:

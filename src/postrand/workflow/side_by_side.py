@@ -9,6 +9,7 @@ from typing import Any
 from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import TableWorth, middle, shown
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
+from postrand.workflow.larger import why_larger
 
 NONE = "–"
 
@@ -54,6 +55,7 @@ class PlanComparison:
                 *_lines(heads, self._risks()),
                 *self._left_out(),
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
+                *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
                 "",
                 *_lines(("Worth, in unperturbed records", *names), self._worths()),
                 "",
