@@ -86,7 +86,7 @@ def test_advice_says_what_to_do_about_a_limit_that_is_not_met(tmp_path, monkeypa
         words = ["advise", "s.csv", "--keys", "sex,area,job", "--limit", limit, "--out", f"advice-{wanted}"]
         told = CliRunner().invoke(main, words)
         assert told.exit_code == 0, told.output
-        assert ("Next: for a limit that is not met" in told.output) == wanted
+        assert ("Next: for a limit on risk that is not met" in told.output) == wanted
 
 
 def test_advice_names_the_columns_that_protect_asks_a_decision_for(tmp_path, monkeypatch):
