@@ -244,6 +244,7 @@ def test_a_folder_is_checked_again_from_its_own_file(tmp_path, suffix):
         pr.recheck(tmp_path / "out")
 
 
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
 def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
     path = tmp_path / "survey.csv"
     path.write_text("area,note\na,=1+1\na,x\nb,y\nb,z\n")
@@ -264,6 +265,7 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4
 
 
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -280,5 +282,7 @@ def test_suppress_drops_columns_and_refuses_what_cannot_be(given, said, tmp_path
     told = CliRunner().invoke(main, [*asked, *given])
     assert told.exit_code == 2
     assert said in told.stderr
+    made = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "all")])
+    assert "name is released unperturbed and singles out" in made.stderr
     assert CliRunner().invoke(main, [*asked, "--drop", "name"]).exit_code == 0
     assert (tmp_path / "out" / "data.csv").read_text().splitlines()[0].strip('"') == "sex"

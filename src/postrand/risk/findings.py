@@ -18,7 +18,7 @@ from postrand.mechanism import Mechanism
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
-from postrand.risk.sample import Sample, Sampled, taken
+from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 
@@ -181,6 +181,13 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, left)))
+
+
+def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each of these columns that singles out many records, alone or with others."""
+    if not names:
+        return ()
+    return tuple(one.sentence for one in _singling(singled_out(sampled(source, names, names), names), ()))
 
 
 def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:

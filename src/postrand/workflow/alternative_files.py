@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from postrand.errors import ReleaseError, SpecificationError, UsageError, neares
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
+from postrand.risk.findings import singling
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.whole_columns import warn_of_formulas
@@ -45,8 +48,11 @@ def suppress_file(
         If the folder exists or cannot be written, or the file's format cannot be.
     """
     table = read_table(file)
-    raise_all(UsageError, _drop_problems(drop, table.column_names, [*keys, *([sensitive] if sensitive else [])]))
+    used = [*keys, *([sensitive] if sensitive else [])]
+    raise_all(UsageError, _drop_problems(drop, table.column_names, used))
     table = table.drop_columns(list(drop))
+    for text in singling(formats.read(file), [name for name in table.column_names if name not in used]):
+        warnings.warn(text, UnperturbedWarning, stacklevel=2)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     return _write(made, file, out)
