@@ -271,7 +271,7 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     [
         (["--seconds", "0"], "the seconds are not valid"),
         (["--seconds", "inf"], "the seconds are not valid"),
-        (["--drop", "nam"], "no column 'nam' to drop (did you mean 'name'?)"),
+        (["--drop", "named"], "no column 'named' to drop (did you mean 'name'?)"),
         (["--drop", "sex"], "column 'sex' is used and dropped"),
     ],
 )

@@ -216,7 +216,7 @@ def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ('measure = "unperturbed"\nnever = ["helth"]', "no column 'helth' (did you mean 'health'?)"),
+        ('measure = "unperturbed"\nnever = ["healths"]', "no column 'healths' (did you mean 'health'?)"),
         ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "agee"]]', "no column 'agee'"),
         ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "sex"]]', "names a variable twice"),
     ],
