@@ -78,7 +78,7 @@ WHOLE = {
         "--plot",
         "{more}",
     ],
-    "suppress": ["{survey}", "--keys", "sex,area", "--seconds", "3", "--out", "{new}"],
+    "suppress": ["{survey}", "--keys", "sex,area", "--drop", "id,pay", "--seconds", "3", "--out", "{new}"],
     "microaggregate": ["{survey}", "--columns", "pay", "--out", "{new}"],
     "recheck": ["{groups}"],
     "design": ["--plan", "{plan}"],
