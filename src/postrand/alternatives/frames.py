@@ -172,7 +172,7 @@ def _numbers(column: pa.ChunkedArray, name: str, together: bool) -> NDArray[np.f
     try:
         held = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         values = to_floats(held.cast(pa.float64()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
         raise DataError(sentence("a value is not a number", where=where, fix="name another column")) from None
     if np.isinf(values).any():
         raise DataError(sentence("a value is not finite", where=where, fix="correct it, or make it missing"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from postrand.mixture.chances import find, product, put_all
+from postrand.mixture.chances import draw_class, product, put_all
 from postrand.mixture.loops import draw_code, put
 from postrand.mixture.truncation import impossible
 from postrand.support.jit import compiled
@@ -87,7 +87,7 @@ def _all(packed, law, k, bent, totals):  # type: ignore[no-untyped-def]  # numba
 def _draw(packed, g, p, total, bent, totals, own, x, out, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw one candidate into ``out`` (J,); the record's own copy where none that keeps the rules is found."""
     for _ in range(TRIES):
-        k = find(p, rng.random() * total)
+        k = draw_class(p, total, rng)
         put_all(x, -1)
         for e in range(packed.exact_start[g], packed.exact_start[g + 1]):
             put(packed, packed.exact[e], x)

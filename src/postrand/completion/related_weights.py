@@ -50,11 +50,10 @@ def weigh(
     wanted: Array,
     tables: Sequence[Target],
     sizes: Sequence[int],
-) -> NDArray[np.float32]:
+) -> None:
     """Change the weights (n, C) of candidates until the aims of ``wanted`` (D, rows) and the tables are met.
 
-    Returned are the weighted shares (n, rows) of the codes of each record. Weights become ``exp`` of scores that are
-    linear in φ, found by Newton's method, times factors of the tables' cells.
+    Weights become ``exp`` of scores that are linear in φ, found by Newton's method, times factors of the tables' cells.
     """
     from postrand.completion.related_loops import lean  # loads compiled loops
 
@@ -74,7 +73,6 @@ def weigh(
             step = _step(aims, missing, factors)
             lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
             missing = wanted - exactly.T @ shares
-    return shares
 
 
 def _factor(phi: Array, shares: NDArray[np.float32], aim: Aim) -> Array:

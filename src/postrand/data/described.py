@@ -99,20 +99,15 @@ def _readings(value: Any, found: pa.DataType) -> Iterator[Any]:
         convert = {"true": True, "false": False}.__getitem__
         value = str(value).lower()
     elif not _is_number(found):
-        yield from [pa.array([str(value)]).cast(found)[0].as_py()] if _casts(str(value), found) else []
+        try:
+            yield pa.array([str(value)]).cast(found)[0].as_py()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a category that is none of that type, such as a date
+            return
         return
     try:
         yield convert(str(value))
     except (ValueError, KeyError):
         return
-
-
-def _casts(text: str, of: pa.DataType) -> bool:
-    try:
-        pa.array([text]).cast(of)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return False
-    return True
 
 
 def _plain(value: Any) -> Any:

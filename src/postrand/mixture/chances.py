@@ -106,15 +106,6 @@ def add(out, more):  # type: ignore[no-untyped-def]  # numba finds the types
 
 
 @quick
-def total_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Return the sum."""
-    total = np.float32(0.0)
-    for k in range(p.size):
-        total += p[k]
-    return total
-
-
-@quick
 def largest_of(p):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return the largest."""
     largest = p[0]

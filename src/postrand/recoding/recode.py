@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.recoding.base import Recoding, Scalar, kinds
+from postrand.recoding.base import twice as repeated
 from postrand.support import options as _options
 from postrand.support.inputs import has_controls, listed
 
@@ -158,7 +159,7 @@ def recodes_from(data: Mapping[str, Any], where: str, folder: Path | None = None
 
 def twice(results: Sequence[str]) -> Iterable[str]:
     """Yield a sentence for each result that several recodes make, alike or not."""
-    for name in dict.fromkeys(name for name in results if results.count(name) > 1):
+    for name in repeated(results):
         yield sentence(f"two recodes of {name!r}", fix="keep one, or give one of the results another name")
 
 

@@ -120,6 +120,7 @@ class _Maker:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
         self.risks, self.records = Risks(place, fraction, needs), subject.records or 0
         self.met: dict[int, bool] = {}
+        self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         self.subjects = [subject]
         if recodes:
@@ -155,8 +156,12 @@ class _Maker:
         return self._with_lower(chosen), left
 
     def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
-        """Return a candidate at a level."""
-        return tried(candidate, epsilon, self._base(candidate), self.folder, self.needs, self.records)
+        """Return a candidate at a level: a split of many variables takes long to design, and is designed once."""
+        place = (candidate, epsilon)
+        if place not in self.tried:
+            base = self._base(candidate)
+            self.tried[place] = tried(candidate, epsilon, base, self.folder, self.needs, self.records)
+        return self.tried[place]
 
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
         """Write a plan, read it again as ``protect`` will, and return it with its figures."""

@@ -129,7 +129,7 @@ def separate(subject: Subject) -> Candidate:
         return _blocks(best.blocks, _shares(best.epsilons, epsilon), epsilon)
 
     what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
-    return _with_numbers(Candidate("separate", what, sections, subject.book, recodes=subject.recodes), subject)
+    return _way(subject, "separate", what, sections)
 
 
 def _joint(subject: Subject) -> Candidate:
@@ -137,7 +137,7 @@ def _joint(subject: Subject) -> Candidate:
         return _blocks([subject.perturbed], [epsilon], epsilon)
 
     what = "All perturbed variables are one joint block: a record keeps its whole combination, or gets another."
-    return _with_numbers(Candidate("one joint block", what, sections, subject.book, recodes=subject.recodes), subject)
+    return _way(subject, "one joint block", what, sections)
 
 
 def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, float] | None) -> Candidate:
@@ -154,8 +154,7 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
 
     by = "the numbers of categories" if basis == "sizes" else "the associations in the file"
     what = f"Variables are perturbed jointly in several blocks, found by {by}; the epsilons of the blocks add up."
-    made = Candidate(way, what, sections, subject.book, basis, recodes=subject.recodes)
-    return _with_numbers(made, subject)
+    return _way(subject, way, what, sections, basis)
 
 
 def _split(subject: Subject) -> Candidate:
@@ -167,7 +166,7 @@ def _split(subject: Subject) -> Candidate:
         "A split release: each record shows a random subset of the variables, perturbed jointly with the whole epsilon;"
         " epsilons do not add up, but most values of a record are not released."
     )
-    return _with_numbers(Candidate("split", what, sections, subject.book, recodes=subject.recodes), subject)
+    return _way(subject, "split", what, sections)
 
 
 def _recognition(subject: Subject) -> Candidate:
@@ -183,23 +182,30 @@ def _recognition(subject: Subject) -> Candidate:
         f"Security against recognition: no released combination of three keys points to a person with more than "
         f"{alpha:g}. Only records with rare combinations change. There is no epsilon."
     )
-    made = Candidate("recognition", what, sections, subject.book, "file", has_epsilon=False, recodes=subject.recodes)
-    return _with_numbers(made, subject)
+    return _way(subject, "recognition", what, sections, "file", has_epsilon=False)
 
 
-def _with_numbers(made: Candidate, subject: Subject) -> Candidate:
-    """Return the candidate with numbers moved among neighbours in rank, where there are any."""
+def _way(
+    subject: Subject,
+    way: str,
+    what: str,
+    sections: Callable[[float], dict[str, Any]],
+    basis: Basis = "sizes",
+    has_epsilon: bool = True,
+) -> Candidate:
+    """Return a candidate for the subject, with its numbers moved among neighbours in rank, where there are any."""
+    made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes)
     if not subject.numbers:
         return made
     width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
     entry = {"variables": list(subject.numbers), "method": {"model": "rank-band", "width": width}}
 
-    def sections(epsilon: float) -> dict[str, Any]:
-        own = made.sections(epsilon)
+    def moving(epsilon: float) -> dict[str, Any]:
+        own = sections(epsilon)
         return {**own, "numerical": [entry]} if own else own
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
-    return replace(made, sections=sections, notes=(*made.notes, note))
+    return replace(made, sections=moving, notes=(note,))
 
 
 def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:

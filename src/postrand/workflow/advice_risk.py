@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from postrand.certification import certify
 from postrand.codebook import Codebook
 from postrand.engines.database import open_records
 from postrand.errors import PostrandError
@@ -15,14 +14,12 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Limit, Needs
-from postrand.workflow.comparison import PlanFigures, computed
+from postrand.workflow.comparison import PlanFigures, certified, computed
 from postrand.workflow.comparison_risk import RiskFigure, exposure_figures, risk_figures
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
-from postrand.workflow.facts import facts_of
-from postrand.workflow.file_goal import of_file
 from postrand.workflow.known import Known
-from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.planned import mechanism_of
 from postrand.workflow.unperturbed import findings
 
 LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
@@ -83,12 +80,10 @@ class Risks:
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
         self._known[plan.codebook] = known
         mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
-        claims = claims_of(plan, mechanism, known)
-        certificate = of_file(plan, mechanism, certify(mechanism, claims, facts_of(plan)), known)
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
         told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
-        return computed(known, mechanism, certificate, report, truth, name=name), told
+        return computed(known, mechanism, certified(known, mechanism), report, truth, name=name), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

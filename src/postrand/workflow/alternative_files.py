@@ -12,6 +12,7 @@ from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
 from postrand.codebook import Codebook, Variable
+from postrand.data.frames import TableSource
 from postrand.errors import ReleaseError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
@@ -51,7 +52,7 @@ def suppress_file(
     used = [*keys, *([sensitive] if sensitive else [])]
     raise_all(UsageError, _drop_problems(drop, table.column_names, used))
     table = table.drop_columns(list(drop))
-    for text in singling(formats.read(file), [name for name in table.column_names if name not in used]):
+    for text in singling(TableSource(table), [name for name in table.column_names if name not in used]):
         warnings.warn(text, UnperturbedWarning, stacklevel=2)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)

@@ -121,8 +121,14 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     plan = solved(plan) if known is None else plan
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
-    certificate = of_file(plan, mechanism, certify(mechanism, claims_of(plan, mechanism, known), facts_of(plan)), known)
-    return figures_known(known, mechanism, certificate, fraction, name=name)
+    return figures_known(known, mechanism, certified(known, mechanism), fraction, name=name)
+
+
+def certified(known: Known, mechanism: Mechanism) -> Certificate:
+    """Return the certificate of a plan's claims, those on the whole file among them; raises if one is not met."""
+    plan = known.plan
+    claims = claims_of(plan, mechanism, known)
+    return of_file(plan, mechanism, certify(mechanism, claims, facts_of(plan)), known)
 
 
 def figures_known(

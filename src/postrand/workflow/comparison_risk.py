@@ -34,12 +34,12 @@ def left_out(plan: Plan) -> tuple[str, ...]:
     """Return a sentence for each way in which keys without categories are released: no measure of risk has them."""
     keys = [v.name for v in plan.codebook.with_role("key") if not v.is_categorical]
     ranked = {name for one in plan.numerical for name in one.variables}
-    ways = {
-        "moved or averaged among neighbours in rank; who knows exact values may find records": True,
-        "released without categories, as in the file; who knows exact values may find records": False,
-    }
-    named = {way: [name for name in keys if (name in ranked) == moved] for way, moved in ways.items()}
-    return tuple(f"the risk leaves out {', '.join(names)}: {way}" for way, names in named.items() if names)
+    ways = (
+        ("moved or averaged among neighbours in rank", [name for name in keys if name in ranked]),
+        ("released without categories, as in the file", [name for name in keys if name not in ranked]),
+    )
+    known = "who knows exact values may find records"
+    return tuple(f"the risk leaves out {', '.join(names)}: {way}; {known}" for way, names in ways if names)
 
 
 Share = tuple[float, float, float | None]
