@@ -146,6 +146,36 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "Not covered: that a person is in the file, and what several records of one person or household reveal "
             "together."
         ),
+        "limit.presence": (
+            "Not covered: that a person or a household is in the file, who lives together, and how many records each "
+            "has."
+        ),
+        "limit.several_person": (
+            "Not covered: what several records of one person reveal together, if the file has several of one."
+        ),
+        "limit.several_household": "Not covered: what the records of one household reveal together.",
+        "limit.shared_household": (
+            "All records of a household share one draw of: {variables:list}. So the draws of different records are not "
+            "independent, and standard errors of these variables that take them as independent are too small."
+        ),
+        "limit.shared_person": (
+            "All records of a person share one draw of: {variables:list}. So the draws of different records are not "
+            "independent, and standard errors of these variables that take them as independent are too small."
+        ),
+        # What all records of a person or household together are protected with.
+        "unit.household": (
+            "Households ({column}): the perturbed values of all records of one household together are released under "
+            "ε-differential privacy{within}, {levels:levels}{once}"
+        ),
+        "unit.person": (
+            "Persons ({column}): the perturbed values of all records of one person together are released under "
+            "ε-differential privacy{within}, {levels:levels}{once}"
+        ),
+        "unit.once": "; drawn once for all of them: {variables:list}",
+        "unit.none": (
+            "No level of a {unit} is stated, because a released value excludes some true values, so there is no finite "
+            "ε: {infinite:blocks}"
+        ),
         # What the file says as a whole, and which conditions fail where it says nothing as a whole.
         "file.level": (
             "The whole file: its {records:count} records are in random order, and nothing else tells them apart. If "
@@ -164,6 +194,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.clear": "released unperturbed: {variables:list}",
         "file.weight": "weights are released, and tell records apart: {variables:list}",
         "file.household": "household numbers show which records belong together: {variables:list}",
+        "file.shared_household": "all records of a household share one draw of these: {variables:list}",
+        "file.shared_person": "all records of a person share one draw of these: {variables:list}",
         "file.missing": "the release shows which records have a missing value: {variables:list}",
         "file.seed": "the key was made from a seed for tests",
         "file.reused_key": "another release was made with the same key, and says more about the same records",
@@ -330,6 +362,27 @@ def no_file_level(entry: Entry) -> tuple[str, ...]:
     return (f"{say('file.none', fails='; '.join(say_entry('file', one) for one in fails))}.",) if fails else ()
 
 
+def unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate that has levels.
+
+    >>> levels = [{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}]
+    >>> unit_levels({"household": {"column": "hid", "variables": ["region"], "levels": levels}})[0][-101:]
+    'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
+    """
+    return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
+
+
+def _unit(unit: str, told: Entry) -> str:
+    once = say("unit.once", variables=told["variables"]) if told["variables"] else ""
+    within = say("then.within") if told.get("within") else ""
+    return say(f"unit.{unit}", **{**told, "within": within, "once": once})
+
+
+def no_unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate without a level."""
+    return tuple(f"{say('unit.none', unit=unit, **told)}." for unit, told in units.items() if "infinite" in told)
+
+
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what a claim's entry states about the mechanism, without the names of its variables and the full stop.
 
@@ -362,13 +415,15 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
     return (
         *found,
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
+        *unit_levels(certificate.get("units") or {}),
         *file_level(certificate.get("file") or {}),
     )
 
 
 def limits(certificate: Entry) -> tuple[str, ...]:
     """Return one sentence for each thing that a certificate's guarantee does not cover."""
-    return (*map(limit, certificate["not_covered"]), *no_file_level(certificate.get("file") or {}))
+    fails = no_file_level(certificate.get("file") or {})
+    return (*map(limit, certificate["not_covered"]), *no_unit_levels(certificate.get("units") or {}), *fails)
 
 
 def ranked(entry: Entry, form: str) -> str:
@@ -417,6 +472,13 @@ def _block(names: Iterable[str]) -> str:
     return " × ".join(names)
 
 
+def _levels(levels: Sequence[Entry]) -> str:
+    """Return levels by numbers of records, the largest last."""
+    told = [f"ε <= {format_upper(one['epsilon'])} for {one['records']} record{'s' * (one['records'] > 1)}" for one in levels]
+    several = ", ".join(told[:-1])
+    return f"{several} and {told[-1]}, the most that are allowed" if several else f"{told[0]}, the only one"
+
+
 def _claims(entries: Iterable[Entry]) -> str:
     return "; ".join(f"{', '.join(entry['variables'])}: {options.in_words(entry['privacy'])}" for entry in entries)
 
@@ -439,6 +501,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "block": _block,
         "blocks": lambda blocks: ", ".join(map(_block, blocks)),
         "claims": _claims,
+        "levels": _levels,
         "origins": _origins,
         "facts": lambda codes: ", and ".join(say(f"fact.{code}") for code in codes),
     }
