@@ -372,9 +372,6 @@ RESERVED = [
     ("manifest.json", ("signatures",), [{"key": "ab"}], "signatures"),
     ("codebook.json", ("units",), {"person": "pid"}, "units of protection"),
     ("codebook.json", ("variables", 0, "unit"), "household", "units of protection"),
-    ("mechanism.json", ("units",), ["household"], "units of protection"),
-    ("mechanism.json", ("blocks", 0, "unit"), "household", "units of protection"),
-    ("certificate.json", ("units",), {"household": [1.0, 2.0]}, "units of protection"),
     ("certificate.json", ("claims", 0, "unit"), "person", "units of protection"),
 ]
 

@@ -85,10 +85,9 @@ class Perturber:
         codes: dict[str, NDArray[Any]] = {}
         values: dict[str, pa.Array] = {}
         for name in self.inputs:
-            column = batch.column(name)
-            if name not in self.codebook:
-                continue  # it names units alone
-            variable = self.codebook[name]
+            if name not in self.columns and name in self.reader.units.values():
+                continue  # it only tells which records belong together
+            variable, column = self.codebook[name], batch.column(name)
             if variable.is_categorical:
                 codes[name] = coding.encode(column, variable)
             elif self.fresh is not None and name == self.fresh.name:

@@ -366,7 +366,7 @@ def unit_levels(units: Entry) -> tuple[str, ...]:
     """Return one sentence for each unit of a certificate that has levels.
 
     >>> levels = [{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}]
-    >>> unit_levels({"household": {"column": "hid", "variables": ["region"], "levels": levels}})[0][-101:]
+    >>> unit_levels({"household": {"column": "hid", "variables": ["region"], "levels": levels}})[0][-113:]
     'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
     """
     return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
@@ -476,7 +476,7 @@ def _levels(levels: Sequence[Entry]) -> str:
     """Return levels by numbers of records, the largest last."""
     told = [f"ε <= {format_upper(one['epsilon'])} for {one['records']} record{'s' * (one['records'] > 1)}" for one in levels]
     several = ", ".join(told[:-1])
-    return f"{several} and {told[-1]}, the most that are allowed" if several else f"{told[0]}, the only one"
+    return f"{several} and {told[-1]}, the most that are allowed" if several else f"{told[0]}, the most that is allowed"
 
 
 def _claims(entries: Iterable[Entry]) -> str:

@@ -200,10 +200,11 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
 
 
 def check_rules(known: Known) -> None:
-    """Refuse a file with records that contradict a rule of the codebook; see ``codebook.rule_files``."""
+    """Refuse a file with records that contradict a rule of the codebook, or the units of the plan."""
     codebook = known.plan.codebook
     names = dict.fromkeys(rule.variables for rule in codebook.rules)
     check_records({n: known.table(n).dense() for n in names}, codebook)
+    known.check_units()
 
 
 def check_sizes(plan: Plan) -> None:

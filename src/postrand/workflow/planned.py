@@ -44,7 +44,10 @@ def mechanism_of(
     law, made = None if split is None else split.split, [designed.block for designed in blocks]
     if plan.chosen_with == "file":
         law, made = None if law is None else _looked(law), [_confidential(block) for block in made]
-    return Mechanism(made, book, ranked, law)
+    if plan.unit is None:
+        return Mechanism(made, book, ranked, law)
+    made = [dataclasses.replace(block, unit=plan.unit.unit_of(block.perturbed)) for block in made]
+    return Mechanism(made, book, ranked, law, plan.unit.units)
 
 
 def _confidential(block: Block) -> Block:
