@@ -44,8 +44,8 @@ class Summary:
     Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
     Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
     its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
-    the records that show each subset by the values of another variable, (S, T). ``households[b]``, (K,): households in
-    each cell of block b, where it is drawn for them.
+    the records that show each subset by the values of another variable, (S, T). ``households[b]``, (2, K): households
+    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records.
     """
 
     records: int
@@ -101,7 +101,7 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
         Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
     """
     counts = [
-        n if block.unit == "record" else summary.households.get(place)
+        n if block.unit == "record" else summary.households[place][0] if place in summary.households else None
         for place, (block, n) in enumerate(zip(mechanism.blocks, summary.blocks, strict=True))
     ]
     tables = tables_of(mechanism.blocks, counts, summary.block_pairs)
@@ -264,7 +264,8 @@ def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
 
     They come from two blocks of one variable each, so that the table is corrected one axis at a time.
     """
-    single = [b.variables[0] for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None]
+    own = [block for block in mechanism.blocks if block.unit == "record"]
+    single = [b.variables[0] for b in own if len(b.variables) == 1 and b.cells is None]
     sizes = {name: codebook[name].size for name in single}
     pairs = ((a, b) for i, a in enumerate(single) for b in single[i + 1 :])
     return next(((a, b) for a, b in pairs if sizes[a] * sizes[b] <= MAX_PAIR_CELLS), ())

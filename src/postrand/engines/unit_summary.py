@@ -55,7 +55,9 @@ class HouseholdCounter:
         self._held, self._waiting = _grouped([np.concatenate(columns) for columns in zip(*parts, strict=True)]), []
 
     def counts(self) -> dict[int, NDArray[np.int64]]:
-        """Return the households in each cell of their blocks, (K,), by the place of the block.
+        """Return the households in each cell of their blocks, and the sums of squares of their records, (2, K).
+
+        By the place of the block. A record without a household number is a household of one record.
 
         Raises
         ------
@@ -64,12 +66,18 @@ class HouseholdCounter:
         """
         if self._waiting:
             self._merge()
-        sizes, cells = (self._held[1], self._held[2:]) if self._held else (np.zeros(0), [np.zeros(0, int)] * len(self.places))
+        sizes = self._held[1] if self._held else np.zeros(0, dtype=np.int32)
         if sizes.size and sizes.max() > self._most:
             what, wanted = "a household has more records than the mechanism says", f"at most {self._most}"
             raise DataError(sentence(what, where=f"variable {self.name!r}", wanted=wanted))
-        found = zip(self.places, self._alone, cells, self._sizes, strict=True)
-        return {place: alone + _counted(column, size) for place, alone, column, size in found}
+        found = {}
+        for k, (place, alone) in enumerate(zip(self.places, self._alone, strict=True)):
+            cells = self._held[2 + k] if self._held else np.zeros(0, dtype=np.int32)
+            squares = np.zeros(alone.size, dtype=np.int64)
+            kept = cells >= 0
+            np.add.at(squares, cells[kept], sizes[kept].astype(np.int64) ** 2)
+            found[place] = np.stack([alone + _counted(cells, alone.size), alone + squares])
+        return found
 
 
 def _counted(cells: NDArray[Any], size: int) -> NDArray[np.int64]:

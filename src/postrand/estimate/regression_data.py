@@ -32,6 +32,7 @@ from postrand.estimate.tally import (
     weight_column,
 )
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -111,6 +112,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):

@@ -20,6 +20,7 @@ from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.units import warn_shared
 
 _LARGEST_WEIGHT = 1e60
 MAX_CELLS = 1 << 25
@@ -173,6 +174,7 @@ def tally(
     """
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    warn_shared(mechanism, variables)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)

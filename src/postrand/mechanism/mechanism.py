@@ -20,7 +20,7 @@ from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_data import entries_of, sizes_of, split_from_dict, split_to_dict
-from postrand.mechanism.units import Units, shared_draws_text, unit_problems
+from postrand.mechanism.units import Units, unit_problems
 from postrand.ranks.column import RankedColumn, column_problems
 from postrand.support import saving
 from postrand.support.inputs import listed
@@ -166,10 +166,11 @@ class Mechanism:
             fix = "perturb these variables in blocks, or use perturb and the estimators alone"
             raise SpecificationError(sentence(text, fix=fix))
 
-    def require_own_draws(self, what: str, fix: str = "use the estimators of the release") -> None:
+    def require_own_draws(self, what: str, fix: str = "use perturb and the estimators alone") -> None:
         """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
-        if self.shared:
-            raise SpecificationError(sentence(shared_draws_text(self.shared, f"{what} takes them as independent"), fix=fix))
+        for unit, names in self.shared.items():
+            text = f"all records of a {unit} share one draw of {few(names)}, and {what} takes draws as independent"
+            raise SpecificationError(sentence(text, fix=fix))
 
     def __getitem__(self, variable: str) -> Block:
         for block in self.blocks:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.support import wordings
 from postrand.support.inputs import is_whole
-from postrand.support.showing import few
 
 Unit = Literal["record", "person", "household"]
 """What a block describes, and so what its draws are keyed on."""
@@ -114,20 +114,10 @@ def unit_problems(units: Units | None, blocks: Sequence[Any], roles: Mapping[str
         yield sentence(f"{name!r} has no household numbers", got=got, wanted="role 'household'")
 
 
-def shared_draws_text(units: Mapping[str, Sequence[str]], what: str) -> str:
-    """Return the sentence about values that the records of one unit share; ``units`` are variables by unit.
-
-    >>> shared_draws_text({"household": ["region"]}, "standard errors")[:60]
-    'region: the records of one household share one draw of these'
-    """
-    told = [f"{few(names)}: the records of one {unit} share one draw of these values" for unit, names in units.items()]
-    return f"{'; '.join(told)}, and {what}"
-
-
-def warn_shared(mechanism: Any, variables: Iterable[str] | None, what: str, stacklevel: int = 3) -> None:
-    """Warn (SharedDrawsWarning) where ``variables`` (default: all) hold values that records of one unit share."""
-    asked = None if variables is None else set(variables)
-    held = {unit: [n for n in names if asked is None or n in asked] for unit, names in mechanism.shared.items()}
-    held = {unit: names for unit, names in held.items() if names}
-    if held:
-        warnings.warn(f"{shared_draws_text(held, what)}.", SharedDrawsWarning, stacklevel=stacklevel + 1)
+def warn_shared(mechanism: Any, variables: Iterable[str], stacklevel: int = 3) -> None:
+    """Warn (SharedDrawsWarning) where ``variables`` hold values that records of one unit share."""
+    asked = set(variables)
+    for unit, names in mechanism.shared.items():
+        if held := [name for name in names if name in asked]:
+            text = wordings.limit({"code": f"shared_{unit}", "variables": held})
+            warnings.warn(text, SharedDrawsWarning, stacklevel=stacklevel)

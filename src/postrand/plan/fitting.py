@@ -18,7 +18,7 @@ from postrand.objectives import needs_joint
 from postrand.plan.split_plan import SplitPlan
 from postrand.plan.unit_plan import reading_problems, unit_problems
 from postrand.plan.values import BlockPlan, Plan, budget_of
-from postrand.privacy import needs_file, split_problems
+from postrand.privacy import DifferentialPrivacy, needs_file, split_problems
 from postrand.support.showing import few
 
 
@@ -144,8 +144,8 @@ def units_problems(plan: Plan, shapes: Sequence[LinkedCells | None], where: str)
         for block, shape in zip(plan.blocks, shapes, strict=False)
     ]
     yield from reading_problems(unit, plan.blocks[: len(read)], read, part)
-    if unit.epsilon is not None and budget_of(plan.privacy) is None:
-        what = "the unit has an epsilon, and the record's claim has no budget"
+    if unit.epsilon is not None and plan.privacy.name != DifferentialPrivacy.name:
+        what = "the unit has an epsilon, and the record's claim has none"
         yield sentence(what, where=part, fix="set [privacy] model = 'differential', or remove epsilon here")
     shared = [n for names in unit.variables.values() for n in names if n in plan.perturbed]
     if not shared:

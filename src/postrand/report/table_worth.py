@@ -93,6 +93,9 @@ def table_worth(
 def _worth(mechanism: Mechanism, names: tuple[str, ...], records: int, law: Law) -> TableWorth:
     if records < 1:
         return TableWorth(names, None, records, "there are no records")
+    for unit, shared in mechanism.shared.items():
+        if not {*shared}.isdisjoint(names):
+            return TableWorth(names, None, records, f"all records of a {unit} share one draw of its values")
     book = mechanism.require_codebook()
     blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])

@@ -155,12 +155,14 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "limit.several_household": "Not covered: what the records of one household reveal together.",
         "limit.shared_household": (
-            "All records of a household share one draw of: {variables:list}. So the draws of different records are not "
-            "independent, and standard errors of these variables that take them as independent are too small."
+            "All records of a household share one draw of: {variables:list}. Figures of these variables that take the "
+            "draws of different records as independent are wrong: standard errors, intervals and p-values are too small, and "
+            "risks of several records together are not those shown."
         ),
         "limit.shared_person": (
-            "All records of a person share one draw of: {variables:list}. So the draws of different records are not "
-            "independent, and standard errors of these variables that take them as independent are too small."
+            "All records of a person share one draw of: {variables:list}. Figures of these variables that take the draws "
+            "of different records as independent are wrong: standard errors, intervals and p-values are too small, and "
+            "risks of several records together are not those shown."
         ),
         # What all records of a person or household together are protected with.
         "unit.household": (

@@ -23,6 +23,7 @@ from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
+from postrand.mechanism.units import Unit
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
@@ -132,7 +133,7 @@ def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
     return Digest(ContentReader.of_cells(cells, ranked, key, split, drawn), record_key_of(plan))
 
 
-def unit_of(plan: Plan, block: BlockPlan) -> str:
+def unit_of(plan: Plan, block: BlockPlan) -> Unit:
     """Return what a block describes, and is drawn for."""
     return "record" if plan.unit is None else plan.unit.unit_of(block.variables)
 

@@ -30,6 +30,9 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
     """
     if designed.frequencies is None:
         return {}, ""
+    if designed.block.unit != "record":
+        unit = designed.block.unit
+        return {}, f"  the worth of released records is not known: all records of a {unit} share one draw"
     shares = expected_shares(designed.block, codebook, designed.frequencies)
     lines, few = [], []
     for name, share in shares.items():
