@@ -26,11 +26,16 @@ def plain_claims(
         key = (claim.privacy, claim.within) if len(claim.variables) == 1 else (claim.variables, claim.privacy)
         alike.setdefault(key, []).append(claim)
     told = [_told(held, mechanism) for held in alike.values()]
-    units = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
-    told += [unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in units]
+    told += unit_claims(mechanism)
     if file is not None and file.get("epsilon") is not None:
         told.append(file_in_plain_words(file["epsilon"], file["delta"]))
     return tuple(told)
+
+
+def unit_claims(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what the levels of persons and households mean, for those with most records, in plain sentences."""
+    levels = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
+    return tuple(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels)
 
 
 def _told(claims: Sequence[Claim], mechanism: Mechanism) -> str:

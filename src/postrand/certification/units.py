@@ -1,8 +1,8 @@
 """Levels of persons and households: what all records of a unit spend together.
 
-Let H, P and R be the ε of the blocks of households, of persons and of records (of a split, the worst subset), and Q what
-private priors spent of one record's budget. Draws of different blocks, and of different units, are independent, so ratios
-multiply::
+Let H, P and R be the ε of the blocks of households, of persons and of records (of a split, the worst subset), and Q
+what private priors spent of one record's budget. Draws of different blocks, and of different units, are independent, so
+ratios multiply::
 
     record                              H + P + R + Q
     person with m records               H + P + m (R + Q)       all in one household, which the run checks

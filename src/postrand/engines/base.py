@@ -104,8 +104,8 @@ class Engine(Protocol):
     ) -> Content:
         """Digest, under the release key, what the mechanism reads of the records; see :mod:`postrand.engines.content`.
 
-        One pass, in which the records of units are checked too. The same records give the same content in any order (with a record key), batch and format. Raises as
-        :meth:`perturb`.
+        One pass, in which the records of units are checked too. The same records give the same content in any order
+        (with a record key), batch and format. Raises as :meth:`perturb`.
         """
         want, units = Digest(ContentReader.of(mechanism, key), record_key), wants_of(mechanism)
         codebook = mechanism.require_codebook()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -183,7 +182,7 @@ def _problems(want: UnitRecords, found: Found, count: Count | None) -> Iterator[
         what = f"records of one {unit} differ in {many}"
         fix = f"correct the records, or take such variables out of {unit}_variables: they are then drawn and counted "
         yield sentence(what, where=few(names), wanted="one value", fix=f"{fix}for each record")
-    if nested not in answers and want.inside or nested in answers and answers[nested].differ:
+    if answers[nested].differ if nested in answers else bool(want.inside):
         what = "a person has records in several households, or several records without a household number"
         yield sentence(what, where=f"{want.column}, {want.inside}", fix="correct the numbers, or leave 'person' out")
 

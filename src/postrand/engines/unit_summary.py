@@ -44,7 +44,8 @@ class HouseholdCounter:
         cells = [positions[place] for place in self.places]
         for counts, found in zip(self._alone, cells, strict=True):
             counts += _counted(found[~there], counts.size)
-        part = [names[there], np.ones(int(there.sum()), dtype=np.int32), *(found[there] for found in cells)]
+        ones = np.ones(int(there.sum()), dtype=np.int32)
+        part: list[NDArray[Any]] = [names[there], ones, *(found[there] for found in cells)]
         self._waiting.append(_grouped(part))
         held = self._held[0].size if self._held else 0
         if sum(one[0].size for one in self._waiting) > max(held, _WAITING):

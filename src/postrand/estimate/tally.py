@@ -355,7 +355,7 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
     book = Codebook(tuple(found[n] for n in names))
     blocks = [b for b in mechanism.blocks if all(name in book for name in b.variables)]
     if blocks:
-        Mechanism(blocks, book)  # raises where a matrix does not fit the categories
+        Mechanism(blocks, book, units=mechanism.units)  # raises where a matrix does not fit the categories
     return book
 
 

@@ -1,8 +1,8 @@
 """Units of protection: which records are one person's or one household's, and how many they can be.
 
-A block of a unit describes one fact about it, such as the region of a household. Its word is that of the unit and not of
-the record, so all records of the unit show the same released value, and the fact is counted once. The bounds are public:
-they are decided before the file is seen, and a file beyond them is refused.
+A block of a unit describes one fact about it, such as the region of a household. Its word is that of the unit and not
+of the record, so all records of the unit show the same released value, and the fact is counted once. The bounds are
+public: they are decided before the file is seen, and a file beyond them is refused.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def unit_problems(units: Units | None, blocks: Sequence[Any], roles: Mapping[str
             yield sentence(f"no column tells the {block.unit}s of a block", where=f"block {block.name!r}", fix=fix)
         for name in set(columns.values()).intersection(block.variables):
             yield sentence(f"{name!r} tells which records belong together, and a block uses it", where=block.name)
-    name = columns.get("household")
+    name = columns.get("household", "")
     if name in roles and roles[name] != "household":
         got = f"role {roles[name]!r}"
         yield sentence(f"{name!r} has no household numbers", got=got, wanted="role 'household'")

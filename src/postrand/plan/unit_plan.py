@@ -82,7 +82,9 @@ def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPla
         units = plan.units
     except SpecificationError as error:
         return None, [f"{where}: {problem}" for problem in error.problems]
-    problems += [] if codebook is None else [sentence(p, where=where, **more) for p, more in _fit(plan, units, codebook)]
+    problems += (
+        [] if codebook is None else [sentence(p, where=where, **more) for p, more in _fit(plan, units, codebook)]
+    )
     return (None if problems else plan), problems
 
 
@@ -141,7 +143,9 @@ def _block_problems(plan: UnitPlan, block: Any, where: str) -> Iterable[str]:
     if plan.unit_of(names) == "record":
         return
     if needs_file(block.privacy):
-        yield sentence("this privacy model takes the draws of all records as independent", where=about, fix="choose another")
+        yield sentence(
+            "this privacy model takes the draws of all records as independent", where=about, fix="choose another"
+        )
     if block.rarer_than:
         what = "'rarer_than' counts records, and this block describes a unit of several"
         yield sentence(what, where=about, fix="remove 'rarer_than'")

@@ -150,7 +150,9 @@ def _estimate(
     cells = block.cell_table(tuple(len(texts) for texts in labels))
     axis = Axis(block.variables, labels, block.matrix, cells, kept=tuple(range(len(labels))))
     layout, counted = Layout((axis,), block.variables), counts[None].astype(np.float64)
-    squares, units = (counted, counts.sum()) if households is None else (households[1:] * 1.0, households[0].sum())
+    squares, units = counted, counts.sum()
+    if households is not None:
+        squares, units = households[1:].astype(np.float64), households[0].sum()
     try:
         return from_tally(Tally(layout, counted, squares, np.array([units]), weighted=households is not None))
     except EstimationError as error:

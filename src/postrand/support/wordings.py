@@ -17,6 +17,7 @@ from typing import Any
 from postrand.support import options
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
+from postrand.support.unit_wordings import UNIT_WORDINGS, levels
 
 Entry = Mapping[str, Any]
 """Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
@@ -146,38 +147,6 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "Not covered: that a person is in the file, and what several records of one person or household reveal "
             "together."
         ),
-        "limit.presence": (
-            "Not covered: that a person or a household is in the file, who lives together, and how many records each "
-            "has."
-        ),
-        "limit.several_person": (
-            "Not covered: what several records of one person reveal together, if the file has several of one."
-        ),
-        "limit.several_household": "Not covered: what the records of one household reveal together.",
-        "limit.shared_household": (
-            "All records of a household share one draw of: {variables:list}. Figures of these variables that take the "
-            "draws of different records as independent are wrong: standard errors, intervals and p-values are too small, and "
-            "risks of several records together are not those shown."
-        ),
-        "limit.shared_person": (
-            "All records of a person share one draw of: {variables:list}. Figures of these variables that take the draws "
-            "of different records as independent are wrong: standard errors, intervals and p-values are too small, and "
-            "risks of several records together are not those shown."
-        ),
-        # What all records of a person or household together are protected with.
-        "unit.household": (
-            "Households ({column}): the perturbed values of all records of one household together are released under "
-            "ε-differential privacy{within}, {levels:levels}{once}"
-        ),
-        "unit.person": (
-            "Persons ({column}): the perturbed values of all records of one person together are released under "
-            "ε-differential privacy{within}, {levels:levels}{once}"
-        ),
-        "unit.once": "; drawn once for all of them: {variables:list}",
-        "unit.none": (
-            "No level of a {unit} is stated, because a released value excludes some true values, so there is no finite "
-            "ε: {infinite:blocks}"
-        ),
         # What the file says as a whole, and which conditions fail where it says nothing as a whole.
         "file.level": (
             "The whole file: its {records:count} records are in random order, and nothing else tells them apart. If "
@@ -196,8 +165,6 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.clear": "released unperturbed: {variables:list}",
         "file.weight": "weights are released, and tell records apart: {variables:list}",
         "file.household": "household numbers show which records belong together: {variables:list}",
-        "file.shared_household": "all records of a household share one draw of these: {variables:list}",
-        "file.shared_person": "all records of a person share one draw of these: {variables:list}",
         "file.missing": "the release shows which records have a missing value: {variables:list}",
         "file.seed": "the key was made from a seed for tests",
         "file.reused_key": "another release was made with the same key, and says more about the same records",
@@ -304,6 +271,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "fact.order": "that their order was shuffled",
         "origin.public": "public figures",
         "origin.dp": "a differentially private histogram, and the ε that it spent",
+        **UNIT_WORDINGS,
     }
 )
 
@@ -474,13 +442,6 @@ def _block(names: Iterable[str]) -> str:
     return " × ".join(names)
 
 
-def _levels(levels: Sequence[Entry]) -> str:
-    """Return levels by numbers of records, the largest last."""
-    told = [f"ε <= {format_upper(one['epsilon'])} for {one['records']} record{'s' * (one['records'] > 1)}" for one in levels]
-    several = ", ".join(told[:-1])
-    return f"{several} and {told[-1]}, the most that are allowed" if several else f"{told[0]}, the most that is allowed"
-
-
 def _claims(entries: Iterable[Entry]) -> str:
     return "; ".join(f"{', '.join(entry['variables'])}: {options.in_words(entry['privacy'])}" for entry in entries)
 
@@ -503,7 +464,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "block": _block,
         "blocks": lambda blocks: ", ".join(map(_block, blocks)),
         "claims": _claims,
-        "levels": _levels,
+        "levels": levels,
         "origins": _origins,
         "facts": lambda codes: ", and ".join(say(f"fact.{code}") for code in codes),
     }

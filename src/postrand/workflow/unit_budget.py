@@ -1,18 +1,21 @@
 """Divide two budgets at once: the record's, and that of the largest household or person that a plan allows.
 
-A block costs its ε once for the record. For a household with k records it costs ε once if it is drawn for the household,
-and k ε otherwise. So of the blocks that share, with costs c_b, the division keeps ``Σ ε_b <= E`` and
+A block costs its ε once for the record. For a household with k records it costs ε once if it is drawn for the
+household, and k ε otherwise. So of the blocks that share, with costs c_b, the division keeps ``Σ ε_b <= E`` and
 ``Σ c_b ε_b <= F``, E and F being what is left of the two budgets.
 
 One of the two often holds by itself. Otherwise their weighted mean ``Σ ((1-t)/E + t c_b/F) ε_b <= 1`` is divided: every
-division that keeps both keeps it, and at the right t the best division of it keeps both (Lagrange). t is bisected, and
-what is left of rounding is scaled away.
+division that keeps both keeps it, and at the right t the best division of it keeps both (Lagrange). t is found by
+bisection on curves that are interpolated between a few points. There the curves themselves are divided, and what is
+then beyond a budget is scaled away.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from postrand.certification.units import once_of, unit_epsilon
 from postrand.designers.budget import BudgetShare, Curve, allocate, floors
@@ -22,8 +25,8 @@ from postrand.plan import Plan
 from postrand.support.exact import format_upper
 from postrand.workflow.known import unit_of
 
-_STEPS = 14
-"""Halvings of the interval of t; the budget that is then left unused is below 1e-4 of it."""
+_STEPS, _POINTS = 12, 24
+"""Halvings of the interval of t, and points of a curve between which it is interpolated."""
 
 
 def costs_of(plan: Plan) -> list[float]:
@@ -43,7 +46,8 @@ def left_of(plan: Plan, taken: Sequence[float], besides: float) -> float:
     DesignError
         If nothing is left.
     """
-    assert plan.unit is not None and plan.unit.epsilon is not None
+    assert plan.unit is not None
+    assert plan.unit.epsilon is not None
     unit, records = plan.unit.asked
     spent = [cost * own for cost, own in zip(costs_of(plan), taken, strict=True)]
     left = plan.unit.epsilon - math.fsum([*spent, records * besides])
@@ -63,33 +67,38 @@ def divided(
     >>> [round(e, 2) for e in divided([curve] * 2, [BudgetShare()] * 2, [1.0, 4.0], 10.0, 4.0)]
     [1.91, 0.52]
     """
-    weights = [share.weight for share in asked]
 
-    def of(t: float) -> tuple[float, ...]:
+    def of(t: float, known: Sequence[Curve]) -> tuple[float, ...]:
         rates = [(1 - t) / record + t * cost / unit for cost in costs]
-        found = allocate(
-            [_at(curve, rate) for curve, rate in zip(curves, rates, strict=True)],
-            1.0,
-            weights,
-            floors([share.scaled(rate) for share, rate in zip(asked, rates, strict=True)], 1.0),
-        )
+        scaled = [_at(curve, rate) for curve, rate in zip(known, rates, strict=True)]
+        least = floors([share.scaled(rate) for share, rate in zip(asked, rates, strict=True)], 1.0)
+        found = allocate(scaled, 1.0, [share.weight for share in asked], least)
         return tuple(e / rate for e, rate in zip(found.epsilons, rates, strict=True))
 
     def beyond(shares: Sequence[float]) -> tuple[float, float]:
         return math.fsum(shares) / record, math.fsum(map(math.prod, zip(costs, shares, strict=True))) / unit
 
-    low, high, shares = 0.0, 1.0, of(0.0)
-    if beyond(shares)[1] > 1:
-        shares = of(1.0)
-        for _ in range(_STEPS if beyond(shares)[0] > 1 else 0):
+    quick, low, high = [_interpolated(curve, record) for curve in curves], 0.0, 1.0
+    if beyond(of(low, quick))[1] <= 1:
+        high = low
+    elif beyond(of(high, quick))[0] > 1:
+        for _ in range(_STEPS):
             middle = (low + high) / 2
-            shares = of(middle)
-            low, high = (middle, high) if beyond(shares)[1] > 1 else (low, middle)
+            low, high = (middle, high) if beyond(of(middle, quick))[1] > 1 else (low, middle)
+    shares = of(high, curves)
     most = max(1.0, *beyond(shares))
     return tuple(e / most for e in shares)
 
 
-def _at(curve: Curve, rate: float) -> Callable[[float], tuple[float, float]]:
+def _interpolated(curve: Curve, most: float) -> Curve:
+    """Return a curve that is linear between points of this one, up to ``most`` and a little beyond."""
+    at = np.linspace(most / _POINTS, 1.01 * most, _POINTS)
+    points = np.array([curve(float(epsilon)) for epsilon in at])
+    at, points = np.append(0.0, at), np.vstack([points[:1], points])
+    return lambda spent: (float(np.interp(spent, at, points[:, 0])), float(np.interp(spent, at, points[:, 1])))
+
+
+def _at(curve: Curve, rate: float) -> Curve:
     return lambda spent: curve(spent / rate)
 
 
