@@ -19,12 +19,13 @@ from postrand.designers import UniformOffDiagonal
 from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
-from postrand.errors import DesignError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
-from postrand.report.table_worth import shown
+from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
+from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
@@ -89,6 +90,8 @@ def advise(
         If nothing can be perturbed, or a limit or a precision is asked that cannot be answered.
     ReleaseError
         If the folder exists or cannot be made, or would lie in a release.
+    DataError
+        If the file has fewer than ``LEAST_RECORDS`` records.
     DesignError
         If no way can be designed.
     """
@@ -101,6 +104,8 @@ def advise(
         first = subject.perturbed[:1]
         counted = LocalEngine().count(source, subject.book, first)
         subject = dataclasses.replace(subject, records=int(counted.total + counted.omitted))
+    if (subject.records or 0) < LEAST_RECORDS:
+        raise DataError(sentence(TOO_FEW, fix="give a larger file"))
     with appearing(out, PRIVATE) as folder:
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
@@ -186,9 +191,8 @@ class _Maker:
         higher = [level for level in LEVELS if level > first.epsilon]
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
-        lines = (
-            [f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}."] if worth else []
-        )
+        more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
+        lines = [f"{more}, {BASES[EQUAL.basis]}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.plan import Plan
-from postrand.report.table_worth import USELESS_RECORDS, TableWorth, middle, shown
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
 from postrand.support.guesses import of_hundred
 from postrand.support.showing import few
+from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
 
@@ -110,6 +111,8 @@ def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:
+    if figures.records < LEAST_RECORDS:
+        yield f"What tables are worth is not told: {TOO_FEW}."
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.two_way, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
@@ -125,7 +128,7 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
     if found is None:
         return
     text = f"A table of {kind} is as precise as one from {shown(found[1])} unperturbed records in the middle, and from"
-    yield f"{text} {shown(found[0])} in the worst case; the file has {records:,}."
+    yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
     good = [one.name for one in tables if not one.is_of_little_use]
     poor = [one.name for one in tables if one.is_of_little_use]
     if poor and good:
