@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any, Literal
 
 from postrand.codebook import Codebook
@@ -18,6 +17,7 @@ from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
 
 Names = tuple[str, ...]
@@ -31,7 +31,6 @@ ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
 BAND = 10
 """So many neighbours in rank share their numbers at least."""
-_UNIT = 10_000  # shares of ε have four decimals, rounded down
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,10 +122,10 @@ def separate(subject: Subject) -> Candidate:
 
     def sections(epsilon: float) -> dict[str, Any]:
         if found is None or len(subject.perturbed) > SEARCHED:
-            return _blocks(start, _shares([epsilon / len(start)] * len(start), epsilon), epsilon)
+            return _blocks(start, shares([epsilon / len(start)] * len(start), epsilon), epsilon)
         problem = found(epsilon)
         best = problem.improved(problem.start)
-        return _blocks(best.blocks, _shares(best.epsilons, epsilon), epsilon)
+        return _blocks(best.blocks, shares(best.epsilons, epsilon), epsilon)
 
     what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
     return _way(subject, "separate", what, sections)
@@ -150,7 +149,7 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
         best: FixedBlocks = problem.merged(problem.start)
         if len(best.blocks) in (1, len(subject.perturbed)):
             return {}  # another way says the same
-        return _blocks(list(best.blocks), _shares(best.epsilons, epsilon), epsilon)
+        return _blocks(list(best.blocks), shares(best.epsilons, epsilon), epsilon)
 
     by = "the numbers of categories" if basis == "sizes" else "the associations in the file"
     what = f"Variables are perturbed jointly in several blocks, found by {by}; the epsilons of the blocks add up."
@@ -234,16 +233,3 @@ def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: fl
         for names, epsilon in zip(parts, epsilons, strict=True)
     ]
     return {"privacy": level, "blocks": entries}
-
-
-def _shares(epsilons: Sequence[float], total: float) -> list[float]:
-    """Return shares with four decimals whose exact sum is at most the total.
-
-    >>> _shares([4 / 3] * 3, 4.0), _shares([0.8] * 5, 4.0)
-    ([1.3333, 1.3333, 1.3333], [0.7999, 0.8, 0.8, 0.8, 0.8])
-    """
-    found = [math.floor(epsilon * _UNIT + 1e-6) / _UNIT for epsilon in epsilons]
-    while sum(map(Fraction, found)) > Fraction(total):
-        most = found.index(max(found))
-        found[most] = (round(found[most] * _UNIT) - 1) / _UNIT
-    return found
