@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from postrand.codebook import Codebook
+from postrand.codebook.rules import linked
+from postrand.designers.split.candidates import Candidates as SplitCandidates
 from postrand.designers.split.candidates import candidates_of
 from postrand.designers.split.comparison import SEARCHED
 from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
@@ -18,6 +20,7 @@ from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.epsilon import shares
+from postrand.workflow.linked import parts_of
 from postrand.workflow.proposal import MAX_JOINT
 
 Names = tuple[str, ...]
@@ -29,6 +32,8 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
+WHOLE = ("one joint block", "split", "recognition")
+"""Ways in which linked variables need no block of their own."""
 BAND = 10
 """So many neighbours in rank share their numbers at least."""
 
@@ -62,6 +67,7 @@ class Subject:
     """Hold what is to be protected: the codebook, the variables to perturb, numbers to move in rank, and the needs.
 
     ``associations``: the weight of each table of two variables by what the file says of it; empty unless it may choose.
+    ``joint`` are groups of variables that the records show to be one fact: each is one block, or a part of one.
     """
 
     book: Codebook
@@ -71,11 +77,17 @@ class Subject:
     needs: Needs
     recodes: tuple[Mapping[str, Any], ...] = ()
     associations: Mapping[Names, float] = field(default_factory=dict)
+    joint: tuple[Names, ...] = ()
 
     @property
     def sizes(self) -> list[int]:
         """The number of codes of each perturbed variable."""
         return [self.book[name].size for name in self.perturbed]
+
+    @property
+    def basis(self) -> Basis:
+        """What chooses blocks that keep linked variables together: the file, where only the records show the links."""
+        return "file" if self.joint else "sizes"
 
     @property
     def workload(self) -> Any:
@@ -118,7 +130,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
 def separate(subject: Subject) -> Candidate:
     """Return a block for each variable, with the shares of ε that keep most of the tables of two variables."""
     found = _search(subject, None)
-    start: list[Names] = [(name,) for name in subject.perturbed]
+    start = [tuple(names) for names in parts_of(subject.perturbed, subject.joint)]
 
     def sections(epsilon: float) -> dict[str, Any]:
         if found is None or len(subject.perturbed) > SEARCHED:
@@ -128,7 +140,7 @@ def separate(subject: Subject) -> Candidate:
         return _blocks(best.blocks, shares(best.epsilons, epsilon), epsilon)
 
     what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
-    return _way(subject, "separate", what, sections)
+    return _way(subject, "separate", what, sections, subject.basis)
 
 
 def _joint(subject: Subject) -> Candidate:
@@ -147,13 +159,13 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
             return {}
         problem = found(epsilon)
         best: FixedBlocks = problem.merged(problem.start)
-        if len(best.blocks) in (1, len(subject.perturbed)):
+        if len(best.blocks) in (1, len(problem.start)):
             return {}  # another way says the same
         return _blocks(list(best.blocks), shares(best.epsilons, epsilon), epsilon)
 
     by = "the numbers of categories" if basis == "sizes" else "the associations in the file"
     what = f"Variables are perturbed jointly in several blocks, found by {by}; the epsilons of the blocks add up."
-    return _way(subject, way, what, sections, basis)
+    return _way(subject, way, what, sections, "file" if subject.joint else basis)
 
 
 def _split(subject: Subject) -> Candidate:
@@ -193,7 +205,8 @@ def _way(
     has_epsilon: bool = True,
 ) -> Candidate:
     """Return a candidate for the subject, with its numbers moved among neighbours in rank, where there are any."""
-    made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes)
+    notes = [together_note(subject.joint)] if subject.joint and way not in WHOLE else []
+    made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes, tuple(notes))
     if not subject.numbers:
         return made
     width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
@@ -204,7 +217,15 @@ def _way(
         return {**own, "numerical": [entry]} if own else own
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
-    return replace(made, sections=moving, notes=(note,))
+    return replace(made, sections=moving, notes=(*notes, note))
+
+
+def together_note(joint: Sequence[Names]) -> str:
+    """Return the sentence on variables that are one fact, and on what that they were found in the records means."""
+    listed = "; ".join(", ".join(names) for names in joint)
+    text = f"One fact, one block: {listed}. This was found in the records"
+    fix = 'if it is so by definition, it is public: remove chosen_with = "file" from [design]'
+    return f"{text}; {fix}"
 
 
 def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:
@@ -215,15 +236,19 @@ def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[f
         given = candidates_of(subject.book, subject.perturbed, weights or "pairs", (), MAX_CELLS, None)
     except PostrandError:  # missing values that are kept, or a variable that does not vary
         return None
-    return lambda epsilon: _Small(given, epsilon)
+    return lambda epsilon: _Small(given, epsilon, subject.joint)
 
 
 class _Small(Blocks):
-    """The search for blocks that are few enough combinations to explain."""
+    """The search for blocks that are few enough combinations to explain; ``joint`` are groups that stay together."""
+
+    def __init__(self, given: SplitCandidates, epsilon: float, joint: Sequence[Names]) -> None:
+        super().__init__(given, epsilon)
+        self.start = tuple(self.ordered(group) for group in linked((), [*joint, *self.start]))
 
     def fits(self, blocks: tuple[Names, ...]) -> bool:
-        """Tell whether every block of several variables has at most ``MAX_JOINT`` cells."""
-        return all(len(block) == 1 or self.count(block) <= MAX_JOINT for block in blocks)
+        """Tell whether every block of several variables, other than one fact, has at most ``MAX_JOINT`` cells."""
+        return all(len(block) == 1 or block in self.start or self.count(block) <= MAX_JOINT for block in blocks)
 
 
 def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: float) -> dict[str, Any]:

@@ -331,7 +331,7 @@ def plan_text(
     if split:
         plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
-        levels = [(perturbed, total)] if proposal.way == "joint" else list(zip(parts, each, strict=True))
+        levels = [(perturbed, total)] if proposal.way == "joint" else list(zip(parts, each, strict=False))
         plan["blocks"] = writing.blocks_of(
             {"variables": names, "privacy": {"model": DifferentialPrivacy.name, "epsilon": level}}
             for names, level in levels
