@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -79,10 +79,12 @@ def advise(
     out: Path,
     *,
     fraction: float | None = None,
+    named: Collection[str] | None = None,
 ) -> Advice:
     """Write two to four complete plans and their codebooks into the new folder ``out``, and return the advice.
 
-    ``fraction`` is the share of the population in the file, where no variable has the role ``weight``.
+    ``fraction`` is the share of the population in the file, where no variable has the role ``weight``. ``named`` are
+    variables whose role somebody chose; None: all. Others are not released where they follow from what is perturbed.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def advise(
     raise_all(ReleaseError, target_problems(out))
     require_measures(book, needs, fraction)
     source = open_records(place, book)
-    subject, notes = subject_of(source, book, needs)
+    subject, notes = subject_of(source, book, needs, named)
     if subject.records is None:
         first = subject.perturbed[:1]
         counted = LocalEngine().count(source, subject.book, first)
@@ -143,6 +145,11 @@ class _Maker:
         trials, left = [], []
         for subject in self.subjects:
             for candidate in candidates(subject):
+                if candidate.way == "split" and subject is not self.subjects[-1] and self.is_long:
+                    left.append(
+                        (candidate.name, f"of more than {MANY_SPLIT} variables only the split with recodes is tried")
+                    )
+                    continue
                 try:
                     found = self.at(candidate, self.needs.epsilon)
                 except PostrandError as error:
@@ -159,6 +166,11 @@ class _Maker:
         if self.needs.look and self.needs.of_file:
             chosen = self._within_limits(chosen)
         return self._with_lower(chosen), left
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the design of a split release takes so long that as few as possible are tried."""
+        return len(self.subject.perturbed) > MANY_SPLIT
 
     def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
         """Return a candidate at a level: a split of many variables takes long to design, and is designed once."""
@@ -238,7 +250,7 @@ class _Maker:
             bounded = self.at(first.candidate, BOUND)
             chosen = [*chosen[: MOST - 1], *([] if bounded is None else [bounded])]
         if len(chosen) < FEWEST:
-            parts = (0.5, 0.75) if len(self.subject.perturbed) <= MANY_SPLIT else (0.75,)
+            parts = (0.75,) if self.is_long else (0.5, 0.75)
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
