@@ -30,13 +30,14 @@ from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
-from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import UPPER, claims_in_words, next_steps, plan_lines, reasons
+from postrand.workflow.advice_text import UPPER, Checked, claims_in_words, next_steps, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.epsilon import BOUND
 
 MANY_SPLIT = 22
@@ -183,15 +184,29 @@ class _Maker:
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
         """Write a plan, read it again as ``protect`` will, and return it with its figures."""
         path = self.folder / f"plan-{number}.toml"
-        why = tuple(reasons(trial, chosen, self.needs, self.met.get(id(trial))))
+        path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
+        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
+            figures = _before(figures, self.risks.before(self.subject.book))
+        asked = tuple(self._asked(trial, figures))
+        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
-        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
-            figures = _before(figures, self.risks.before(self.subject.book))
-        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)), told)
+        return Advised(self.out / path.name, trial, figures, why, asked, told)
+
+    def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
+        """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.
+
+        The search leaves out what rank laws do, and keys without categories; the figures of the whole plan decide.
+        """
+        if id(trial) not in self.met:
+            return None
+        if figures.risk_leaves_out:
+            return "unknown"
+        limits = {str(limit) for limit in self.needs.of_file}
+        return "kept" if all(is_met for text, _, _, is_met in asked if text in limits) else "broken"
 
     def more(self, first: Trial) -> list[str]:
         """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
@@ -219,7 +234,7 @@ class _Maker:
             "release": {"format": "same", "shuffle": True, "release_ids": False},
         }
 
-    def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[tuple[str, float | None, float | None, bool]]:
+    def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[Asked]:
         for limit in self.needs.limits:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
             if limit.reads_file and figures.risk_leaves_out:
@@ -237,7 +252,7 @@ class _Maker:
             start = self.at(candidate, trial.epsilon)
             assert start is not None
             found, met = within(start, self.needs.of_file, self.risks, partial(self.at, candidate))
-            self.met[id(found)] = met
+            self.met[id(found)] = met and not left_out(found.plan)
             kept.append(found)
         return sorted(kept, key=lambda trial: not self.met[id(trial)])
 

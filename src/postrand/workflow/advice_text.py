@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
@@ -28,6 +29,14 @@ UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
 )
+Checked = Literal["kept", "broken", "unknown"]
+_CHECKED: dict[Checked | None, str] = {
+    "kept": "Checked: as it is written, the whole plan keeps every limit on risk that is asked.",
+    "unknown": (
+        "Warning: epsilon was found with the risk of the keys that have categories alone. Whether the whole plan keeps "
+        "the limits on risk is not known: give the other keys bands with [[recodes]], or drop them."
+    ),
+}
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
 _RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
@@ -47,8 +56,8 @@ def record_claim(plan: Plan) -> str:
     return in_plain_words(plan.privacy, plan.perturbed, size)
 
 
-def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | None) -> Iterator[str]:
-    """Yield why a plan is shown among the others, and what was chosen with the file."""
+def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
+    """Yield why a plan is shown among the others, and what was chosen with the file; ``met`` where it was searched."""
     others = [one for one in chosen if one is not trial]
     for what, value in (("two variables", "two"), ("one variable", "one")):
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
@@ -75,7 +84,9 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     if trial.is_useless:
         yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
-    if met is False:
+    if met in _CHECKED:
+        yield _CHECKED[met]
+    if met == "broken":
         same = [one.epsilon for one in others if one.candidate.name == trial.candidate.name]
         is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])
         level = "; it has the smallest epsilon that was tried" if is_least else ""
