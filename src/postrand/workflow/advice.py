@@ -31,6 +31,7 @@ from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
+from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
@@ -130,6 +131,9 @@ class _Maker:
         self.met: dict[int, bool] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
+        if needs.look:
+            book, rare = merged(book, subject.perturbed, open_records(place, subject.book))
+            recodes = (*recodes, *rare)
         self.subjects = [subject]
         if recodes:
             self.subjects.append(dataclasses.replace(subject, book=book, recodes=recodes))
@@ -139,7 +143,7 @@ class _Maker:
         self.source = (
             place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
         ).to_dict(folder)
-        self.notes = list(_size_notes(subject))
+        self.notes = list(_size_notes(self.subjects[-1]))
 
     def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
         """Return the trials to show, and every other way with the reason why it is left out."""
@@ -284,4 +288,7 @@ def _size_notes(subject: Subject) -> Iterator[str]:
     names = unbanded(subject.book, subject.perturbed)
     if names:
         what = f"{', '.join(names)}: many categories, and no natural bands"
-        yield sentence(what, fix="merge categories with groups or a hierarchy ([[recodes]] in the codebook)")
+        fix = "merge categories with groups or a hierarchy ([[recodes]] in the codebook)"
+        yield sentence(
+            what, fix=fix if subject.needs.look else f"{fix}, or let --look merge rare ones by a stated rule"
+        )

@@ -19,6 +19,7 @@ from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_rare import LEAST_SHARE
 from postrand.workflow.epsilon import shares
 from postrand.workflow.linked import parts_of
 from postrand.workflow.proposal import MAX_JOINT
@@ -87,7 +88,12 @@ class Subject:
     @property
     def basis(self) -> Basis:
         """What chooses blocks that keep linked variables together: the file, where only the records show the links."""
-        return "file" if self.joint else "sizes"
+        return "file" if self.joint or self.rare else "sizes"
+
+    @property
+    def rare(self) -> Names:
+        """The variables whose rare categories are merged: the records say which these are."""
+        return tuple(str(entry["variable"]) for entry in self.recodes if "merge_rare" in entry)
 
     @property
     def workload(self) -> Any:
@@ -206,6 +212,8 @@ def _way(
 ) -> Candidate:
     """Return a candidate for the subject, with its numbers moved among neighbours in rank, where there are any."""
     notes = [together_note(subject.joint)] if subject.joint and way not in WHOLE else []
+    notes += [rare_note(subject.rare)] if subject.rare else []
+    basis = "file" if subject.rare else basis
     made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes, tuple(notes))
     if not subject.numbers:
         return made
@@ -218,6 +226,12 @@ def _way(
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
     return replace(made, sections=moving, notes=(*notes, note))
+
+
+def rare_note(names: Names) -> str:
+    """Return the sentence on rare categories that are merged."""
+    rule = f"categories of fewer than {LEAST_SHARE:.0%} of the records are merged into one"
+    return f"{', '.join(names)}: {rule}. The records say which: this is confidential, and the certificate says so"
 
 
 def together_note(joint: Sequence[Names]) -> str:

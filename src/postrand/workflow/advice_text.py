@@ -69,14 +69,17 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     ):
         yield "Reason: all categories are kept."
     if trial.candidate.recodes:
-        names = ", ".join(str(entry["variable"]) for entry in trial.candidate.recodes)
+        bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
+        rare = [str(entry["variable"]) for entry in trial.candidate.recodes if "merge_rare" in entry]
+        done = [f"{', '.join(bands)} in bands by public edges"] * bool(bands)
+        done += [f"rare categories of {', '.join(rare)} merged"] * bool(rare)
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
         gain = (
             f": {shown(trial.two)} effective records in place of {shown(raw.two)}, {BASES[EQUAL.basis]}" if raw else ""
         )
-        yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
+        yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
         yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
