@@ -300,7 +300,12 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
 @click.option(
     "--plan", type=FILE, help="plan.toml, instead of FILE; all its budgets are multiplied by the same factor."
 )
-@click.option("--limit", required=True, metavar="LIMIT", help="Limit of the risk, for example 'tau2 <= 10'.")
+@click.option(
+    "--limit",
+    required=True,
+    metavar="LIMIT",
+    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10' or 'correct matches <= 5'.",
+)
 @_population_options
 @click.option(
     "--draws",
