@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import estimate
+from postrand.app import computations, documents, linked_view, release_views
+from postrand.app.decisions import act, open_decisions
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.mechanism import Mechanism
@@ -120,3 +123,37 @@ def test_the_page_of_the_dossier_says_which_keys_the_risk_leaves_out(survey):
     told = json.loads((folder / "in" / "dossier.json").read_text())["figures"]["risk_leaves_out"]
     assert told[0].startswith("the risk leaves out pay: moved or averaged among neighbours in rank")
     assert told[0][1:] in (folder / "in" / "dossier.html").read_text()
+
+
+def test_the_workbench_proposes_for_linked_variables_what_init_does(tmp_path):
+    rng = np.random.default_rng(2)
+    year = rng.integers(90, 97, 600)
+    columns = {"sex": rng.choice(["F", "M"], 600), "year": year, "y94": (year == 94).astype(int)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    opened = computations.open_file(tmp_path / "a.parquet")
+    decisions = open_decisions(opened, {"sex": "key", "year": "key", "y94": "other"})
+    sample = linked_view.sample_of(decisions)
+    found = linked_view.proposals(decisions, sample)
+    said = call("init", tmp_path / "a.parquet", "--out", tmp_path / "w", "--keys", "sex,year").output
+    assert f"linked: {found.sentences[0]}" in said
+    card = str(linked_view.linked_card(decisions, found))
+    assert "y94 is a function of year" in card
+    assert 'data-act="drop" data-key="2"' in card
+    dropped = act(decisions, "drop", "2", "2")
+    assert dropped.roles == ("key", "key", "drop")
+    assert linked_view.linked_card(dropped, linked_view.proposals(dropped, sample)) is None
+    assert act(decisions, "drop", "", "9").problem == "there is no such column"
+
+
+def test_the_workbench_adds_completed_copies_to_its_plan(survey):
+    opened = computations.open_file(survey)
+    decisions = open_decisions(opened, dict.fromkeys(opened.names, "key") | {"hid": "drop", "pay": "drop"})
+    assert "completed" not in documents.plan_data(decisions, survey.parent)["release"]
+    added = act(decisions, "completed", "", "true")
+    assert documents.plan_data(added, survey.parent)["release"]["completed"] == 20
+    added = act(added, "completed", "copies", "5")
+    assert act(added, "completed", "copies", "1").problem.startswith("completed copies: not a number of copies")
+    documents.write(added, survey.parent)
+    assert open_plan(survey.parent / "plan.toml", survey.parent).completed == 5
+    assert 'value="5"' in str(release_views.protect_form(added))
+    assert act(added, "completed", "", "false").completed is None
