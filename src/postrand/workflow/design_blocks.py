@@ -358,7 +358,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
 
 def _has_own(block: BlockPlan) -> str:
     """Say that a given matrix takes no share of the ε that designed blocks divide, and which ε it has."""
-    epsilon = TransitionMatrix.from_array(block.matrix).epsilon
+    epsilon = TransitionMatrix.from_array(block.matrix or ()).epsilon
     what = "a given matrix has an epsilon of its own, so it takes no share of the record's"
     own = f"its block needs privacy = {{ model = 'differential', epsilon = {format_upper(epsilon)} }}"
     fix = own if math.isfinite(epsilon) else "give the matrix no 0, or every other block an epsilon"
