@@ -16,12 +16,11 @@ from postrand.engines import LocalEngine
 from postrand.engines.wants import Count
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
-from postrand.plan.infer import is_nested
+from postrand.plan.infer import is_nested, is_number_of
 from postrand.risk.findings import share_text
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.workflow.advice_candidates import Names, Subject
-from postrand.workflow.advice_codebook import is_number_of
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
 from postrand.workflow.linked import Proposed

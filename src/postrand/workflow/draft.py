@@ -90,6 +90,11 @@ class Started:
     epsilon: float
     linked: tuple[str, ...] = ()
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The variables without a role that seem to number persons or households."""
+        return tuple(name for name in self.without_role if infer.is_number_of(name))
+
 
 def initialise(
     file: Path,
@@ -200,7 +205,9 @@ def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if perturbs(d)]
     return [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
+        d["name"]
+        for d in categorical
+        if not (d["role"] or infer.looks_carried(d["name"]) or infer.is_number_of(d["name"]))
     ]
 
 
@@ -227,14 +234,17 @@ def _singling(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
 def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
     """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
 
-    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Lists
-    and records do not get the role for all others: they are dropped.
+    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Nor do
+    numbers of persons and households, which point to a record in any other file that has them. Lists and records do not
+    get the role for all others: they are dropped.
     """
     if (
         draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
         and draft["name"] not in named
     ):
         return {**draft, "role": "drop"}
+    if draft["name"] not in named and draft["role"] != "drop" and infer.is_number_of(draft["name"]):
+        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
     share = singling.get(draft["name"])
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
