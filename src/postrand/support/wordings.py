@@ -336,7 +336,8 @@ def unit_levels(units: Entry) -> tuple[str, ...]:
     """Return one sentence for each unit of a certificate that has levels.
 
     >>> levels = [{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}]
-    >>> unit_levels({"household": {"column": "hid", "variables": ["region"], "levels": levels}})[0][-113:]
+    >>> told = {"column": "hid", "variables": ["region"], "levels": levels}
+    >>> unit_levels({"household": told})[0].partition("privacy, ")[2]
     'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
     """
     return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
