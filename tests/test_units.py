@@ -239,7 +239,7 @@ REFUSED = {
     "a mixed block": ([('["sex"]', '["sex", "region"]'), ('[[blocks]]\nvariables = ["region"]\n', "")],
                       r"variables of the household \(region\) and others \(sex\)"),
     "no bound": ([("largest_household = 6\n", "")], "'largest_household' is not valid"),
-    "an unknown option": ([("largest_household", "largest_houshold")], "did you mean 'largest_household'"),
+    "an unknown option": ([("largest_household", "largest_households")], "did you mean 'largest_household'"),
     "another role": ([('household = "hid"', 'household = "pid"')], "'pid' has no household numbers"),
     "a variable that no block has": ([('[[blocks]]\nvariables = ["tenure"]\n', "")], "'tenure' is in household_var"),
     "no column": ([('household = "hid"\n', "")], "is given without 'household'"),

@@ -170,8 +170,8 @@ HOUSED = dataclasses.replace(
 def households() -> Mechanism:
     """Return a mechanism of age and area, drawn once for each household, and of sex."""
     units = Units(household="house", largest_household=4)
-    age, area = (Block(n, randomised_response(4, 1.0), unit="household") for n in ("age", "area"))
-    return Mechanism([age, Block("sex", randomised_response(2, 1.0)), area], HOUSED, units=units)
+    age, area = (Block((n,), randomised_response(4, 1.0), unit="household") for n in ("age", "area"))
+    return Mechanism([age, Block(("sex",), randomised_response(2, 1.0)), area], HOUSED, units=units)
 
 
 def housed(rows: int = ROWS) -> pa.Table:
