@@ -1,6 +1,7 @@
 """What a curator is told at the command line: columns that wait for a decision, and next steps that can be typed."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -157,3 +158,36 @@ def test_the_workbench_adds_completed_copies_to_its_plan(survey):
     assert open_plan(survey.parent / "plan.toml", survey.parent).completed == 5
     assert 'value="5"' in str(release_views.protect_form(added))
     assert act(added, "completed", "", "false").completed is None
+
+
+PYTHON = re.compile(
+    r"\bpr\.|\b[a-z_]+='|\b[a-z]+_[a-z_]+:|key_variables|dictionary<|object has no|estimate\.(table|mean)|\('"
+)
+"""What only somebody who writes Python would understand."""
+
+
+def test_errors_of_commands_speak_of_what_was_typed(survey):
+    folder = survey.parent
+    call("init", survey, "--out", folder, "--keys", "sex,area,work", "--drop", "*", "--perturb", "blocks")
+    made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--seed", "1")
+    assert made.exit_code == 0, made.output
+    ask = ("estimate", folder / "out")
+    columns = (survey, "--columns", "pay", "--out", folder / "p")
+    for words, said in (
+        ((*ask, "--mean", "sex"), "Next: ask for a table, which takes any categories"),
+        ((*ask, "--table", "nope"), "no column 'nope' in the data; wanted sex, area, work"),
+        ((*ask, "--table", "sex,sex"), "got sex, sex"),
+        ((*ask, "--table", "sex", "--weights", "area"), "the column of weights is perturbed in this release"),
+        ((*ask, "--regression", "sex"), "Next: write for example income ~ sex + region"),
+        ((*ask, "--regression", "work ~ area", "--family", "logistic"), ""),
+        (("assess", survey, "--keys", "sex", "--weight", "area"), "got text. Next: name a column of numbers"),
+        (("assess", survey, "--keys", "sex", "--model", "x"), "independence, two-way, three-way, search"),
+        (("anatomise", survey, "--keys", "nope", "--k", "3", "--out", folder / "p"), "key variables: no column 'nope'"),
+        (("permute", *columns, "--blocks", "-5"), "--blocks: not a number of neighbours in rank; got -5"),
+        (("average", *columns, "--band", "0"), "--band: not a number of neighbours in rank; got 0"),
+        (("tune", survey, "--keys", "sex", "--limit", "tau2 <= 1"), "wanted one of sampling fraction and weight"),
+    ):
+        result = call(*words)
+        assert said in result.output, result.output
+        assert not PYTHON.search(result.output), result.output
+        assert said == "" or result.exit_code > 0

@@ -252,7 +252,8 @@ def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, .
     """
     names = tuple(variables)
     if isinstance(variables, str) or not names or len(set(names)) != len(names):
-        raise UsageError(sentence("name each variable of the table only once", got=variables, wanted="a list of names"))
+        got = ", ".join(map(str, names)) if names and not isinstance(variables, str) else repr(variables)
+        raise UsageError(sentence("name each variable of the table only once", got=got, wanted="a list of names"))
     together = tuple(name for name in names if name in mechanism.partly)
     homes = {
         name: together if name in together else mechanism[name].variables
