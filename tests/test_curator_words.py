@@ -1,5 +1,6 @@
 """What a curator is told at the command line: columns that wait for a decision, and next steps that can be typed."""
 
+import asyncio
 import json
 import re
 
@@ -8,11 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from shiny import reactive
 
 from postrand import estimate
 from postrand.app import computations, documents, linked_view, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.app.plans import open_plan
+from postrand.app.tabs import Tab
 from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.mechanism import Mechanism
@@ -191,3 +194,22 @@ def test_errors_of_commands_speak_of_what_was_typed(survey):
         assert said in result.output, result.output
         assert not PYTHON.search(result.output), result.output
         assert said == "" or result.exit_code > 0
+
+
+def test_the_workbench_takes_a_decision_back(survey):
+    async def work():
+        opened = computations.open_file(survey)
+        tab = Tab("0" * 16, survey.parent / "tab")
+        tab.decisions.set(open_decisions(opened, dict.fromkeys(opened.names, "drop")))
+        for action, key, value in (("role", "1", "key"), ("find", "", "s"), *(("fraction", "", x) for x in "123")):
+            tab.change(action, key, value)
+        assert (tab.now.roles[1], tab.now.fraction) == ("key", 0.03)
+        tab.undo()  # the three of one box are one step, and a search is none
+        assert (tab.now.roles[1], tab.now.fraction) == ("key", None)
+        tab.undo()
+        assert tab.now.roles[1] == "drop"
+        tab.undo()
+        assert tab.now.problem == "there is no decision to undo"
+
+    with reactive.isolate():
+        asyncio.run(work())
