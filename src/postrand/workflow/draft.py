@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,15 +35,13 @@ from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
-from postrand.workflow.epsilon import above_bound, meaning
+from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
-EACH = 10_000
-"""Shares of a total epsilon have four decimals, rounded down."""
 NOTE_WIDTH = 110
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
@@ -179,8 +176,9 @@ def start(
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
-    each = epsilon if total is None else math.floor(total / parts * EACH) / EACH
-    plan = plan_text(place, drafts, each, open_, way, rows, linked.joint)
+    whole = epsilon * parts if total is None else total
+    each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
+    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint)
     book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
@@ -194,7 +192,7 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, each * parts, linked.sentences)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -297,7 +295,8 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
 def plan_text(
     place: Mapping[str, str],
     drafts: Iterable[Mapping[str, Any]],
-    epsilon: float,
+    each: Sequence[float],
+    total: float,
     undecided: Mapping[str, float] | None = None,
     way: Way = "blocks",
     records: int | None = None,
@@ -307,12 +306,11 @@ def plan_text(
 
     ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
     release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
-    ``joint`` are variables that get one block, and one ``epsilon``, together.
+    ``joint`` are variables that get one block together. ``total`` is the ε of a record, ``each`` that of each block.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = _perturbed(categorical)
     parts = parts_of(perturbed, joint)
-    total = epsilon * max(1, len(parts))
     proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
@@ -343,9 +341,11 @@ def plan_text(
     if split:
         plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
-        parts = [perturbed] if proposal.way == "joint" else parts
-        level = {"model": DifferentialPrivacy.name, "epsilon": total if proposal.way == "joint" else epsilon}
-        plan["blocks"] = writing.blocks_of({"variables": names, "privacy": level} for names in parts)
+        levels = [(perturbed, total)] if proposal.way == "joint" else list(zip(parts, each, strict=False))
+        plan["blocks"] = writing.blocks_of(
+            {"variables": names, "privacy": {"model": DifferentialPrivacy.name, "epsilon": level}}
+            for names, level in levels
+        )
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 
