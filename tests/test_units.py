@@ -31,7 +31,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary
-from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError
+from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, SharedDrawsWarning, Split, Units
 from postrand.mechanism.margins import Table, impossible
 from postrand.mechanism.matrix import TransitionMatrix
@@ -41,7 +41,10 @@ from postrand.report.values import page_values
 from postrand.risk import assess
 from postrand.support.randomness import content_keys, derive, derive_unit
 from postrand.testing import engines as testing
+from postrand.workflow.comparison import figures_of
+from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.tuning import tune_plan
 from postrand.workflow.unit_budget import divided
 from tests.conftest import ROOT
 from tests.release_case import edit, rehash
@@ -466,6 +469,17 @@ def test_estimates_and_risks_warn_and_joint_models_are_refused(made):
     assert estimate.proportions(frame, "sex", law).value.sum() == pytest.approx(1.0)  # drawn for each record
     with pytest.raises(SpecificationError, match="a joint model takes draws as independent"):
         pr.complete(release, copies=2)
+
+
+def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_refused(tmp_path):
+    plan = planned(tmp_path / "w", ("[unit]", "[unit]\nepsilon = 30.0"))
+    with pytest.warns(SharedDrawsWarning):
+        told = str(explain(plan, figures_of(plan)))
+    assert "A household with up to 6 records, all that it has in them together" in told
+    assert "members add up" not in told
+    assert "Of little use" not in told  # the worth of shared values is not known, which is another thing
+    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
+        tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
 
 
 def test_a_level_of_the_file_is_not_stated(made):
