@@ -75,7 +75,7 @@ class TableWorth:
 
     @property
     def is_of_little_use(self) -> bool:
-        """Whether the release says almost nothing of this table; of a table whose draws are shared that is not known."""
+        """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
         if self.effective_records is None:
             return self.why not in SHARED.values()
         return little_use(self.effective_records, self.records)
