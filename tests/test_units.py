@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import postrand as pr
 from postrand import estimate, randomised_response
+from postrand.app.plans import open_plan
 from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_level import failing
 from postrand.certification.units import unit_epsilon, unit_levels
@@ -480,6 +481,14 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
     assert "Of little use" not in told  # the worth of shared values is not known, which is another thing
     with pytest.raises(UsageError, match="takes the draws of all records as independent"):
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
+
+
+def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
+    """It has no form for them, and saving the plan would leave them out."""
+    planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
+    (tmp_path / "made").mkdir()
+    with pytest.raises(UsageError, match="the workbench has no form for all of this plan: unit"):
+        open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
 
 
 def test_a_level_of_the_file_is_not_stated(made):

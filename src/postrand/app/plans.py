@@ -33,6 +33,7 @@ _PARTS = (
     "engine",
     "file",
     "policy",
+    "unit",
 )
 
 
