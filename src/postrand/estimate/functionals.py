@@ -320,10 +320,7 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     flat_counts, flat_squares = (t.reshape(strata, -1) for t in (counted.counts, counted.squares))
     names = tuple(str(i) for i in range(len(released)))
     layout = Layout((single("quantity", names, None),), ("quantity",))
-    flat = Tally(
-        layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted,
-        counted.whole, _flat(counted.surveyed),
-    )  # fmt: skip
+    flat = replace(counted, layout=layout, counts=flat_counts, squares=flat_squares, surveyed=_flat(counted.surveyed))
     linear = LinearLaw(flat, layout, (released,))
     record = _two_more(counted.layout, released, true)
     if (products := _products(true, solve)) is None:

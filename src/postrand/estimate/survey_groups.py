@@ -89,21 +89,20 @@ def _lighter(law: GroupLaw, share: Array) -> GroupLaw:
 def _simple(law: GroupLaw, root: Array) -> Array:
     """Return the variance of a mean of as many records, drawn simply at random and not perturbed; NaN for others."""
     records, below = law.records, law.denominator
-    unknown = np.full(len(root), np.nan)
-    if below is None or below.values is not None or any(f is not None for f in below.functions):
-        return unknown
-    axes = records.layout.axes
+    counted = below is not None and below.values is None and all(f is None for f in below.functions)
+    if below is None or not counted or records.share is not None:
+        return np.full(len(root), np.nan)
     square = law.numerator.times(law.numerator)
     try:
-        operators = square.operators(axes)
+        operators = square.operators(records.layout.axes)
     except EstimationError:  # the release does not tell the spread of the true values
-        return unknown
-    second = sums_by_group(replace(records, share=None), square.values, operators)
-    if records.sample is None or records.sample.replicates is not None or records.share is not None:
-        return unknown
-    size, count = records.unit * -law.equation.score[1], _number(records, below)
+        return np.full(len(root), np.nan)
+    weights, values = records.weights, square.values
+    terms = values if weights is None else weights if values is None else weights * values
+    second = records.layout.arrange(apply(operators, records.sums(terms).sum(axis=0))).ravel()
+    size, count = -law.equation.score[1], _number(records, below)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = law.scale**2 * (second.sum(axis=0) / size - root**2)
+        spread = law.scale**2 * (second / size - root**2)
         return np.asarray(np.where(count > 1, spread / (count - 1), np.nan))
 
 

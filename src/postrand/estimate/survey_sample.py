@@ -62,7 +62,7 @@ class Sample:
         if self.replicates is None:
             weight = self.weight[rows] if factor is None else self.weight[rows] * factor
             found = np.bincount(self.group[rows] * size + cell, weights=weight, minlength=self.groups * size)
-            return found.reshape(self.groups, size)
+            return np.asarray(found.reshape(self.groups, size), dtype=np.float64)
         values = np.ones(len(rows)) if factor is None else factor
         onto = scipy.sparse.csr_array((values, (cell, np.arange(len(rows)))), shape=(size, len(rows)))
         return np.ascontiguousarray((onto @ self.replicates[rows]).T)
