@@ -250,6 +250,14 @@ def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
             asked()
 
 
+def test_a_column_that_is_not_released_is_refused():
+    book = Codebook((*BOOK.variables, Variable("village", "drop")))
+    law = Mechanism({"sex": TransitionMatrix.identity(2)}, book)
+    frame = TABLE.append_column("village", TABLE["psu"])
+    with pytest.raises(UsageError, match=r"columns that are released, and these are not.*village"):
+        estimate.table(frame, ["sex"], law, design=SurveyDesign(psu="village"))
+
+
 def test_options_of_the_command_line_are_the_design():
     known = estimate.estimators()
     for name, options in {
