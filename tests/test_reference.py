@@ -8,6 +8,7 @@ import pytest
 
 from postrand import formats, load_plan
 from postrand.codebook.codebook import Codebook
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.codebook.variable import Variable
 from postrand.designers import OBJECTIVES, STRUCTURES
 from postrand.designers.split.splitting import MAX_CELLS
@@ -67,6 +68,7 @@ SECTIONS = {
     "`[metadata]`": fields(Description),
     "`[policy]`": ["file"],
     "`[[variables]]`": fields(Variable),
+    "`[survey]`": fields(SurveyDesign),
 }
 
 
@@ -76,7 +78,7 @@ def test_a_section_lists_the_options_that_it_accepts(title):
 
 
 def test_every_section_of_a_plan_is_on_the_page():
-    held = {re.sub(r"[`\[\]]", "", title) for title in SECTIONS} - {"variables"}
+    held = {re.sub(r"[`\[\]]", "", title) for title in SECTIONS} - {"variables", "survey"}
     assert held == set(plan._SECTIONS) - {"claims"}
     assert "`[[claims]]`" in part("`[privacy]`")
     assert set(formats.SETTINGS) < set(options("`[source]`"))
@@ -111,7 +113,7 @@ def test_recodes_are_listed_by_kind():
 
 
 def test_the_parts_of_a_codebook_and_of_a_policy():
-    for name in ("variables", "rules", "rules_file", "recodes"):
+    for name in ("variables", "rules", "rules_file", "recodes", "survey"):
         assert re.search(rf"^\| `\[*{name}\]*` ", part("codebook.toml"), re.MULTILINE)
     listed = {named(row[0])[0]: named(row[1]) for row in rows("policy.toml") if named(row[0])}
     assert {"title", "enforce", "rules"} < set(listed)

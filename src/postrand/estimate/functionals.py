@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, Transition, apply, apply_maps, single
@@ -21,7 +22,7 @@ from postrand.estimate.offer import METHOD as BY_METHOD
 from postrand.estimate.pooling_rules import combine, quantile_t
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_law import DesignLaw, check_divided
 from postrand.estimate.tally import Surveyed, Tally, tally
 from postrand.estimate.unbiased import METHOD, LinearLaw, surveyed_law

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
 from postrand.estimate.survey_columns import stratum_codes, weight_column
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism

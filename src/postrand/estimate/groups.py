@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
@@ -15,7 +16,7 @@ from postrand.estimate.group_data import Measure, Records, answered, measure, re
 from postrand.estimate.group_law import GroupLaw, equation
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
-from postrand.estimate.survey_design import SurveyDesign, design_of, refuse_design
+from postrand.estimate.survey_design import design_of, refuse_design
 from postrand.estimate.survey_groups import surveyed_group_law
 from postrand.mechanism import Mechanism
 

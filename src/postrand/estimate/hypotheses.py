@@ -12,6 +12,7 @@ import pyarrow as pa
 import scipy
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
@@ -21,7 +22,7 @@ from postrand.estimate.em import check_untangled
 from postrand.estimate.offer import DESIGN, METHOD, STRATA, WEIGHT, Estimator, Option, numbers, pair
 from postrand.estimate.result import Estimate
 from postrand.estimate.split_axis import SplitAxis, split_axes
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from postrand.codebook import Codebook
+from postrand.codebook.survey_design import LONELY, REPLICATIONS, SurveyDesign
 from postrand.errors import UsageError, sentence
-from postrand.estimate.survey_design import LONELY, REPLICATIONS, from_parts
+from postrand.estimate.survey_design import from_parts
 
 
 def text(given: str, where: str) -> str:
@@ -154,7 +156,8 @@ class Estimator:
     ) -> Any:
         """Return the answer to a question with options, both as they are typed.
 
-        ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for.
+        ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for. A
+        survey design that the codebook records is used, unless weights, strata or parts of a design are given.
 
         Raises
         ------
@@ -169,9 +172,18 @@ class Estimator:
         named = {o.keyword: value for o, value in read.items() if not o.design}
         if parts := {o.part: value for o, value in read.items() if o.design}:
             named["design"] = from_parts(parts, named.pop("weights", None), named.pop("strata", None))
+        elif (recorded := self._recorded(mechanism, named)) is not None:
+            named["design"] = recorded
         if named.get("method") == "model" and fit is not None:
             named["model"] = fit()
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
+
+    def _recorded(self, mechanism: Any, named: Mapping[str, Any]) -> SurveyDesign | None:
+        """Return the design that the codebook records, for a question that takes one and states none."""
+        states = not {"weights", "strata"}.isdisjoint(named) or named.get("method") in ("likelihood", "model")
+        takes = any(option.design for option in self.options)
+        book: Codebook | None = mechanism.codebook
+        return None if states or not takes or book is None else book.survey
 
     def check(self, given: Mapping[str, str]) -> None:
         """Raise UsageError with every option that cannot be used with the question, or is missing."""

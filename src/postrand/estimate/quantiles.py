@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
@@ -22,7 +23,7 @@ from postrand.estimate.groups import Method, estimate_of
 from postrand.estimate.inversion import degrees_of_freedom, limits
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, Option, numbers
 from postrand.estimate.result import Estimate, Law, Part
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_groups import sums_by_group
 from postrand.estimate.survey_law import check_divided
 from postrand.estimate.survey_sample import Sample

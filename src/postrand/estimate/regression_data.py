@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
@@ -23,7 +24,7 @@ from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
 from postrand.estimate.survey_columns import stratum_codes, weight_column
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
@@ -17,7 +18,7 @@ from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefix
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_regression import Fit, surveyed_fit
 from postrand.mechanism import Mechanism
 

@@ -9,11 +9,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.survey_columns import number_column, stratum_codes, weight_column
-from postrand.estimate.survey_design import SurveyDesign
 from postrand.mechanism import Mechanism
 
 Index = NDArray[np.int64]

@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, sentence
 from postrand.estimate import unbiased
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.em import maximum_likelihood
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice, listed
 from postrand.estimate.result import Estimate
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.mechanism import Mechanism
 
 Method = Literal["unbiased", "likelihood", "model"]

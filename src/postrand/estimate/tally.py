@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import encode
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data import frames
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.estimate.survey_columns import stratum_codes, weight_column
-from postrand.estimate.survey_design import SurveyDesign, design_of
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs, apply_squares
 from postrand.estimate.intervals import Binomial, Moments, Slope, matched
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
-from postrand.estimate.survey_design import SurveyDesign
 from postrand.estimate.survey_law import DesignLaw, Undivided, check_divided
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
