@@ -20,7 +20,7 @@ from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
-from postrand.estimate.survey_columns import stratum_codes, weight_column
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
@@ -279,13 +279,10 @@ def _check_names(
         if not isinstance(name, str) or name in groups:
             what = "a variable is both summed and named in 'by'" if isinstance(name, str) else "not a name"
             raise UsageError(sentence(what, got=repr(name), fix="leave it out of 'by'"))
-    for role, held in (("weights", weights), ("strata", strata)):
-        if held is not None and held in mechanism.variables:
-            fix = "use a column that the mechanism leaves as it is"
-            raise UsageError(sentence(f"the column of {role} is perturbed", got=repr(held), fix=fix))
+    require_as_is(mechanism, weights, strata)
     for column in mechanism.numerical:
         name = column.variable
-        if name not in (*variables, *groups, weights, strata):
+        if name not in (*variables, *groups):
             continue
         alone = tuple(variables) == (name,) and not groups and weights is None and strata is None
         if not (alone and column.form == "permute"):

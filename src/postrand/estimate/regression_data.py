@@ -23,7 +23,7 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.survey_columns import stratum_codes, weight_column
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
@@ -114,6 +114,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    require_as_is(mechanism, weights, strata)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook.coding import index_values, is_null, to_floats
-from postrand.errors import DataError, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array
+from postrand.mechanism import Mechanism
 
 _LARGEST_WEIGHT = 1e60
+
+
+def require_as_is(mechanism: Mechanism, weights: str | None, strata: str | None) -> None:
+    """Raise UsageError where weights or strata are perturbed, or their values were exchanged among records."""
+    raise_all(UsageError, as_is_problems(mechanism, [("weights", weights), ("strata", strata)]))
+
+
+def as_is_problems(mechanism: Mechanism, columns: Iterable[tuple[str, str | None]]) -> Iterable[str]:
+    """Say which columns of a survey's design are not released as they are, each with what it is for.
+
+    A record is then counted with the weight, or in the stratum, of another one, and no estimate corrects for that.
+    """
+    ranked = {column.variable: column.form for column in mechanism.numerical}
+    for part, name in columns:
+        if name is None or not (name in mechanism.variables or name in ranked):
+            continue
+        done = {"permute": "permuted", "average": "averaged"}.get(ranked.get(name, ""), "perturbed")
+        fix = "use a column that is released as it is, or none"
+        yield sentence(f"the column of {part} is {done} in this release", got=repr(name), fix=fix)
 
 
 def weight_column(table: pa.Table, name: str) -> Array:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
-from postrand.errors import DataError, EstimationError, UsageError, sentence
+from postrand.errors import DataError, EstimationError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array
-from postrand.estimate.survey_columns import number_column, stratum_codes, weight_column
+from postrand.estimate.survey_columns import as_is_problems, number_column, stratum_codes, weight_column
 from postrand.mechanism import Mechanism
 
 Index = NDArray[np.int64]
@@ -157,17 +157,15 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
 def check_unperturbed(design: SurveyDesign, mechanism: Mechanism) -> None:
     """Raise UsageError naming every column of a design that is not released as it is."""
     mechanism.require_shown(design.columns)
-    ranked = {column.variable for column in mechanism.numerical}
-    wrong = [name for name in design.columns if name in mechanism.variables or name in ranked]
-    if wrong:
-        what = "a survey design needs columns that are released as they are, and these are perturbed"
-        fix = "ask the office for replicate weights, or leave these parts out"
-        raise UsageError(sentence(what, got=", ".join(wrong), fix=fix))
+    single = [(part, getattr(design, part)) for part in ("weights", "strata", "psu", "fpc")]
+    several = [(part, name) for part in ("replicates", "calibrated") for name in getattr(design, part)]
+    problems = [*as_is_problems(mechanism, [*single, *several])]
     book = mechanism.codebook
-    gone = [n for n in design.columns if book is not None and n in book and book[n].role in ("drop", "record_key")]
-    if gone:
-        what = "a survey design needs columns that are released, and these are not"
-        raise UsageError(sentence(what, got=", ".join(gone), fix="ask the office for replicate weights"))
+    for name in design.columns:
+        if book is not None and name in book and book[name].role in ("drop", "record_key"):
+            fix = "ask the office for replicate weights"
+            problems.append(sentence("a column of the survey design is not released", got=repr(name), fix=fix))
+    raise_all(UsageError, problems)
 
 
 def _check_freedom(sample: Sample) -> None:

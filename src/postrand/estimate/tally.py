@@ -19,7 +19,7 @@ from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
-from postrand.estimate.survey_columns import stratum_codes, weight_column
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.mechanism import Mechanism
@@ -184,7 +184,7 @@ def tally(
     Raises
     ------
     UsageError
-        If no variable is named, or one is named twice.
+        If no variable is named, one is named twice, or weights or strata are not released as they are.
     DataError
         If a column is missing, a value is not in the codebook, or a weight is negative or missing.
     EstimationError
@@ -192,10 +192,11 @@ def tally(
     """
     if (design := design_of(design, weights, strata)) is not None:
         weights = design.weights
+    sample = None if design is None else read_sample(frame, mechanism, design)
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    require_as_is(mechanism, weights, strata)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
-    sample = None if design is None else read_sample(frame, mechanism, design)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
     if math.prod(shape) > MAX_CELLS:

@@ -20,11 +20,13 @@ from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
+from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
 
-Measure = Literal["tau1", "tau2"]
+Measure = Literal["tau1", "tau2", "correct matches"]
+Attack = ExpectedMatches | InformedMatches
 
 STARTS = 9
 """Levels tried first, on a logarithmic scale: they show whether the curve rises."""
@@ -35,7 +37,7 @@ SURE = 1.6449
 EACH = (0.05, 15.0)
 """The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
 
-_LIMIT = re.compile(r"\s*(tau1|tau2)\s*<=\s*([0-9.eE+-]+)\s*")
+_LIMIT = re.compile(r"\s*(tau1|tau2|correct[ _-]matches)\s*<=\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,12 @@ class Tuning:
     def __str__(self) -> str:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
-        heads = ("level", self.measure, "error", "95% below", "nats kept", "unchanged")
-        lines.append(" ".join(f"{head:>10}" for head in heads))
+        wide = max(10, len(self.measure))
+        heads = ("error", "95% below", "nats kept", "unchanged")
+        lines.append(" ".join([f"{'level':>10} {self.measure:>{wide}}", *(f"{head:>10}" for head in heads)]))
         for p in self.points:
             level = f"{p.level:10.4g}" if math.isfinite(p.level) else f"{'as it is':>10}"
-            numbers = f"{p.risk:10.2f} {p.standard_error:10.2f} {p.upper:10.1f} {p.information:10.3f}"
+            numbers = f"{p.risk:{wide}.2f} {p.standard_error:10.2f} {p.upper:10.1f} {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         return "\n".join(lines)
 
@@ -119,7 +122,10 @@ def tune(
     """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
-    are right. The curator has the unperturbed file, so that no model is fitted to released ones: given the file,
+    are right. ``"correct matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
+    that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases.
+
+    For the others the curator has the unperturbed file, so that no model is fitted to released ones: given the file,
     ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.
     Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
     the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
@@ -127,7 +133,8 @@ def tune(
     Parameters
     ----------
     sampling_fraction, weight
-        The inclusion probability of every record, or the column of sampling weights: one of them.
+        The inclusion probability of every record, or the column of sampling weights: one of them; for
+        ``correct matches`` none, since the attacker knows who is in the file.
     mechanism
         Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
         keys, each under k-ary randomised response.
@@ -149,20 +156,10 @@ def tune(
     """
     measure, bound = parse(limit)
     low, high = levels or (EACH[0] * len(key_variables), EACH[1] * len(key_variables))
-    problems = []
+    problems = [] if is_whole(draws, 2) else [_few_draws(draws)]
     if not 0 < finite(low) < finite(high):
         problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
-    if not is_whole(draws, 2):
-        problems.append(sentence("the number of draws is too small", got=repr(draws), wanted=">= 2"))
-    if (sampling_fraction is None) == (weight is None):
-        what = (
-            "the share of the population in the file is unknown"
-            if weight is None
-            else "the share of the population in the file is given twice"
-        )
-        problems.append(sentence(what, wanted="one of sampling_fraction and weight"))
-    if sampling_fraction is not None and not 0 < finite(sampling_fraction) <= 1:
-        problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    problems += _share_problems(measure, sampling_fraction, weight)
     raise_all(UsageError, problems)
     coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, missing)
@@ -170,10 +167,35 @@ def tune(
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
     weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
-    matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
+    matches: Attack
+    if measure == "correct matches":
+        matches = InformedMatches.of(keys)
+    else:
+        matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
+
+
+def _few_draws(draws: Any) -> str:
+    return sentence("the number of draws is too small", got=repr(draws), wanted=">= 2")
+
+
+def _share_problems(measure: Measure, fraction: float | None, weight: str | None) -> list[str]:
+    """Return what is wrong with the share of the population that is in the file, which only some attackers need."""
+    if measure == "correct matches":
+        what = "this attacker knows who is in the file, so the share of the population plays no part"
+        fix = "leave the sampling fraction and the weight out"
+        given = fraction is not None or weight is not None
+        return [sentence(what, where=f"a limit of {measure}", fix=fix)] if given else []
+    problems = []
+    if (fraction is None) == (weight is None):
+        how = "unknown" if weight is None else "given twice"
+        what, wanted = f"the share of the population in the file is {how}", "one of sampling fraction and weight"
+        problems.append(sentence(what, wanted=wanted))
+    if fraction is not None and not 0 < finite(fraction) <= 1:
+        problems.append(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
+    return problems
 
 
 class _Search:
@@ -181,7 +203,7 @@ class _Search:
 
     def __init__(
         self,
-        matches: ExpectedMatches,
+        matches: Attack,
         make: Callable[[float], Mechanism],
         measure: Measure,
         bound: float,
@@ -264,9 +286,11 @@ def parse(limit: str) -> tuple[Measure, float]:
     except ValueError:
         bound = math.nan
     if found is None or not bound >= 0:
-        what, wanted = "the limit is not of the form that is wanted", "'tau2 <= 10' or 'tau1 <= 5'"
+        what = "the limit is not of the form that is wanted"
+        wanted = "'tau2 <= 10', 'tau1 <= 5' or 'correct matches <= 5'"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
-    return ("tau1" if found[1] == "tau1" else "tau2"), bound
+    named: dict[str, Measure] = {"tau1": "tau1", "tau2": "tau2"}
+    return named.get(found[1], "correct matches"), bound
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:
