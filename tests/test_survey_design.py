@@ -224,7 +224,13 @@ def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
     def ask(design, law=ELSEWHERE, **more):
         return estimate.table(TABLE, ["sex"], law, design=design, **more)
 
+    holes = TABLE.append_column("hole", pa.array([None, *range(1, TABLE.num_rows)]))
     cases = [
+        (
+            DataError,
+            "missing for some records.*hole",
+            lambda: estimate.table(holes, ["sex"], ELSEWHERE, design=SurveyDesign(psu="hole")),
+        ),
         (UsageError, "column of psu is perturbed.*side", lambda: ask(SurveyDesign(psu="side"))),
         (UsageError, "beside a survey design", lambda: ask(DESIGNS["linear"], weights="w")),
         (UsageError, "'likelihood' does not take", lambda: ask(DESIGNS["linear"], method="likelihood")),

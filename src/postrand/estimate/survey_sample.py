@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +115,7 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
     UsageError
         Naming every column that the mechanism perturbs.
     DataError
-        If a column is missing, or its values do not fit.
+        If a column is missing, or its values do not fit or are missing.
     EstimationError
         If a stratum has one PSU and ``lonely`` is ``refuse``, or no degree of freedom is left.
     """
@@ -122,6 +123,7 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
     table = released_table(frame, [*design.columns], mechanism) if design.columns else None
     n = len(frame) if table is None else table.num_rows
     assert table is not None or not design.columns
+    _check_known(table, [name for name in (design.strata, design.psu, *design.calibrated) if name is not None])
     weight = np.ones(n) if design.weights is None else weight_column(table, design.weights)
     if design.replicates:
         columns = np.stack([weight_column(table, name) for name in design.replicates], axis=1)
@@ -166,6 +168,18 @@ def check_unperturbed(design: SurveyDesign, mechanism: Mechanism) -> None:
             fix = "ask the office for replicate weights"
             problems.append(sentence("a column of the survey design is not released", got=repr(name), fix=fix))
     raise_all(UsageError, problems)
+
+
+def _check_known(table: Any, names: Sequence[str]) -> None:
+    """Raise DataError naming the columns with missing values: a record without a unit is in no unit."""
+    raise_all(
+        DataError,
+        (
+            sentence("the survey design is missing for some records", where=f"column {name!r}", fix="fill it in")
+            for name in names
+            if table.column(name).null_count
+        ),
+    )
 
 
 def _check_freedom(sample: Sample) -> None:
