@@ -228,7 +228,7 @@ def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
     cases = [
         (
             DataError,
-            "missing for some records.*hole",
+            "hole.*missing for some records",
             lambda: estimate.table(holes, ["sex"], ELSEWHERE, design=SurveyDesign(psu="hole")),
         ),
         (UsageError, "column of psu is perturbed.*side", lambda: ask(SurveyDesign(psu="side"))),
