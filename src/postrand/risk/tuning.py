@@ -20,11 +20,15 @@ from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
+from postrand.risk.file import household_numbers
+from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
+from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
 
 Measure = Literal["tau1", "tau2"]
+_TAUS: tuple[Measure, ...] = ("tau1", "tau2")
 
 STARTS = 9
 """Levels tried first, on a logarithmic scale: they show whether the curve rises."""
@@ -35,7 +39,7 @@ SURE = 1.6449
 EACH = (0.05, 15.0)
 """The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
 
-_LIMIT = re.compile(r"\s*(tau1|tau2)\s*<=\s*([0-9.eE+-]+)\s*")
+_LIMIT = re.compile(rf"\s*({'|'.join((*_TAUS, *HOUSEHOLDS))})\s*<=\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +94,21 @@ class Tuning:
     def __str__(self) -> str:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
-        heads = ("level", self.measure, "error", "95% below", "nats kept", "unchanged")
+        heads = (
+            "level",
+            "largest" if self.measure in HOUSEHOLDS else self.measure,
+            "error",
+            "95% below",
+            "nats kept",
+            "unchanged",
+        )
         lines.append(" ".join(f"{head:>10}" for head in heads))
         for p in self.points:
             level = f"{p.level:10.4g}" if math.isfinite(p.level) else f"{'as it is':>10}"
-            numbers = f"{p.risk:10.2f} {p.standard_error:10.2f} {p.upper:10.1f} {p.information:10.3f}"
+            risk = f"{p.risk:10.2f} {p.standard_error:10.2f} {p.upper:10.1f}"
+            if self.measure in HOUSEHOLDS:  # a probability
+                risk = f"{p.risk:10.4f} {p.standard_error:10.4f} {p.upper:10.4f}"
+            numbers = f"{risk} {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         return "\n".join(lines)
 
@@ -106,6 +120,7 @@ def tune(
     *,
     sampling_fraction: float | None = None,
     weight: str | None = None,
+    household: str | None = None,
     mechanism: Callable[[float], Mechanism] | None = None,
     levels: tuple[float, float] | None = None,
     weaker: Literal["larger", "smaller"] = "larger",
@@ -124,10 +139,17 @@ def tune(
     Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
     the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
 
+    A limit such as ``"household_risk <= 0.2"`` is one on the largest risk of a household, in the figures that a policy
+    has under this name: ``household_risk``, ``register_household_risk``, ``joint_household_risk`` and
+    ``register_joint_household_risk``. They have their own simulated releases: ``draws`` and ``seed`` do not count.
+
     Parameters
     ----------
     sampling_fraction, weight
-        The inclusion probability of every record, or the column of sampling weights: one of them.
+        The inclusion probability of every record, or the column of sampling weights: one of them. A limit on an
+        informed attacker needs none.
+    household
+        The column of household numbers, for the limits that are about households.
     mechanism
         Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
         keys, each under k-ary randomised response.
@@ -154,7 +176,8 @@ def tune(
         problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
     if not is_whole(draws, 2):
         problems.append(sentence("the number of draws is too small", got=repr(draws), wanted=">= 2"))
-    if (sampling_fraction is None) == (weight is None):
+    needs_share = measure not in HOUSEHOLDS or measure.startswith("register")
+    if (sampling_fraction is not None) == (weight is not None) and (needs_share or weight is not None):
         what = (
             "the share of the population in the file is unknown"
             if weight is None
@@ -163,6 +186,9 @@ def tune(
         problems.append(sentence(what, wanted="one of sampling_fraction and weight"))
     if sampling_fraction is not None and not 0 < finite(sampling_fraction) <= 1:
         problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    if measure in HOUSEHOLDS and household is None:
+        fix = "use --household H (household=...), or set the role 'household' in the codebook of a plan"
+        problems.append(sentence(f"the households are not known, which {measure} is about", fix=fix))
     raise_all(UsageError, problems)
     coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, missing)
@@ -170,7 +196,14 @@ def tune(
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
     weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
-    matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
+    matches: ExpectedMatches | HouseholdLimit
+    if measure in _TAUS:
+        matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
+    else:
+        if weights is None:
+            weights = np.full(keys.records, 1.0 if sampling_fraction is None else 1 / sampling_fraction)
+        numbers = household_numbers(read_columns(data, [str(household)])[str(household)])
+        matches = HouseholdLimit(measure, keys, weights, numbers)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
@@ -181,9 +214,9 @@ class _Search:
 
     def __init__(
         self,
-        matches: ExpectedMatches,
+        matches: ExpectedMatches | HouseholdLimit,
         make: Callable[[float], Mechanism],
-        measure: Measure,
+        measure: str,
         bound: float,
         draws: int,
         seed: int,
@@ -256,7 +289,7 @@ class _Search:
         return []
 
 
-def parse(limit: str) -> tuple[Measure, float]:
+def parse(limit: str) -> tuple[str, float]:
     """Return the measure and the bound of a limit such as ``"tau2 <= 10"``; raises UsageError."""
     found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
     try:
@@ -264,9 +297,9 @@ def parse(limit: str) -> tuple[Measure, float]:
     except ValueError:
         bound = math.nan
     if found is None or not bound >= 0:
-        what, wanted = "the limit is not of the form that is wanted", "'tau2 <= 10' or 'tau1 <= 5'"
+        what, wanted = "the limit is not of the form that is wanted", "'tau2 <= 10' or 'household_risk <= 0.2'"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
-    return ("tau1" if found[1] == "tau1" else "tau2"), bound
+    return found[1], bound
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:
