@@ -114,19 +114,21 @@ def informed_joint_risk(
     if law is None:
         return (before,)
     rng = np.random.default_rng([seed, 22])
+    order = np.lexsort((cells.record_cell, household))  # the order of the members in `by_size`
+    first = np.unique(household[order], return_index=True)[1]
+    sized = list(by_size(cells.record_cell, household))
     found = []
     for drawn in releases(law, keys, rng.integers(2**31, size=RELEASES).tolist()):
         shown = table(drawn)
         members, risks = _Members(law, cells.codes, shown.codes), []
-        order = np.lexsort((cells.record_cell, household))  # the order of the members in `by_size`
-        for one in by_size(cells.record_cell, household):
+        for one in sized:
             size = one.members.shape[1]
             if size > LARGEST:
                 risks.append(before[one.places])
                 continue
             part = _some(one.places.size, size, rng)
-            first = np.searchsorted(household[order], np.unique(household)[one.places[part]])
-            released = np.sort(shown.record_cell[order][first[:, None] + np.arange(size)], axis=1)
+            rows = order[first[one.places[part]][:, None] + np.arange(size)]
+            released = np.sort(shown.record_cell[rows], axis=1)
             claimed = best_links(members.likelihoods(one.members[part], released), one.places.size)[0]
             risks.append(np.resize(claimed, one.places.size))  # each size has its share of the households
         found.append(np.concatenate(risks))
