@@ -14,6 +14,7 @@ from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.limits import Facts as Facts  # a certificate holds one, and is read with it
 from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
+from postrand.certification.series import Series
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
@@ -60,7 +61,8 @@ class Certificate:
     It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
     put what it says into today's words (:mod:`postrand.support.wordings`).
 
-    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`.
+    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`. ``series`` says which
+    release of a population it is, and the total so far, by the curator's ledger.
     """
 
     mechanism_digest: str
@@ -74,6 +76,7 @@ class Certificate:
     codebook_digest: str = ""
     split: tuple[dict[str, Any], ...] = ()
     file: FileLevel | None = None
+    series: Series | None = None
 
     def __repr__(self) -> str:
         lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
@@ -85,7 +88,8 @@ class Certificate:
         told = zip(self.claims, self.claim_texts, strict=True)
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
-        return (*claims, *ranked, *([] if self.file is None else wordings.file_level(self.file.to_dict())))
+        file = [] if self.file is None else wordings.file_level(self.file.to_dict())
+        return (*claims, *ranked, *file, *([] if self.series is None else wordings.series(self.series.to_dict())))
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -120,6 +124,7 @@ class Certificate:
             "not_covered": [dict(entry) for entry in self.limits],
             "facts": self.facts.to_dict(),
             **({} if self.file is None else {"file": self.file.to_dict()}),
+            **({} if self.series is None else {"series": self.series.to_dict()}),
         }
 
     def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:
