@@ -3,7 +3,7 @@
 Each command runs in a fresh process, as typed: ``postrand protect`` of a split of all variables at ε = 8, or of a block
 of ε = 4 for each variable, then ``postrand complete --copies 20``. R-hat is that of ``completed.json``.
 
-Run ``python benchmarks/completed_times.py FOLDER [RECORDS ...]``; FOLDER holds the New York-like population.
+Run ``python benchmarks/completed_times.py FILE [RECORDS ...]``; FILE is the New York-like population.
 """
 
 import itertools

@@ -107,7 +107,7 @@ def test_numbers_are_bins_of_about_equal_size_with_atoms_of_their_own() -> None:
 
 
 def test_equal_numbers_are_in_one_bin() -> None:
-    values = np.random.default_rng(4).integers(0, 40, 3000).astype(float)
+    values = np.random.default_rng(4).integers(0, 400, 3000).astype(float)
     found = evidence_clear.of_numbers(values)
     assert all(len(np.unique(found.codes[values == v])) == 1 for v in np.unique(values))
     assert len(found.labels) <= 24
@@ -116,6 +116,11 @@ def test_equal_numbers_are_in_one_bin() -> None:
 def test_few_different_numbers_keep_a_code_each() -> None:
     found = evidence_clear.of_numbers(np.repeat([1.0, 2.0, 5.0], 300))
     assert found.labels == ("1", "2", "5")
+    places = np.random.default_rng(4).integers(0, 40, 3000).astype(float)
+    found = evidence_clear.of_numbers(places)
+    assert found.distinct
+    np.testing.assert_array_equal(np.array(found.labels, float)[found.codes], places)
+    assert not evidence_clear.of_numbers(places[:1999]).distinct  # 50 records of a value, on average
 
 
 def test_rare_categories_are_merged_but_for_those_that_rules_tell_apart() -> None:

@@ -5,8 +5,10 @@ import re
 import tomllib
 
 import pytest
+from click.testing import CliRunner
 
 from postrand import formats, load_plan
+from postrand.cli import main
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.variable import Variable
 from postrand.designers import OBJECTIVES, STRUCTURES
@@ -138,7 +140,7 @@ def test_defaults_are_those_of_the_program():
 
 
 def test_the_examples_are_accepted(tmp_path):
-    small, recodes, rules = (tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
+    small, _, recodes, rules = (tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
     assert policy.policy_from_dict(rules).rules[1].share == 0.2
     towns, bands = ["city", "country"], ["0-14", "15-29", "30-44", "45-59", "60-74", "75+"]
     both = [{"name": "age", "role": "key", "categories": bands}, {"name": "town", "role": "key", "categories": towns}]
@@ -153,6 +155,22 @@ def test_the_examples_are_accepted(tmp_path):
     (tmp_path / "plan.toml").write_text(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])
     assert load_plan(tmp_path / "plan.toml").release.as_is == tuple(small["release"]["as_is"])
     assert infer.load_codebook(tmp_path / "codebook.toml").names == ("sex", "region", "age", "income")
+
+
+def test_the_example_of_three_models_says_what_design_says(tmp_path):
+    plan, said = re.search(r"plain words\n.*?```toml\n(.*?)```.*?```text\n(.*?)```", PAGE, re.DOTALL).groups()
+    sizes = {"sex": 2, "region": 3, "age": 4}
+    entries = [
+        f'[[variables]]\nname = "{n}"\nrole = "key"\ncategories = {[*map(str, range(s))]}\n' for n, s in sizes.items()
+    ]
+    (tmp_path / "codebook.toml").write_text("\n".join(entries))
+    (tmp_path / "survey.csv").write_text(
+        "sex,region,age\n" + "".join(f"{n % 2},{n // 2 % 3},{n // 6 % 4}\n" for n in range(6000))
+    )
+    (tmp_path / "plan.toml").write_text(plan)
+    found = CliRunner().invoke(main, ["design", "--plan", str(tmp_path / "plan.toml")]).output.splitlines()
+    for line in said.splitlines():
+        assert line in found
 
 
 def test_the_reference_of_the_interface_is_that_of_the_docstrings():

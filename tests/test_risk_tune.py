@@ -11,7 +11,10 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, tune
 from postrand.risk.cells import KeyCodes, table
+from postrand.risk.data import code_data, key_codes
 from postrand.risk.expected import ExpectedMatches
+from postrand.risk.informed import informed
+from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import KeyLaw, release
 from tests.test_risk_perturbed import SHAPE, survey
 
@@ -75,7 +78,7 @@ def test_a_mechanism_of_ones_own_and_a_limit_never_met():
         tune(frame(), NAMES, "tau3 < 4", **options)
     with pytest.raises(UsageError, match="low < high"):
         tune(frame(), NAMES, "tau1 <= 4", **{**options, "levels": (3.0, 1.0)})
-    with pytest.raises(UsageError, match="one of sampling_fraction and weight"):
+    with pytest.raises(UsageError, match="one of sampling fraction and weight"):
         tune(frame(), NAMES, "tau1 <= 4")
     with pytest.raises(UsageError, match="given twice"):
         tune(frame(), NAMES, "tau1 <= 4", sampling_fraction=0.1, weight="w")
@@ -141,3 +144,21 @@ def test_releases_for_estimates_follow_the_law():
     assert np.array_equal(out.codes[2], keys.codes[2])
     assert np.array_equal(release(law, keys, 1).codes[0], out.codes[0])
     assert not np.array_equal(release(law, keys, 2).codes[1], out.codes[1])
+
+
+def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
+    frame_ = frame()
+    keys = key_codes(code_data(frame_, NAMES, None), NAMES, "category")
+    attack, classes = InformedMatches.of(keys), table(keys).counts.size
+    assert attack.unperturbed()[0] == classes  # one right link of each class of equal keys
+    lost = Mechanism([Block((n,), randomised_response(s, 1e-6)) for n, s in zip(NAMES, SHAPE, strict=True)])
+    risk, error, *_ = attack.under(lost, 10, 0)
+    assert abs(risk - 1) < 4 * max(error, 10**-0.5)  # guesses: each of n links is right with probability 1/n
+    found = tune(frame_, NAMES, f"correct_matches <= {classes // 4}", draws=3, tolerance=0.2)
+    by_level = {p.level: p for p in found.points}
+    assert by_level[found.level].meets(classes // 4)
+    seen = informed(keys, KeyLaw.of(found.mechanism, keys.names, keys.shape), seed=9).anyone.expected
+    assert by_level[found.level].risk == pytest.approx(seen, rel=0.15)
+    assert str(found).startswith(f"correct matches <= {classes // 4}: level")
+    with pytest.raises(UsageError, match="knows who is in the file"):
+        tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)

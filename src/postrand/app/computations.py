@@ -204,7 +204,7 @@ def worth(names: Sequence[str], points: Sequence[Point], counted: Array) -> Tabl
     variance = float(cell_variance([p.made.matrix.array for p in points], share, records).sum())
     found = float((share * (1 - share)).sum()) / variance if 0 < variance < math.inf else None
     why = "" if found is not None else "its shares cannot be corrected"
-    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why)
+    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why, "file")
 
 
 def _typical(variance: Array) -> float:

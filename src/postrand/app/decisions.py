@@ -11,12 +11,14 @@ from typing import Any
 
 from postrand.app import forms, goals
 from postrand.codebook.variable import ROLES
+from postrand.completion.files import copies_problems
 from postrand.errors import PostrandError
 from postrand.formats import File, written_names
 from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
+USUAL_COPIES = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +66,7 @@ class Decisions:
     format: str = "same"
     shuffle: bool = True
     as_is: tuple[str, ...] = ()
+    completed: int | None = None
     shown: int = 0
     pair: tuple[int, int] = (0, 1)
     find: str = ""
@@ -122,7 +125,7 @@ class Decisions:
         """Everything that shapes a release."""
         own = (self.opened, self.roles, self.perturb, self.model, self.objective, self.structure, self.values)
         together = (self.prior, self.way, self.workload, self.core, self.goal, self.kept)
-        return (*own, *together, self.format, self.shuffle, self.as_is)
+        return (*own, *together, self.format, self.shuffle, self.as_is, self.completed)
 
     @property
     def unset(self) -> tuple[int, ...]:
@@ -303,6 +306,23 @@ def _as_is(decisions: Decisions, key: str, value: str) -> Decisions:
     return dataclasses.replace(decisions, as_is=(*kept, name) if value == "true" else kept)
 
 
+def _completed(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Add completed copies or none; at ``copies`` their number, as the plan has it."""
+    if key != "copies":
+        return dataclasses.replace(decisions, completed=USUAL_COPIES if value == "true" else None)
+    copies = _number(value.strip())
+    for problem in copies_problems(copies if copies < 10**9 else value[:20], "completed copies"):
+        raise _Refused(problem)
+    return dataclasses.replace(decisions, completed=copies)
+
+
+def _drop(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Give all columns whose numbers are listed the role ``drop``."""
+    listed_ = {_column(decisions, text) for text in value.split(",")}
+    roles = tuple("drop" if j in listed_ else role for j, role in enumerate(decisions.roles))
+    return _show_perturbed(dataclasses.replace(decisions, roles=roles))
+
+
 def _fraction(decisions: Decisions, key: str, value: str) -> Decisions:
     if not value.strip():
         return dataclasses.replace(decisions, fraction=None)
@@ -336,6 +356,8 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "format": _choice("format", ("same", *written_names())),
     "shuffle": lambda decisions, key, value: dataclasses.replace(decisions, shuffle=value == "true"),
     "as_is": _as_is,
+    "completed": _completed,
+    "drop": _drop,
     "fraction": _fraction,
     "shown": lambda decisions, key, value: dataclasses.replace(decisions, shown=_column(decisions, value)),
     "pair": _pair,

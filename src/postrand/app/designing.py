@@ -16,6 +16,7 @@ from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
 from postrand.risk.findings import Findings
+from postrand.support.worth_basis import BASES
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
 from postrand.workflow.file_goal import of_file, solved
@@ -124,7 +125,7 @@ def compared(decisions: Decisions, folder: Path, latest: Latest) -> Ways:
     if split is None:
         choices: dict[str, Any] = {}
         names, level = made.plan.perturbed, made.certificate.account.total
-        assumed = "For all tables of two variables, with every combination equally likely."
+        assumed = f"For all tables of two variables, {BASES['equal']}."
     else:
         names, level, asked = split.plan.variables, split.design.epsilon, split.plan
         choices = {"workload": asked.workload, "core": asked.core, "max_cells": asked.max_cells}
@@ -134,7 +135,7 @@ def compared(decisions: Decisions, folder: Path, latest: Latest) -> Ways:
         quick = quick_split(book, names, level)
         shown = "one subset, of all variables" if quick.together else "each record shows a subset"
         least = ("Split, at least", shown, quick.split)
-        assumed = "For all tables of two variables, with every combination equally likely."
+        assumed = f"For all tables of two variables, {BASES['equal']}."
         return Ways(level, (("Separate blocks", SEPARATE, quick.separate), least), assumed)
     found = compare_split(book, names, level, **choices)
     worth = found.effective_records(1)

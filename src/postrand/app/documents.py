@@ -58,6 +58,7 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
             "format": decisions.format,
             "shuffle": decisions.shuffle,
             **({"as_is": list(decisions.decided)} if decisions.decided else {}),
+            **({} if decisions.completed is None else {"completed": decisions.completed}),
         },
         **({"split": levels.split(decisions)} if decisions.splits else {"blocks": _blocks(decisions, each)}),
         **kept,

@@ -19,7 +19,7 @@ from postrand.support import options
 from postrand.support.inputs import read_toml
 
 _KEPT = ("engine", "metadata", "claims", "policy")
-_FORMS = ("format", "shuffle", "as_is")
+_FORMS = ("format", "shuffle", "as_is", "completed")
 _PARTS = (
     "source",
     "codebook",
@@ -99,6 +99,7 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
         format=plan.release.format,
         shuffle=plan.release.shuffle,
         as_is=plan.release.as_is,
+        completed=plan.release.completed,
         goal=goal,
         values=level,
         kept=kept,

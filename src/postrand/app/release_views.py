@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from htmltools import HTML, TagList, tags
+from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import documents
 from postrand.app.charts import cut
@@ -26,8 +26,25 @@ def protect_form(decisions: Decisions) -> TagList:
             " Put the records in random order",
             class_="field",
         ),
+        *_completed(decisions),
         tags.p("Each release uses a new secret key, which is not stored.", class_="soft"),
     )
+
+
+def _completed(decisions: Decisions) -> list[Tag]:
+    """Return the switch for completed copies and, where they are added, the box of their number."""
+    copies = decisions.completed
+    box = control("input", "completed", type="checkbox", checked=None if copies is None else "checked")
+    switch = tags.label(box, " Add completed copies", class_="field")
+    words = (
+        "In each copy every perturbed value, and every value that is not released, is replaced by a true value that is "
+        "drawn, for analyses with any software. They are made from the release alone, so they are protected exactly as "
+        "the release is."
+    )
+    if copies is None:
+        return [switch, tags.p(words, class_="soft")]
+    number = control("input", "completed", "copies", type="number", min="2", step="1", value=str(copies))
+    return [switch, labelled("Number of copies", number, words)]
 
 
 def protect_view(

@@ -17,6 +17,7 @@ from postrand.app import (
     documents,
     forms,
     levels,
+    linked_view,
     measure_views,
     release_views,
     split_views,
@@ -131,7 +132,7 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
     "level": lambda b: (b.opened, b.model, b.way, b.goal),
     "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way),
-    "release": lambda b: (b.opened, b.format, b.shuffle),
+    "release": lambda b: (b.opened, b.format, b.shuffle, b.completed),
     "all": lambda b: b,
     "problem": lambda b: b.problem,
 }
@@ -160,6 +161,16 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
         if isinstance(said, Problem):
             return widgets.trouble(said.text.split("\n"))
         return widgets.busy(said) if said else None
+
+    @render.ui
+    def linked() -> Any:
+        decisions = part("roles")
+        sample, _ = tab().ask("linked", decisions.opened, lambda: linked_view.sample_of(decisions))
+        if sample is None or isinstance(sample, Problem):  # the table below needs no proposals
+            return None
+        key = ("linked", decisions.opened, decisions.roles, decisions.perturb)
+        found = tab().keep(key, lambda: (linked_view.proposals(decisions, sample),))
+        return linked_view.linked_card(decisions, found[0])
 
     @render.ui
     def variables() -> Any:

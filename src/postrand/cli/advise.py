@@ -110,7 +110,8 @@ def advise(
         raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
     place, book, told = codebook_for(file, codebook, given, reading)
     needs = asked_for(attacker, limits, uses, precisions, look=look) or needs_from(look=look)
-    found = advised(place, book, needs, out, fraction=fraction)
+    chosen = None if codebook is not None else {name for listed in given.values() for name in listed}
+    found = advised(place, book, needs, out, fraction=fraction, named=chosen)
     text = "\n".join([*told, found.text(every=every)])
     return {**found.to_dict(), "told": told}, text
 

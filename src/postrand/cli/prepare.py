@@ -104,7 +104,8 @@ def init(
     advise' does. At a terminal these questions are asked; elsewhere the defaults are stated and used.
 
     Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
-    So do columns that --other '*' would release as they are, but whose exact values single out persons.
+    So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to
+    number persons or households.
     How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
     an option has to say it.
     """
@@ -118,6 +119,9 @@ def init(
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
     lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
+    if made.numbers:
+        what = f"no role, because it seems to number persons or households: {', '.join(made.numbers)}"
+        lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
@@ -129,7 +133,7 @@ def init(
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
     lines += told_of
-    lists = {name: list(getattr(made, name)) for name in ("without_role", "undecided", "linked")}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "linked")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
     return {**data, "epsilon": made.epsilon}, "\n".join(lines)
 
@@ -296,7 +300,12 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
 @click.option(
     "--plan", type=FILE, help="plan.toml, instead of FILE; all its budgets are multiplied by the same factor."
 )
-@click.option("--limit", required=True, metavar="LIMIT", help="Limit of the risk, for example 'tau2 <= 10'.")
+@click.option(
+    "--limit",
+    required=True,
+    metavar="LIMIT",
+    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10' or 'correct matches <= 5'.",
+)
 @_population_options
 @click.option(
     "--household", metavar="H", help="Column of household numbers, for limits such as 'household_risk <= 0.2'."

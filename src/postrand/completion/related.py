@@ -100,8 +100,8 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
     places = tuple(j for j in range(len(evidence.sizes)) if (evidence.exact[:, j] < 0).any())
     if not columns.variables or not places:
         return None
-    basis = basis_of(codes, columns.variables)
     seen = [seen_through(evidence, fit.draws, place) for place in places]
+    basis = basis_of(codes, columns.variables, seen)
     logits = tuple(fit_logit(basis.values, basis.of, likelihood, len(columns.names)) for likelihood in seen)
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}
     return Related(columns.names, basis, places, tuple(seen), logits, notes)

@@ -26,7 +26,13 @@ Array = NDArray[np.float64]
 DEVIATIONS = (0.05, 0.1, 0.2, 0.4)
 """Deviations τ of an interaction that are tried."""
 PRIOR = (0.3, 0.1, 0.2, 0.25, 0.15)
-"""The probability that there is no interaction, and of each deviation, before anything is seen."""
+"""The probability that there is no interaction, and of each deviation, before anything is seen.
+
+A small probability of none is the safe side, since a file of moderate size shows an interaction badly. Where there was
+one, coverage of the product's intervals was .58 without the search and .83 with it (12 files of 2,500 records), but
+.58 if the probability of none was .5 or .9; where there was none, coverage of all coefficients was .92 without and .93
+with it, and intervals 3% longer (16 files of 2,000 records).
+"""
 TRUST = 60.0
 """As many pairs and columns as the prior is worth beside those of the file."""
 TURNS = 30

@@ -96,7 +96,7 @@ def _variables(
         elif len(found.labels) > 1 or name in ruled:
             clear[name] = found
             kind, note = _kind(name, found, mechanism, book), _note(name, found, mechanism)
-            described.append(ModelVariable(name, kind, found.labels, note))
+            described.append(ModelVariable(name, kind, found.labels, note, found.distinct))
     return described, clear, left_out
 
 

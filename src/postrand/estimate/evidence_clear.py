@@ -21,6 +21,8 @@ from postrand.data.frame_columns import dictionary_of
 MOST_BINS = 24
 MOST_CATEGORIES = 64
 """Codes of an unperturbed variable with categories; where more occur, rare ones share one. Copies keep values."""
+RECORDS_EACH = 50
+"""A number whose values are no more than its categories could be, and have on average so many records, keeps them."""
 MISSING, OTHER = "(missing)", "(other)"
 _MOST_TEXTS = 1 << 12
 """More different texts than this, in a column without a codebook, are taken for names or remarks."""
@@ -32,7 +34,8 @@ Array = NDArray[np.float64]
 class Clear:
     """Hold an unperturbed column as codes (n,) with a text for each.
 
-    ``members`` are the codebook's codes in each of them. ``ordered``: codes are bins of numbers.
+    ``members`` are the codebook's codes in each of them. ``ordered``: codes are bins of numbers; ``distinct``: each is
+    one value of them.
     """
 
     codes: NDArray[np.int32]
@@ -40,6 +43,7 @@ class Clear:
     members: tuple[tuple[int, ...], ...] = ()
     note: str = ""
     ordered: bool = False
+    distinct: bool = False
 
 
 def of_categories(codes: NDArray[np.integer], variable: Variable, rules: Sequence[Rule] = ()) -> Clear:
@@ -74,6 +78,8 @@ def of_categories(codes: NDArray[np.integer], variable: Variable, rules: Sequenc
 def of_numbers(values: Array) -> Clear:
     """Return the bins of numbers, (n,), NaN where missing: quantiles, and a value that fills a bin alone is one.
 
+    A number with few values has a code for each: it may be a code of places or occupations, which have no order.
+
     >>> found = of_numbers(np.array([0.0, 0, 0, 0, 1, 2, 3, np.nan]))
     >>> found.codes.tolist(), found.labels
     ([0, 0, 0, 0, 1, 1, 1, 2], ('0', '1 to 3', '(missing)'))
@@ -82,7 +88,8 @@ def of_numbers(values: Array) -> Clear:
     if missing.all():
         return Clear(np.zeros(len(values), dtype=np.int32), (MISSING,), ordered=True)
     levels, place, counts = np.unique(values[~missing], return_inverse=True, return_counts=True)
-    bin_of = _bins(counts, bins_for(len(values)))
+    distinct = len(levels) <= min(MOST_CATEGORIES, len(values) // RECORDS_EACH)
+    bin_of = _bins(counts, len(levels) if distinct else bins_for(len(values)))
     codes = np.empty(len(values), dtype=np.int32)
     codes[~missing] = bin_of[place]
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
@@ -91,7 +98,7 @@ def of_numbers(values: Array) -> Clear:
     if missing.any():
         codes[missing] = len(labels)
         labels = (*labels, MISSING)
-    return Clear(codes, labels, ordered=True)
+    return Clear(codes, labels, ordered=True, distinct=distinct)
 
 
 def bins_for(records: int) -> int:

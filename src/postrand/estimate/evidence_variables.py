@@ -16,13 +16,15 @@ class ModelVariable:
 
     ``kind``: ``perturbed`` (true values are drawn), ``categories`` and ``bins`` (unperturbed columns, which copies show
     as they are), ``weight`` (a sampling weight in bins), ``ranked`` (a column released by ranks: copies show the
-    released values, and the model takes them for true ones). ``note`` says what the model simplifies.
+    released values, and the model takes them for true ones). ``note`` says what the model simplifies. ``distinct``:
+    each code of a number is one value.
     """
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
     note: str = ""
+    distinct: bool = False
 
     @property
     def size(self) -> int:

@@ -26,6 +26,7 @@ from postrand.estimate.tally import (
     codebook_of,
     layout_of,
     needed_columns,
+    require_as_is,
     stratum_codes,
     weight_column,
 )
@@ -275,13 +276,10 @@ def _check_names(
         if not isinstance(name, str) or name in groups:
             what = "a variable is both summed and named in 'by'" if isinstance(name, str) else "not a name"
             raise UsageError(sentence(what, got=repr(name), fix="leave it out of 'by'"))
-    for role, held in (("weights", weights), ("strata", strata)):
-        if held is not None and held in mechanism.variables:
-            fix = "use a column that the mechanism leaves as it is"
-            raise UsageError(sentence(f"the column of {role} is perturbed", got=repr(held), fix=fix))
+    require_as_is(mechanism, weights, strata)
     for column in mechanism.numerical:
         name = column.variable
-        if name not in (*variables, *groups, weights, strata):
+        if name not in (*variables, *groups):
             continue
         alone = tuple(variables) == (name,) and not groups and weights is None and strata is None
         if not (alone and column.form == "permute"):

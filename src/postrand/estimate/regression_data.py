@@ -28,6 +28,7 @@ from postrand.estimate.tally import (
     codebook_of,
     layout_of,
     needed_columns,
+    require_as_is,
     stratum_codes,
     weight_column,
 )
@@ -111,6 +112,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    require_as_is(mechanism, weights, strata)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):

@@ -165,7 +165,7 @@ def tally(
     Raises
     ------
     UsageError
-        If no variable is named, or one is named twice.
+        If no variable is named, one is named twice, or weights or strata are not released as they are.
     DataError
         If a column is missing, a value is not in the codebook, or a weight is negative or missing.
     EstimationError
@@ -173,6 +173,7 @@ def tally(
     """
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    require_as_is(mechanism, weights, strata)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
@@ -314,6 +315,20 @@ def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> Cells:
     if not present.all():
         codes = [[column[present] for column in group] for group in codes]
     return Cells([_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present, weight)
+
+
+def require_as_is(mechanism: Mechanism, weights: str | None, strata: str | None) -> None:
+    """Raise UsageError where weights or strata are perturbed, or their values were exchanged among records.
+
+    A record is then counted with the weight, or in the stratum, of another one, and no estimate corrects for that.
+    """
+    ranked = {column.variable: column.form for column in mechanism.numerical}
+    for role, name in (("weights", weights), ("strata", strata)):
+        if name is None or not (name in mechanism.variables or name in ranked):
+            continue
+        done = {"permute": "permuted", "average": "averaged"}.get(ranked.get(name, ""), "perturbed")
+        fix = "use a column that is released as it is, or none"
+        raise UsageError(sentence(f"the column of {role} is {done} in this release", got=repr(name), fix=fix))
 
 
 def weight_column(table: pa.Table, name: str) -> Array:

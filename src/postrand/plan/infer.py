@@ -62,6 +62,16 @@ _NO_ANSWER = frozenset(
 _CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
+_NUMBERS_OF = frozenset(
+    (
+        "id", "ids", "hid", "hhid", "pid", "hpid", "ppid", "uid", "uuid", "guid", "idno", "idnr", "idhh", "caseid",
+        "recid", "respid", "personid", "householdid", "hhno", "hhnr", "hhnum", "pernum", "serial",
+    )
+)  # fmt: skip
+"""Parts of names of columns that number persons, households or records."""
+NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
+"""The note on such a column, which gets no role by '*'."""
+
 
 def infer(
     source: Source, *, max_categories: int | None = None, roles: Mapping[str, str] | None = None
@@ -92,6 +102,16 @@ def infer(
 def looks_carried(name: str) -> bool:
     """Return whether a column is a weight, by its name; the values of a weight are not categories."""
     return _WEIGHT.search(name) is not None
+
+
+def is_number_of(name: str) -> bool:
+    """Return whether a column is named like a number of persons or households, whose values are no quantities.
+
+    >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
+    [True, True, True, False, False]
+    """
+    parts = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
+    return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
 
 
 def load_codebook(path: str | Path) -> Codebook:

@@ -17,6 +17,7 @@ from postrand.errors import PostrandError
 from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
+from postrand.support.worth_basis import BASES, Basis
 
 MAX_PAIRED = 16
 """Tables of two are computed for so many variables: 120 of them."""
@@ -29,21 +30,39 @@ USELESS_RECORDS, USELESS_SHARE = 100, 0.01
 
 TABLES = "What tables of perturbed variables are worth"
 TABLES_CAPTION = (
-    "How many unperturbed records would give the table as precisely, by the tables of the file. “Of little use”: fewer "
+    f"How many unperturbed records would give the table as precisely, {BASES['file']}. “Of little use”: fewer "
     f"than {USELESS_RECORDS} records, or less than {USELESS_SHARE:.0%} of the file.",
 )
 
-Law = Callable[[Sequence[str]], NDArray[np.float64] | None]
+LEAST_RECORDS = 10
+"""The worth of tables of a file of fewer records is not told: no table of so few says anything."""
+TOO_FEW = f"the file has fewer than {LEAST_RECORDS} records, and no table of so few says anything"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Hold the frequencies under which worth is computed: ``law`` gives those of any variables; None is uniform."""
+
+    basis: Basis
+    law: Callable[[Sequence[str]], NDArray[np.float64] | None]
+
+
+EQUAL = Assumed("equal", lambda _: None)
+"""Every combination of values is taken as equally frequent, which says nothing of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableWorth:
-    """Say what the release is worth for one table: ``effective_records`` unperturbed ones, or ``why`` it is unknown."""
+    """Say what the release is worth for one table: ``effective_records`` unperturbed ones, or ``why`` it is unknown.
+
+    ``basis``: the frequencies under which it was computed, one of ``BASES``.
+    """
 
     variables: tuple[str, ...]
     effective_records: float | None
     records: int
     why: str = ""
+    basis: Basis = "equal"
 
     @property
     def name(self) -> str:
@@ -57,7 +76,7 @@ class TableWorth:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        about = {"table": list(self.variables), "effective_records": self.effective_records}
+        about = {"table": list(self.variables), "effective_records": self.effective_records, "basis": self.basis}
         return {**about, "of_little_use": self.is_of_little_use, **({"why": self.why} if self.why else {})}
 
 
@@ -84,25 +103,29 @@ def crossed_of(perturbed: Sequence[str], unperturbed: Sequence[str], codebook: C
 
 
 def table_worth(
-    mechanism: Mechanism, tables: Sequence[Sequence[str]], records: int, law: Law
+    mechanism: Mechanism, tables: Sequence[Sequence[str]], records: int, assumed: Assumed
 ) -> tuple[TableWorth, ...]:
-    """Return the worth of each table under the shares that ``law`` gives for its variables; None is uniform."""
-    return tuple(_worth(mechanism, tuple(names), records, law) for names in tables)
+    """Return the worth of each table under the frequencies that are assumed of its variables."""
+    found = (_worth(mechanism, tuple(names), records, assumed) for names in tables)
+    return tuple(TableWorth(names, effective, records, why, assumed.basis) for names, effective, why in found)
 
 
-def _worth(mechanism: Mechanism, names: tuple[str, ...], records: int, law: Law) -> TableWorth:
-    if records < 1:
-        return TableWorth(names, None, records, "there are no records")
+def _worth(
+    mechanism: Mechanism, names: tuple[str, ...], records: int, assumed: Assumed
+) -> tuple[tuple[str, ...], float | None, str]:
+    """Return the effective records of a table, or None and why they are not known."""
+    if records < LEAST_RECORDS:
+        return names, None, TOO_FEW
     book = mechanism.require_codebook()
     blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])
     if largest > MAX_ESTIMATED:
-        return TableWorth(names, None, records, f"its block has more than {MAX_ESTIMATED:,} categories")
+        return names, None, f"its block has more than {MAX_ESTIMATED:,} categories"
     try:
-        found = expected_precision(mechanism, names, records, law(names)).effective_sample_size
+        found = expected_precision(mechanism, names, records, assumed.law(names)).effective_sample_size
     except PostrandError as error:
-        return TableWorth(names, None, records, str(error))
-    return TableWorth(names, min(found, float(records)) if math.isfinite(found) else None, records)
+        return names, None, str(error)
+    return names, min(found, float(records)) if math.isfinite(found) else None, ""
 
 
 def middle(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
@@ -121,13 +144,15 @@ def shown(effective: float | None) -> str:
 
 
 def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
-    """Yield one line on several tables: the least, the median, and a word where they are of little use."""
+    """Yield one line on several tables: the least, the median, their basis, and a word where they are of little use."""
+    if worths and worths[0].records < LEAST_RECORDS:
+        yield f"{what}: worth not told: {TOO_FEW}"
     found = middle(worths)
     if found is None:
         return
     poor = sum(one.is_of_little_use for one in worths)
     text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle"
-    yield text + (f"; {poor} of {len(worths)} of little use" if poor else "")
+    yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(worths)} of little use" if poor else "")
 
 
 def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
@@ -143,17 +168,13 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         yield f"  and {len(order) - MAX_LINES:,} more tables, worth more"
 
 
-def uniform(_: Sequence[str]) -> None:
-    """Return no shares: every combination of values is taken as equally likely, which says nothing of a file."""
-
-
 def two_way(mechanism: Mechanism, records: int) -> list[TableWorth]:
     """Return the worth of the tables of two variables of blocks, the least first: it follows from the release alone.
 
     Those of a split are in its own tables.
     """
     names = [name for name in mechanism.variables if name not in mechanism.partly]
-    found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, uniform)
+    found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, EQUAL)
     return sorted(found, key=lambda one: one.effective_records or 0.0)
 
 

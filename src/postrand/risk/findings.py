@@ -21,6 +21,7 @@ from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
+from postrand.risk.singled_together import Together, together
 
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
@@ -170,31 +171,40 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`."""
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
+    larger = _larger(sample, singled)
     pairs, joint, left = _told_pairs(sample, codebook, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     found = [
-        *_singling(singled, as_is),
+        *_singling(singled, as_is, larger),
         *_telling(pairs, joint),
         *_linked(sample, mechanism, clear, pairs, joint),
         *(_of_household(one) for one in shared if one.is_much),
     ]
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
-    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, left)))
+    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)))
 
 
 def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence for each of these columns that singles out many records, alone or with others."""
     if not names:
         return ()
-    return tuple(one.sentence for one in _singling(singled_out(sampled(source, names, names), names), ()))
+    sample = sampled(source, names, names)
+    singled = singled_out(sample, names)
+    return tuple(one.sentence for one in _singling(singled, (), _larger(sample, singled)))
+
+
+def _larger(sample: Sampled, singled: Sequence[Singled]) -> Together | None:
+    """Search combinations of the columns that single out few records alone; None where triples are all there are."""
+    names = [one.name for one in singled if not one.is_much]
+    return together({name: sample.codes(name) for name in names}, MAX_ALONE) if len(names) > 3 else None
 
 
 def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:
     return (*mechanism.variables, *(column.variable for column in mechanism.numerical))
 
 
-def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Finding]:
+def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Together | None) -> Iterator[Finding]:
     """Yield a finding for each column that singles out more than ``MAX_ALONE``, alone or with others."""
     seen: set[frozenset[str]] = set()
     for one in singled:
@@ -207,13 +217,19 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str]) -> Iterator[Fi
             continue
         others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two
         share = one.pair if others == one.one else one.triple
-        together = frozenset((one.name, *others))
-        if one.largest <= MAX_ALONE or share is None or together in seen:
+        columns = frozenset((one.name, *others))
+        if one.largest <= MAX_ALONE or share is None or columns in seen:
             continue
-        seen.add(together)
-        names = [one.name, *others]
-        text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together"
-        yield Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
+        seen.add(columns)
+        yield _together([one.name, *others], share, figures, as_is)
+    for found, share in () if larger is None else larger.sets:
+        if frozenset(found) not in seen:
+            yield _together(found, share, {"together": share}, as_is)
+
+
+def _together(names: Sequence[str], share: float, figures: Mapping[str, float], as_is: Collection[str]) -> Finding:
+    text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together"
+    return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
 
 
 def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]]) -> Iterator[Finding]:
@@ -313,18 +329,17 @@ def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:
     return np.bincount(true[0] * seen[1] + seen[0], minlength=true[1] * seen[1]).reshape(true[1], seen[1])
 
 
-def _not_tried(sample: Sampled, singled: Sequence[Singled], left: int) -> Iterator[str]:
+def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | None, left: int) -> Iterator[str]:
     if not sample.is_whole:
         kind = "records" if sample.household is None else "records in whole households"
         yield f"Columns together were compared on a sample of {sample.table.num_rows:,} {kind}, not on the whole file."
-    alone = [s for s in singled if not s.is_much]
-    if len(alone) > MAX_COLUMNS:
+    if larger is not None and larger.every > MAX_ALONE:
+        many = sum(not s.is_much for s in singled)
+        which = f"the {MAX_COLUMNS} most identifying of {many} columns" if many > MAX_COLUMNS else f"{many} columns"
         yield (
-            f"Of {len(alone)} unperturbed columns the {MAX_COLUMNS} most identifying were tried together, up to three; "
-            "the others alone."
+            f"Pairs and triples of {which} were all tried. Larger combinations were searched ({larger.trials} trials), "
+            "not all tried: others than those that are named may single out records too."
         )
-    elif len(alone) > 3:
-        yield "More than three unperturbed columns together were not tried."
     if left:
         yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."
 

@@ -23,12 +23,13 @@ from postrand.risk.expected import ExpectedMatches
 from postrand.risk.file import household_numbers
 from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
 from postrand.risk.household_limits import HouseholdLimit
+from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
 
-Measure = Literal["tau1", "tau2"]
-_TAUS: tuple[Measure, ...] = ("tau1", "tau2")
+Tau = Literal["tau1", "tau2"]
+Attack = ExpectedMatches | InformedMatches | HouseholdLimit
 
 STARTS = 9
 """Levels tried first, on a logarithmic scale: they show whether the curve rises."""
@@ -39,7 +40,7 @@ SURE = 1.6449
 EACH = (0.05, 15.0)
 """The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
 
-_LIMIT = re.compile(rf"\s*({'|'.join((*_TAUS, *HOUSEHOLDS))})\s*<=\s*([0-9.eE+-]+)\s*")
+_LIMIT = re.compile(rf"\s*(tau1|tau2|correct[ _-]matches|{'|'.join(HOUSEHOLDS)})\s*<=\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +95,13 @@ class Tuning:
     def __str__(self) -> str:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
-        heads = (
-            "level",
-            "largest" if self.measure in HOUSEHOLDS else self.measure,
-            "error",
-            "95% below",
-            "nats kept",
-            "unchanged",
-        )
-        lines.append(" ".join(f"{head:>10}" for head in heads))
+        wide, digits = max(10, len(self.measure)), 4 if self.measure in HOUSEHOLDS else 2  # a probability is small
+        heads = ("error", "95% below", "nats kept", "unchanged")
+        lines.append(" ".join([f"{'level':>10} {self.measure:>{wide}}", *(f"{head:>10}" for head in heads)]))
         for p in self.points:
             level = f"{p.level:10.4g}" if math.isfinite(p.level) else f"{'as it is':>10}"
-            risk = f"{p.risk:10.2f} {p.standard_error:10.2f} {p.upper:10.1f}"
-            if self.measure in HOUSEHOLDS:  # a probability
-                risk = f"{p.risk:10.4f} {p.standard_error:10.4f} {p.upper:10.4f}"
-            numbers = f"{risk} {p.information:10.3f}"
+            numbers = f"{p.risk:{wide}.{digits}f} {p.standard_error:10.2f} {p.upper:10.{digits - 1}f}"
+            numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         return "\n".join(lines)
 
@@ -134,7 +127,10 @@ def tune(
     """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
-    are right. The curator has the unperturbed file, so that no model is fitted to released ones: given the file,
+    are right. ``"correct matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
+    that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases.
+
+    For the others the curator has the unperturbed file, so that no model is fitted to released ones: given the file,
     ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.
     Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
     the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
@@ -146,8 +142,9 @@ def tune(
     Parameters
     ----------
     sampling_fraction, weight
-        The inclusion probability of every record, or the column of sampling weights: one of them. A limit on an
-        informed attacker needs none.
+        The inclusion probability of every record, or the column of sampling weights: one of them; for
+        ``correct matches`` none, since the attacker knows who is in the file. Limits on households need one where they
+        are about the register attacker.
     household
         The column of household numbers, for the limits that are about households.
     mechanism
@@ -171,21 +168,10 @@ def tune(
     """
     measure, bound = parse(limit)
     low, high = levels or (EACH[0] * len(key_variables), EACH[1] * len(key_variables))
-    problems = []
+    problems = [] if is_whole(draws, 2) else [_few_draws(draws)]
     if not 0 < finite(low) < finite(high):
         problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
-    if not is_whole(draws, 2):
-        problems.append(sentence("the number of draws is too small", got=repr(draws), wanted=">= 2"))
-    needs_share = measure not in HOUSEHOLDS or measure.startswith("register")
-    if (sampling_fraction is not None) == (weight is not None) and (needs_share or weight is not None):
-        what = (
-            "the share of the population in the file is unknown"
-            if weight is None
-            else "the share of the population in the file is given twice"
-        )
-        problems.append(sentence(what, wanted="one of sampling_fraction and weight"))
-    if sampling_fraction is not None and not 0 < finite(sampling_fraction) <= 1:
-        problems.append(sentence("the sampling fraction is outside its range", got=sampling_fraction, wanted="(0, 1]"))
+    problems += _share_problems(measure, sampling_fraction, weight)
     if measure in HOUSEHOLDS and household is None:
         fix = "use --household H (household=...), or set the role 'household' in the codebook of a plan"
         problems.append(sentence(f"the households are not known, which {measure} is about", fix=fix))
@@ -196,17 +182,46 @@ def tune(
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
     weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
-    matches: ExpectedMatches | HouseholdLimit
-    if measure in _TAUS:
-        matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
-    else:
+    matches: Attack
+    if measure == "correct matches":
+        matches = InformedMatches.of(keys)
+    elif household is not None and measure in HOUSEHOLDS:
+        numbers = household_numbers(read_columns(data, [household])[household])
         if weights is None:
-            weights = np.full(keys.records, 1.0 if sampling_fraction is None else 1 / sampling_fraction)
-        numbers = household_numbers(read_columns(data, [str(household)])[str(household)])
+            weights = np.full(keys.records, 1 / (sampling_fraction or 1.0))
         matches = HouseholdLimit(measure, keys, weights, numbers)
+    else:
+        tau: Tau = "tau1" if measure == "tau1" else "tau2"
+        matches = ExpectedMatches.of(keys, tau, sampling_fraction, weights, model)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
+
+
+def _few_draws(draws: Any) -> str:
+    return sentence("the number of draws is too small", got=repr(draws), wanted=">= 2")
+
+
+def is_informed(measure: str) -> bool:
+    """Whether the limit is on an attacker who knows who is in the file."""
+    return measure == "correct matches" or (measure in HOUSEHOLDS and not measure.startswith("register"))
+
+
+def _share_problems(measure: str, fraction: float | None, weight: str | None) -> list[str]:
+    """Return what is wrong with the share of the population that is in the file, which only some attackers need."""
+    if measure == "correct matches":
+        what = "this attacker knows who is in the file, so the share of the population plays no part"
+        fix = "leave the sampling fraction and the weight out"
+        given = fraction is not None or weight is not None
+        return [sentence(what, where=f"a limit of {measure}", fix=fix)] if given else []
+    problems = []
+    if (fraction is None) == (weight is None) and (weight is not None or not is_informed(measure)):
+        how = "unknown" if weight is None else "given twice"
+        what, wanted = f"the share of the population in the file is {how}", "one of sampling fraction and weight"
+        problems.append(sentence(what, wanted=wanted))
+    if fraction is not None and not 0 < finite(fraction) <= 1:
+        problems.append(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
+    return problems
 
 
 class _Search:
@@ -214,7 +229,7 @@ class _Search:
 
     def __init__(
         self,
-        matches: ExpectedMatches | HouseholdLimit,
+        matches: Attack,
         make: Callable[[float], Mechanism],
         measure: str,
         bound: float,
@@ -297,9 +312,10 @@ def parse(limit: str) -> tuple[str, float]:
     except ValueError:
         bound = math.nan
     if found is None or not bound >= 0:
-        what, wanted = "the limit is not of the form that is wanted", "'tau2 <= 10' or 'household_risk <= 0.2'"
+        what = "the limit is not of the form that is wanted"
+        wanted = "'tau2 <= 10', 'tau1 <= 5', 'correct matches <= 5' or 'household_risk <= 0.2'"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
-    return found[1], bound
+    return (found[1] if found[1] in ("tau1", "tau2", *HOUSEHOLDS) else "correct matches"), bound
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:

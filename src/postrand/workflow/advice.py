@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,23 +19,26 @@ from postrand.designers import UniformOffDiagonal
 from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
-from postrand.errors import DesignError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
-from postrand.report.table_worth import shown
+from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
+from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
-from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_plan import Advised, Asked
+from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import UPPER, claims_in_words, next_steps, plan_lines, reasons
+from postrand.workflow.advice_text import UPPER, Checked, claims_in_words, next_steps, plan_lines, reasons
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.epsilon import BOUND
 
 MANY_SPLIT = 22
@@ -78,10 +81,12 @@ def advise(
     out: Path,
     *,
     fraction: float | None = None,
+    named: Collection[str] | None = None,
 ) -> Advice:
     """Write two to four complete plans and their codebooks into the new folder ``out``, and return the advice.
 
-    ``fraction`` is the share of the population in the file, where no variable has the role ``weight``.
+    ``fraction`` is the share of the population in the file, where no variable has the role ``weight``. ``named`` are
+    variables whose role somebody chose; None: all. Others are not released where they follow from what is perturbed.
 
     Raises
     ------
@@ -89,6 +94,8 @@ def advise(
         If nothing can be perturbed, or a limit or a precision is asked that cannot be answered.
     ReleaseError
         If the folder exists or cannot be made, or would lie in a release.
+    DataError
+        If the file has fewer than ``LEAST_RECORDS`` records.
     DesignError
         If no way can be designed.
     """
@@ -96,11 +103,13 @@ def advise(
     raise_all(ReleaseError, target_problems(out))
     require_measures(book, needs, fraction)
     source = open_records(place, book)
-    subject, notes = subject_of(source, book, needs)
+    subject, notes = subject_of(source, book, needs, named)
     if subject.records is None:
         first = subject.perturbed[:1]
         counted = LocalEngine().count(source, subject.book, first)
         subject = dataclasses.replace(subject, records=int(counted.total + counted.omitted))
+    if (subject.records or 0) < LEAST_RECORDS:
+        raise DataError(sentence(TOO_FEW, fix="give a larger file"))
     with appearing(out, PRIVATE) as folder:
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
@@ -122,6 +131,9 @@ class _Maker:
         self.met: dict[int, bool] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
+        if needs.look:
+            book, rare = merged(book, subject.perturbed, open_records(place, subject.book))
+            recodes = (*recodes, *rare)
         self.subjects = [subject]
         if recodes:
             self.subjects.append(dataclasses.replace(subject, book=book, recodes=recodes))
@@ -131,13 +143,18 @@ class _Maker:
         self.source = (
             place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
         ).to_dict(folder)
-        self.notes = list(_size_notes(subject))
+        self.notes = list(_size_notes(self.subjects[-1]))
 
     def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
         """Return the trials to show, and every other way with the reason why it is left out."""
         trials, left = [], []
         for subject in self.subjects:
             for candidate in candidates(subject):
+                if candidate.way == "split" and subject is not self.subjects[-1] and self.is_long:
+                    left.append(
+                        (candidate.name, f"of more than {MANY_SPLIT} variables only the split with recodes is tried")
+                    )
+                    continue
                 try:
                     found = self.at(candidate, self.needs.epsilon)
                 except PostrandError as error:
@@ -155,6 +172,11 @@ class _Maker:
             chosen = self._within_limits(chosen)
         return self._with_lower(chosen), left
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the design of a split release takes so long that as few as possible are tried."""
+        return len(self.subject.perturbed) > MANY_SPLIT
+
     def at(self, candidate: Candidate, epsilon: float) -> Trial | None:
         """Return a candidate at a level: a split of many variables takes long to design, and is designed once."""
         place = (candidate, epsilon)
@@ -166,15 +188,29 @@ class _Maker:
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
         """Write a plan, read it again as ``protect`` will, and return it with its figures."""
         path = self.folder / f"plan-{number}.toml"
-        why = tuple(reasons(trial, chosen, self.needs, self.met.get(id(trial))))
+        path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
+        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
+            figures = _before(figures, self.risks.before(self.subject.book))
+        asked = tuple(self._asked(trial, figures))
+        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
-        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
-            figures = _before(figures, self.risks.before(self.subject.book))
-        return Advised(self.out / path.name, trial, figures, why, tuple(self._asked(trial, figures)), told)
+        return Advised(self.out / path.name, trial, figures, why, asked, told)
+
+    def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
+        """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.
+
+        The search leaves out what rank laws do, and keys without categories; the figures of the whole plan decide.
+        """
+        if id(trial) not in self.met:
+            return None
+        if figures.risk_leaves_out:
+            return "unknown"
+        limits = {str(limit) for limit in self.needs.of_file}
+        return "kept" if all(is_met for text, _, _, is_met in asked if text in limits) else "broken"
 
     def more(self, first: Trial) -> list[str]:
         """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
@@ -186,9 +222,8 @@ class _Maker:
         higher = [level for level in LEVELS if level > first.epsilon]
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
-        lines = (
-            [f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}."] if worth else []
-        )
+        more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
+        lines = [f"{more}, {BASES[EQUAL.basis]}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
@@ -203,7 +238,7 @@ class _Maker:
             "release": {"format": "same", "shuffle": True, "release_ids": False},
         }
 
-    def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[tuple[str, float | None, float | None, bool]]:
+    def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[Asked]:
         for limit in self.needs.limits:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
             if limit.reads_file and figures.risk_leaves_out:
@@ -221,7 +256,7 @@ class _Maker:
             start = self.at(candidate, trial.epsilon)
             assert start is not None
             found, met = within(start, self.needs.of_file, self.risks, partial(self.at, candidate))
-            self.met[id(found)] = met
+            self.met[id(found)] = met and not left_out(found.plan)
             kept.append(found)
         return sorted(kept, key=lambda trial: not self.met[id(trial)])
 
@@ -234,7 +269,7 @@ class _Maker:
             bounded = self.at(first.candidate, BOUND)
             chosen = [*chosen[: MOST - 1], *([] if bounded is None else [bounded])]
         if len(chosen) < FEWEST:
-            parts = (0.5, 0.75) if len(self.subject.perturbed) <= MANY_SPLIT else (0.75,)
+            parts = (0.75,) if self.is_long else (0.5, 0.75)
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
@@ -253,4 +288,7 @@ def _size_notes(subject: Subject) -> Iterator[str]:
     names = unbanded(subject.book, subject.perturbed)
     if names:
         what = f"{', '.join(names)}: many categories, and no natural bands"
-        yield sentence(what, fix="merge categories with groups or a hierarchy ([[recodes]] in the codebook)")
+        fix = "merge categories with groups or a hierarchy ([[recodes]] in the codebook)"
+        yield sentence(
+            what, fix=fix if subject.needs.look else f"{fix}, or let --look merge rare ones by a stated rule"
+        )

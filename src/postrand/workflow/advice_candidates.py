@@ -8,16 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any, Literal
 
 from postrand.codebook import Codebook
+from postrand.codebook.rules import linked
+from postrand.designers.split.candidates import Candidates as SplitCandidates
 from postrand.designers.split.candidates import candidates_of
 from postrand.designers.split.comparison import SEARCHED
 from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_rare import LEAST_SHARE
+from postrand.workflow.epsilon import shares
+from postrand.workflow.linked import parts_of
 from postrand.workflow.proposal import MAX_JOINT
 
 Names = tuple[str, ...]
@@ -29,9 +33,10 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
+WHOLE = ("one joint block", "split", "recognition")
+"""Ways in which linked variables need no block of their own."""
 BAND = 10
 """So many neighbours in rank share their numbers at least."""
-_UNIT = 10_000  # shares of ε have four decimals, rounded down
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +68,7 @@ class Subject:
     """Hold what is to be protected: the codebook, the variables to perturb, numbers to move in rank, and the needs.
 
     ``associations``: the weight of each table of two variables by what the file says of it; empty unless it may choose.
+    ``joint`` are groups of variables that the records show to be one fact: each is one block, or a part of one.
     """
 
     book: Codebook
@@ -72,11 +78,22 @@ class Subject:
     needs: Needs
     recodes: tuple[Mapping[str, Any], ...] = ()
     associations: Mapping[Names, float] = field(default_factory=dict)
+    joint: tuple[Names, ...] = ()
 
     @property
     def sizes(self) -> list[int]:
         """The number of codes of each perturbed variable."""
         return [self.book[name].size for name in self.perturbed]
+
+    @property
+    def basis(self) -> Basis:
+        """What chooses blocks that keep linked variables together: the file, where only the records show the links."""
+        return "file" if self.joint or self.rare else "sizes"
+
+    @property
+    def rare(self) -> Names:
+        """The variables whose rare categories are merged: the records say which these are."""
+        return tuple(str(entry["variable"]) for entry in self.recodes if "merge_rare" in entry)
 
     @property
     def workload(self) -> Any:
@@ -119,17 +136,17 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
 def separate(subject: Subject) -> Candidate:
     """Return a block for each variable, with the shares of ε that keep most of the tables of two variables."""
     found = _search(subject, None)
-    start: list[Names] = [(name,) for name in subject.perturbed]
+    start = [tuple(names) for names in parts_of(subject.perturbed, subject.joint)]
 
     def sections(epsilon: float) -> dict[str, Any]:
         if found is None or len(subject.perturbed) > SEARCHED:
-            return _blocks(start, _shares([epsilon / len(start)] * len(start), epsilon), epsilon)
+            return _blocks(start, shares([epsilon / len(start)] * len(start), epsilon), epsilon)
         problem = found(epsilon)
         best = problem.improved(problem.start)
-        return _blocks(best.blocks, _shares(best.epsilons, epsilon), epsilon)
+        return _blocks(best.blocks, shares(best.epsilons, epsilon), epsilon)
 
     what = "Each variable is perturbed by itself. Their epsilons add up; each has the part with which tables keep most."
-    return _way(subject, "separate", what, sections)
+    return _way(subject, "separate", what, sections, subject.basis)
 
 
 def _joint(subject: Subject) -> Candidate:
@@ -148,13 +165,13 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
             return {}
         problem = found(epsilon)
         best: FixedBlocks = problem.merged(problem.start)
-        if len(best.blocks) in (1, len(subject.perturbed)):
+        if len(best.blocks) in (1, len(problem.start)):
             return {}  # another way says the same
-        return _blocks(list(best.blocks), _shares(best.epsilons, epsilon), epsilon)
+        return _blocks(list(best.blocks), shares(best.epsilons, epsilon), epsilon)
 
     by = "the numbers of categories" if basis == "sizes" else "the associations in the file"
     what = f"Variables are perturbed jointly in several blocks, found by {by}; the epsilons of the blocks add up."
-    return _way(subject, way, what, sections, basis)
+    return _way(subject, way, what, sections, "file" if subject.joint else basis)
 
 
 def _split(subject: Subject) -> Candidate:
@@ -194,7 +211,10 @@ def _way(
     has_epsilon: bool = True,
 ) -> Candidate:
     """Return a candidate for the subject, with its numbers moved among neighbours in rank, where there are any."""
-    made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes)
+    notes = [together_note(subject.joint)] if subject.joint and way not in WHOLE else []
+    notes += [rare_note(subject.rare)] if subject.rare else []
+    basis = "file" if subject.rare else basis
+    made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes, tuple(notes))
     if not subject.numbers:
         return made
     width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
@@ -205,7 +225,21 @@ def _way(
         return {**own, "numerical": [entry]} if own else own
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
-    return replace(made, sections=moving, notes=(note,))
+    return replace(made, sections=moving, notes=(*notes, note))
+
+
+def rare_note(names: Names) -> str:
+    """Return the sentence on rare categories that are merged."""
+    rule = f"categories of fewer than {LEAST_SHARE:.0%} of the records are merged into one"
+    return f"{', '.join(names)}: {rule}. The records say which: this is confidential, and the certificate says so"
+
+
+def together_note(joint: Sequence[Names]) -> str:
+    """Return the sentence on variables that are one fact, and on what that they were found in the records means."""
+    listed = "; ".join(", ".join(names) for names in joint)
+    text = f"One fact, one block: {listed}. This was found in the records"
+    fix = 'if it is so by definition, it is public: remove chosen_with = "file" from [design]'
+    return f"{text}; {fix}"
 
 
 def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[float], Blocks] | None:
@@ -216,15 +250,19 @@ def _search(subject: Subject, weights: dict[Names, float] | None) -> Callable[[f
         given = candidates_of(subject.book, subject.perturbed, weights or "pairs", (), MAX_CELLS, None)
     except PostrandError:  # missing values that are kept, or a variable that does not vary
         return None
-    return lambda epsilon: _Small(given, epsilon)
+    return lambda epsilon: _Small(given, epsilon, subject.joint)
 
 
 class _Small(Blocks):
-    """The search for blocks that are few enough combinations to explain."""
+    """The search for blocks that are few enough combinations to explain; ``joint`` are groups that stay together."""
+
+    def __init__(self, given: SplitCandidates, epsilon: float, joint: Sequence[Names]) -> None:
+        super().__init__(given, epsilon)
+        self.start = tuple(self.ordered(group) for group in linked((), [*joint, *self.start]))
 
     def fits(self, blocks: tuple[Names, ...]) -> bool:
-        """Tell whether every block of several variables has at most ``MAX_JOINT`` cells."""
-        return all(len(block) == 1 or self.count(block) <= MAX_JOINT for block in blocks)
+        """Tell whether every block of several variables, other than one fact, has at most ``MAX_JOINT`` cells."""
+        return all(len(block) == 1 or block in self.start or self.count(block) <= MAX_JOINT for block in blocks)
 
 
 def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: float) -> dict[str, Any]:
@@ -234,16 +272,3 @@ def _blocks(parts: Sequence[Sequence[str]], epsilons: Sequence[float], total: fl
         for names, epsilon in zip(parts, epsilons, strict=True)
     ]
     return {"privacy": level, "blocks": entries}
-
-
-def _shares(epsilons: Sequence[float], total: float) -> list[float]:
-    """Return shares with four decimals whose exact sum is at most the total.
-
-    >>> _shares([4 / 3] * 3, 4.0), _shares([0.8] * 5, 4.0)
-    ([1.3333, 1.3333, 1.3333], [0.7999, 0.8, 0.8, 0.8, 0.8])
-    """
-    found = [math.floor(epsilon * _UNIT + 1e-6) / _UNIT for epsilon in epsilons]
-    while sum(map(Fraction, found)) > Fraction(total):
-        most = found.index(max(found))
-        found[most] = (round(found[most] * _UNIT) - 1) / _UNIT
-    return found

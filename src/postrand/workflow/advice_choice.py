@@ -16,7 +16,8 @@ from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
-from postrand.report.table_worth import TableWorth, little_use, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, TableWorth, little_use, pairs_of, table_worth
+from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
 from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -93,8 +94,8 @@ def tried(
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
         names = mechanism.variables
-        one = table_worth(mechanism, [(name,) for name in names], n, _uniform)
-        two = table_worth(mechanism, pairs_of(names, plan.codebook), n, _uniform)
+        one = table_worth(mechanism, [(name,) for name in names], n, EQUAL)
+        two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL)
         widths = tuple(_half_width(mechanism, wanted, n) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
 
@@ -104,10 +105,6 @@ def designed(plan: Plan) -> Mechanism:
     plan = replace(plan, numerical=())
     check_sizes(plan)
     return mechanism_of(plan, design_blocks(plan))
-
-
-def _uniform(_: Sequence[str]) -> None:
-    return None
 
 
 def _half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
@@ -174,7 +171,7 @@ def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
 def _against(winner: Trial, trial: Trial) -> str:
     return (
         f"tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)}, "
-        f"of two {_records(winner.two)} against {_records(trial.two)}"
+        f"of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
     )
 
 

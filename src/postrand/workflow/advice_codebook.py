@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,6 @@ from postrand.plan import infer
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.draft import assign_roles
-
-_NUMBERS_OF = frozenset(
-    (
-        "id", "ids", "hid", "hhid", "pid", "hpid", "ppid", "uid", "uuid", "guid", "idno", "idnr", "idhh", "caseid",
-        "recid", "respid", "personid", "householdid", "hhno", "hhnr", "hhnum", "pernum", "serial",
-    )
-)  # fmt: skip
-"""Parts of names of columns that number persons, households or records."""
 
 
 def codebook_for(
@@ -48,7 +39,7 @@ def codebook_for(
     drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles))
     named = {name for given in roles.values() for name in given}
     numbers = [
-        d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and is_number_of(d["name"])
+        d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and infer.is_number_of(d["name"])
     ]
     drafts = [{**draft, "role": ""} if draft["name"] in numbers else draft for draft in drafts]
     left = [draft["name"] for draft in drafts if not draft["role"] and draft["name"] not in numbers]
@@ -59,16 +50,6 @@ def codebook_for(
             sentence(f"not released, because it seems to number persons or households: {few(numbers)}", fix=fix)
         )
     return place, Codebook.from_dict({"variables": [_entry(draft) for draft in drafts]}), told
-
-
-def is_number_of(name: str) -> bool:
-    """Return whether a column is named like a number of persons or households, whose values are no quantities.
-
-    >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
-    [True, True, True, False, False]
-    """
-    parts = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
-    return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
 
 
 def _entry(draft: Mapping[str, Any]) -> dict[str, Any]:

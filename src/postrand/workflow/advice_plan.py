@@ -9,6 +9,9 @@ from typing import Any
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.comparison import PlanFigures
 
+Asked = tuple[str, float | None, float | None, bool]
+"""A limit or precision that is asked, its value before and after, and whether it is kept."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advised:
@@ -18,7 +21,7 @@ class Advised:
     trial: Trial
     figures: PlanFigures
     reasons: tuple[str, ...]
-    asked: tuple[tuple[str, float | None, float | None, bool], ...]
+    asked: tuple[Asked, ...]
     findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,29 +5,38 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.rules import linked as grouped
 from postrand.engines import LocalEngine
 from postrand.engines.wants import Count
 from postrand.errors import UsageError, sentence
 from postrand.formats import Source
+from postrand.plan.infer import is_nested, is_number_of
 from postrand.risk.findings import share_text
-from postrand.risk.sample import sampled
+from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.workflow.advice_candidates import Names, Subject
-from postrand.workflow.advice_codebook import is_number_of
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
+from postrand.workflow.linked import Proposed
+from postrand.workflow.linked import proposed as proposed_links
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")
 _LEAST_WEIGHT = 0.05  # of the mean: a table of two variables that do not depend on each other still counts
 
 
-def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, list[str]]:
+def subject_of(
+    source: Source, book: Codebook, needs: Needs, named: Collection[str] | None = None
+) -> tuple[Subject, list[str]]:
     """Return what is to be protected, and sentences on what follows from the file and the attacker.
+
+    ``named`` are the variables whose role somebody chose; None: all. A function of what is perturbed is not released
+    unless its role was chosen, and variables that are one fact get one block (:mod:`postrand.workflow.linked`).
 
     A column that stays as it is and singles out more than 1% of the records moves in rank if it has numbers; otherwise
     it is not released. Against ``anyone`` nothing moves in rank, because no ε covers it.
@@ -44,7 +53,12 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
         fix = "name the keys, what others can know of a person: --keys age,sex,region"
         raise UsageError(sentence("no categorical variable is to be perturbed", fix=fix))
     clear = [v for v in book.with_role(*RELEASED) if v.name not in perturbed]
-    sample = sampled(source, [v.name for v in clear], [v.name for v in clear])
+    plain = [v.name for v in book.with_role(*RELEASED) if not is_nested(source.schema.field(v.name).type)]
+    sample = sampled(source, [*plain, *(v.name for v in clear if v.name not in plain)], [v.name for v in clear])
+    linked = _linked(sample, [book[name] for name in plain], perturbed, named, needs)
+    derived = {draft["name"] for draft in linked.drafts if draft["role"] == "drop"}
+    perturbed = tuple(name for name in perturbed if name not in derived)
+    clear = [v for v in clear if v.name not in derived]
     alone = {v.name: sample.share_alone(v.name) for v in clear}
     singling = [v for v in clear if alone[v.name] > MAX_ALONE]
     moved = tuple(v.name for v in singling if _is_number(v) and needs.attacker != "anyone")
@@ -52,6 +66,8 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
     notes = [
         f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records" for name in gone
     ]
+    notes += [f"linked: {text}" for text in linked.sentences]
+    gone += sorted(derived)
     kept = [v.name for v in clear if v.name not in (*moved, *gone)]
     if kept and needs.attacker == "anyone":
         notes.append(f"{', '.join(kept)}: released as they are, so that no claim covers them; drop them, or band them")
@@ -59,7 +75,27 @@ def subject_of(source: Source, book: Codebook, needs: Needs) -> tuple[Subject, l
     book = dataclasses.replace(book, variables=variables)
     require_tables(book, needs)
     weights = _associations(source, book, perturbed) if needs.look else {}
-    return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights), notes
+    joint = _not_ruled(book, [names for names in linked.joint if {*names} <= {*perturbed}])
+    return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights, joint=joint), notes
+
+
+def _linked(
+    sample: Sampled, variables: Sequence[Variable], perturbed: Names, named: Collection[str] | None, needs: Needs
+) -> Proposed:
+    """Return what is proposed for variables that follow from others; a table that is asked for keeps its variables."""
+    drafts = [
+        {"name": v.name, "role": v.role, "categories": v.categories, "missing": v.missing, "notes": []}
+        for v in variables
+    ]
+    asked = {name for wanted in needs.precisions for name in wanted.table}
+    chosen = {v.name for v in variables} if named is None else {*named, *asked}
+    return proposed_links(sample, drafts, perturbed, chosen, ())
+
+
+def _not_ruled(book: Codebook, joint: Sequence[Names]) -> tuple[Names, ...]:
+    """Return the groups that rules of the codebook do not link already: those are public, and one block anyway."""
+    ruled = grouped(book.rules)
+    return tuple(names for names in joint if not any({*names} <= {*group} for group in ruled))
 
 
 def _is_number(variable: Variable) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.report.table_worth import shown, worth_line
+from postrand.report.table_worth import EQUAL, shown, worth_line
+from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
@@ -27,6 +29,14 @@ UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
 )
+Checked = Literal["kept", "broken", "unknown"]
+_CHECKED: dict[Checked | None, str] = {
+    "kept": "Checked: as it is written, the whole plan keeps every limit on risk that is asked.",
+    "unknown": (
+        "Warning: epsilon was found with the risk of the keys that have categories alone. Whether the whole plan keeps "
+        "the limits on risk is not known: give the other keys bands with [[recodes]], or drop them."
+    ),
+}
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
 _RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
 
@@ -46,25 +56,30 @@ def record_claim(plan: Plan) -> str:
     return in_plain_words(plan.privacy, plan.perturbed, size)
 
 
-def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | None) -> Iterator[str]:
-    """Yield why a plan is shown among the others, and what was chosen with the file."""
+def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
+    """Yield why a plan is shown among the others, and what was chosen with the file; ``met`` where it was searched."""
     others = [one for one in chosen if one is not trial]
     for what, value in (("two variables", "two"), ("one variable", "one")):
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > 1.02 * best:
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text} (every combination equally likely)."
+            yield f"{text}, {BASES[EQUAL.basis]}."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
         yield "Reason: all categories are kept."
     if trial.candidate.recodes:
-        names = ", ".join(str(entry["variable"]) for entry in trial.candidate.recodes)
+        bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
+        rare = [str(entry["variable"]) for entry in trial.candidate.recodes if "merge_rare" in entry]
+        done = [f"{', '.join(bands)} in bands by public edges"] * bool(bands)
+        done += [f"rare categories of {', '.join(rare)} merged"] * bool(rare)
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = "" if raw is None else f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
-        yield f"Reason: {names} in bands by public edges leave more for tables of two variables{gain}."
+        gain = (
+            f": {shown(trial.two)} effective records in place of {shown(raw.two)}, {BASES[EQUAL.basis]}" if raw else ""
+        )
+        yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
         yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
@@ -72,7 +87,9 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: bool | Non
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     if trial.is_useless:
         yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
-    if met is False:
+    if met in _CHECKED:
+        yield _CHECKED[met]
+    if met == "broken":
         same = [one.epsilon for one in others if one.candidate.name == trial.candidate.name]
         is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])
         level = "; it has the smallest epsilon that was tried" if is_least else ""

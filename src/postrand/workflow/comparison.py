@@ -14,7 +14,16 @@ from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.report.table_worth import TableWorth, crossed_of, middle, pairs_of, shown, table_worth, worth_line
+from postrand.report.table_worth import (
+    Assumed,
+    TableWorth,
+    crossed_of,
+    middle,
+    pairs_of,
+    shown,
+    table_worth,
+    worth_line,
+)
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
@@ -159,15 +168,16 @@ def computed(
         counts = known.table(variables).dense().astype(np.float64)
         return counts / counts.sum() if counts.sum() > 0 else None
 
+    own = Assumed("file", law)
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
         claims=_claims(certificate, mechanism),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
-        one_way=table_worth(mechanism, [(n,) for n in names], records, law),
-        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, law),
-        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, law),
+        one_way=table_worth(mechanism, [(n,) for n in names], records, own),
+        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, own),
+        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, own),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]

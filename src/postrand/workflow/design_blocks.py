@@ -23,7 +23,7 @@ from postrand.designers.differential.uniform_offdiagonal import UniformOffDiagon
 from postrand.designers.linked_cells import LinkedCells, select
 from postrand.designers.problem import Design, DesignWarning, Prior
 from postrand.designers.solve import design as solve
-from postrand.errors import DesignError, PostrandError, sentence
+from postrand.errors import DesignError, PostrandError, raise_all, sentence
 from postrand.mechanism import Block
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
@@ -338,6 +338,8 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
         raise DesignError(sentence("blocks share a budget, but the record's claim has no budget", fix=fix))
     if plan.privacy.traits.composition == "bits":
         return _bits(level_of(plan.privacy), sharing, tasks, plan.codebook)
+    given = [tasks[b].plan for b in sharing if tasks[b].plan.matrix is not None]
+    raise_all(DesignError, [_has_own(block) for block in given] if len(given) < len(sharing) else [])
     taken = [e for t in tasks for model in models_of(t.plan.privacy) if (e := spent(model)) is not None]
     taken += [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
     taken += [] if plan.split is None else [plan.split.spent]
@@ -352,6 +354,15 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     asked = list(sharing.values())
     found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
     return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found.epsilons, strict=True)}
+
+
+def _has_own(block: BlockPlan) -> str:
+    """Say that a given matrix takes no share of the ε that designed blocks divide, and which ε it has."""
+    epsilon = TransitionMatrix.from_array(block.matrix or ()).epsilon
+    what = "a given matrix has an epsilon of its own, so it takes no share of the record's"
+    own = f"its block needs privacy = {{ model = 'differential', epsilon = {format_upper(epsilon)} }}"
+    fix = own if math.isfinite(epsilon) else "give the matrix no 0, or every other block an epsilon"
+    return sentence(what, where=f"[[blocks]] {', '.join(block.variables)}", fix=fix)
 
 
 def _bits(

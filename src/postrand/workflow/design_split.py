@@ -23,6 +23,7 @@ from postrand.plan.split_plan import SplitPlan
 from postrand.privacy import level_of, models_of, spent
 from postrand.privacy.histogram import noisy_counts
 from postrand.support.progress import Stage, stage
+from postrand.support.worth_basis import BASES
 from postrand.workflow.known import Known
 
 WHERE = "the split"
@@ -63,7 +64,9 @@ class DesignedSplit:
     def __str__(self) -> str:
         d = self.design
         text = f"Split of {', '.join(d.variables)}: {d.text()}\nall tables: 1,000 released records are worth "
-        text += f"{1000 / d.value:.4g}; no other probabilities of these subsets make more than {1000 / d.bound:.4g}"
+        basis = BASES["equal" if self.plan.prior == "uniform" else "plan"]
+        text += f"{1000 / d.value:.4g}, {basis}; "
+        text += f"no other probabilities of these subsets make more than {1000 / d.bound:.4g}"
         if self.split.given:
             text += f"\nwithin each combination of {', '.join(self.split.given)}; the worth is computed without it"
         return text

@@ -105,8 +105,9 @@ class Dossier:
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
-        if mechanism.split is not None:
-            captions[RISK] = (*CAPTION, RISK_NOTE)
+        captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
+        left = () if self.figures is None else self.figures.risk_leaves_out
+        captions[RISK] += tuple(f"{text[0].upper()}{text[1:]}." for text in left)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}

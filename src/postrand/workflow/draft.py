@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,15 +35,13 @@ from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
-from postrand.workflow.epsilon import above_bound, meaning
+from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
-EACH = 10_000
-"""Shares of a total epsilon have four decimals, rounded down."""
 NOTE_WIDTH = 110
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
@@ -92,6 +89,11 @@ class Started:
     settings: formats.ReadSettings
     epsilon: float
     linked: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The variables without a role that seem to number persons or households."""
+        return tuple(name for name in self.without_role if infer.is_number_of(name))
 
 
 def initialise(
@@ -174,8 +176,9 @@ def start(
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
-    each = epsilon if total is None else math.floor(total / parts * EACH) / EACH
-    plan = plan_text(place, drafts, each, open_, way, rows, linked.joint)
+    whole = epsilon * parts if total is None else total
+    each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
+    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint)
     book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
@@ -189,7 +192,7 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, each * parts, linked.sentences)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -202,7 +205,9 @@ def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if perturbs(d)]
     return [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"] for d in categorical if not d["role"] and not infer.looks_carried(d["name"])
+        d["name"]
+        for d in categorical
+        if not (d["role"] or infer.looks_carried(d["name"]) or infer.is_number_of(d["name"]))
     ]
 
 
@@ -229,14 +234,17 @@ def _singling(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
 def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
     """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
 
-    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Lists
-    and records do not get the role for all others: they are dropped.
+    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Nor do
+    numbers of persons and households, which point to a record in any other file that has them. Lists and records do not
+    get the role for all others: they are dropped.
     """
     if (
         draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
         and draft["name"] not in named
     ):
         return {**draft, "role": "drop"}
+    if draft["name"] not in named and draft["role"] != "drop" and infer.is_number_of(draft["name"]):
+        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
     share = singling.get(draft["name"])
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
@@ -287,7 +295,8 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
 def plan_text(
     place: Mapping[str, str],
     drafts: Iterable[Mapping[str, Any]],
-    epsilon: float,
+    each: Sequence[float],
+    total: float,
     undecided: Mapping[str, float] | None = None,
     way: Way = "blocks",
     records: int | None = None,
@@ -297,12 +306,11 @@ def plan_text(
 
     ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
     release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
-    ``joint`` are variables that get one block, and one ``epsilon``, together.
+    ``joint`` are variables that get one block together. ``total`` is the ε of a record, ``each`` that of each block.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = _perturbed(categorical)
     parts = parts_of(perturbed, joint)
-    total = epsilon * max(1, len(parts))
     proposal = _proposal(categorical, perturbed, total, records, way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
@@ -333,9 +341,11 @@ def plan_text(
     if split:
         plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
-        parts = [perturbed] if proposal.way == "joint" else parts
-        level = {"model": DifferentialPrivacy.name, "epsilon": total if proposal.way == "joint" else epsilon}
-        plan["blocks"] = writing.blocks_of({"variables": names, "privacy": level} for names in parts)
+        levels = [(perturbed, total)] if proposal.way == "joint" else list(zip(parts, each, strict=False))
+        plan["blocks"] = writing.blocks_of(
+            {"variables": names, "privacy": {"model": DifferentialPrivacy.name, "epsilon": level}}
+            for names, level in levels
+        )
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from postrand.privacy.words import LITTLE
 from postrand.support.guesses import guesses_in_words
@@ -13,6 +14,21 @@ DEFAULT_EPSILON = 4.0
 """The limit for a record that is proposed where none is stated."""
 BOUND = LITTLE
 """Above it somebody who knows which record is whose learns nearly every value that the record shows."""
+
+_UNIT = 10_000  # shares of ε have four decimals, rounded down
+
+
+def shares(epsilons: Sequence[float], total: float) -> list[float]:
+    """Return shares with four decimals whose exact sum is at most the total.
+
+    >>> shares([4 / 3] * 3, 4.0), shares([0.8] * 5, 4.0)
+    ([1.3333, 1.3333, 1.3333], [0.7999, 0.8, 0.8, 0.8, 0.8])
+    """
+    found = [math.floor(epsilon * _UNIT + 1e-6) / _UNIT for epsilon in epsilons]
+    while sum(map(Fraction, found)) > Fraction(total):
+        most = found.index(max(found))
+        found[most] = (round(found[most] * _UNIT) - 1) / _UNIT
+    return found
 
 
 def meaning(epsilon: float) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from postrand.plan import Plan
-from postrand.report.table_worth import USELESS_RECORDS, TableWorth, middle, shown
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
-from postrand.support.guesses import of_hundred
+from postrand.support.guesses import of_hundred, right_guesses
 from postrand.support.showing import few
+from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.facts import household_of
 
-_WIDTH = 100
+MEMBERS = (2, 4)
+"""The sizes of households whose levels are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
+    yield members_in_words(figures.epsilon, household_of(plan))
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
     words = ("recoded but not perturbed", "perturbed") if plan.codebook.recodes else ("without protection", "with it")
     found = figures.risk("correct_matches")
@@ -100,6 +105,27 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
+def members_in_words(epsilon: float, household: str | None) -> str:
+    """Return what a claim on one record means for several records that belong together: k of them have k ε.
+
+    ``household``: the variable that shows which records do, if there is one. Each record is perturbed by itself, so the
+    ratio of the probabilities of all their released values is at most the product of theirs, ``e^(k ε)``.
+
+    >>> members_in_words(1.0, None).partition(". ")[2]
+    'Several records of one person or household add up: k of them have k times epsilon.'
+    """
+    one = "These claims are for one record."
+    if household is None:
+        return f"{one} Several records of one person or household add up: k of them have k times epsilon."
+    together = f"{one} {household} shows which records are one household, and its members add up"
+    if not math.isfinite(epsilon):
+        return f"{together}: what is claimed of one record does not hold for all members together."
+    levels = " and ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in MEMBERS)
+    right = " and ".join(of_hundred(right_guesses(k * epsilon, 0.5), most=True) for k in MEMBERS)
+    between = "of 100 guesses between two equally likely values that all members share, at most"
+    return f"{together}: {levels} ({between} {right} are right)."
+
+
 def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
     """Return both sides of a measure; ``words`` say what was done to the file before and after."""
     before, after = words
@@ -110,6 +136,8 @@ def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:
+    if figures.records < LEAST_RECORDS:
+        yield f"What tables are worth is not told: {TOO_FEW}."
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.two_way, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
@@ -125,7 +153,7 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
     if found is None:
         return
     text = f"A table of {kind} is as precise as one from {shown(found[1])} unperturbed records in the middle, and from"
-    yield f"{text} {shown(found[0])} in the worst case; the file has {records:,}."
+    yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
     good = [one.name for one in tables if not one.is_of_little_use]
     poor = [one.name for one in tables if one.is_of_little_use]
     if poor and good:

@@ -11,6 +11,7 @@ from typing import Literal
 from postrand.codebook import Codebook, Variable
 from postrand.designers import Quick, quick_split
 from postrand.errors import PostrandError
+from postrand.support.worth_basis import BASES
 
 Way = Literal["best", "blocks", "split"]
 
@@ -63,7 +64,8 @@ def proposed(sizes: Sequence[int], epsilon: float, records: int | None = None, w
 
 def _reasons(many: int, found: Quick, chosen: str, records: int | None) -> list[str]:
     worth = (
-        f"For tables of two of the {many} variables, 1,000 records are worth {_shown(found.separate)} unperturbed ones"
+        f"For tables of two of the {many} variables, {BASES['equal']}, 1,000 records are worth "
+        f"{_shown(found.separate)} unperturbed ones"
     )
     worth += f" if each variable has its own block with an equal share of epsilon, and {_shown(found.split)}"
     if found.together:

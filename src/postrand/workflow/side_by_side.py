@@ -8,6 +8,7 @@ from typing import Any
 
 from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import TableWorth, middle, shown
+from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.larger import why_larger
 
@@ -57,7 +58,11 @@ class PlanComparison:
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
                 "",
-                *_lines(("Worth, in unperturbed records", *names), self._worths()),
+                *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
+                *(
+                    f"  worth not told: {why}"
+                    for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
+                ),
                 "",
                 "Settings that differ",
                 *(line for name, texts in self.differing for line in _setting(name, names, texts)),

@@ -13,6 +13,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
+from postrand.risk.tuning import is_informed, parse
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
@@ -73,9 +74,10 @@ def tune_plan(
     if not keys:
         what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
         raise UsageError(sentence(what, where="codebook", fix=fix))
-    if sampling_fraction is None and weight is None:
+    measure = parse(limit)[0]
+    if measure != "correct matches" and sampling_fraction is None and weight is None:
         weight = next((v.name for v in book.with_role("weight")), None)
-        if weight is None and not limit.strip().startswith(("household_risk", "joint_household_risk")):
+        if weight is None and not is_informed(measure):
             fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"
             raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
 

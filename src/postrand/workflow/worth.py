@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
-from postrand.report.table_worth import Law, little_use
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, Assumed, little_use
 from postrand.report.values import MAX_ESTIMATED, expected_shares
+from postrand.support.worth_basis import BASES, Basis
 from postrand.workflow.design_blocks import DesignedBlock
 
 LEAST_SHARE = 0.01
@@ -31,6 +32,9 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
     if designed.frequencies is None:
         return {}, ""
     shares = expected_shares(designed.block, codebook, designed.frequencies)
+    if records is not None and records < LEAST_RECORDS:
+        return {"why": TOO_FEW}, f"  worth not told: {TOO_FEW}"
+    basis = _basis([designed])
     lines, few = [], []
     for name, share in shares.items():
         if share is None:
@@ -40,9 +44,13 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
             continue
         worth = f"{1000 * share:.2g}" if share < 0.0995 else f"{1000 * share:,.0f}"
         poor = ": of little use" if records is not None and little_use(share * records, records) else ""
-        lines.append(f"  1,000 released records are worth {worth} unperturbed records for the table of {name}{poor}")
+        text = f"  1,000 released records are worth {worth} unperturbed records for the table of {name}"
+        lines.append(f"{text}, {BASES[basis]}{poor}")
         few += [name] * (share < LEAST_SHARE)
-    data: dict[str, Any] = {"effective_per_1000": {n: None if s is None else 1000 * s for n, s in shares.items()}}
+    data: dict[str, Any] = {
+        "basis": basis,
+        "effective_per_1000": {n: None if s is None else 1000 * s for n, s in shares.items()},
+    }
     if few:
         fix = "merge categories, raise epsilon, or drop the variable"
         data["warning"] = f"few shares of {', '.join(few)} can be estimated: {fix}"
@@ -50,8 +58,8 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
     return data, "\n".join(lines)
 
 
-def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Law:
-    """Return the shares of any variables by the priors of their blocks, which are taken as independent.
+def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Assumed:
+    """Return the frequencies of any variables by the priors of their blocks, which are taken as independent.
 
     None, which is uniform, where a variable is in no block with a prior.
     """
@@ -75,7 +83,13 @@ def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Law:
             return None
         return np.transpose(shares, [axes.index(name) for name in names])
 
-    return law
+    return Assumed(_basis(blocks), law)
+
+
+def _basis(blocks: Sequence[DesignedBlock]) -> Basis:
+    """Return ``equal`` where every prior is uniform, else ``plan``."""
+    priors = [designed.frequencies for designed in blocks if designed.frequencies is not None]
+    return "equal" if all(np.allclose(prior, prior[0]) for prior in priors) else "plan"
 
 
 def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
@@ -92,7 +106,7 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
     if len(shown) < 3 or not math.isfinite(epsilon):
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
-    return data, "" if "not_compared" in data else text
+    return data, "" if "not_compared" in data else f"{text}\n  computed as {BASES['equal'][3:]}"
 
 
 def way_rows(mechanism: Mechanism) -> list[dict[str, object]]:

@@ -57,8 +57,9 @@ def joined(one: Columns, two: Columns) -> Columns:
 def multiplied(rows: Rows, weights: Floats, steps: int, start: Floats | None = None) -> Floats:
     """Return probabilities after so many steps of the multiplicative algorithm, from equal ones or others."""
     pi = np.full(rows.shape[0], 1 / rows.shape[0]) if start is None else start
+    turned = rows.T
     for _ in range(steps):
-        pi = pi * np.sqrt(rows @ (weights / (rows.T @ pi) ** 2))
+        pi = pi * np.sqrt(rows @ (weights / (turned @ pi) ** 2))
         pi /= pi.sum()
     return pi
 

@@ -1,0 +1,60 @@
+"""Linked variables: what the recogniser of ``postrand init`` proposes for them, where roles are decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from htmltools import Tag, tags
+
+from postrand.app import documents
+from postrand.app.charts import cut
+from postrand.app.decisions import Decisions
+from postrand.app.widgets import button
+from postrand.engines.database import open_records
+from postrand.plan.infer import is_nested, looks_carried
+from postrand.risk.sample import Sampled, sampled
+from postrand.workflow.linked import Proposed, proposed
+
+MAX_SAID = 12
+
+
+def sample_of(decisions: Decisions) -> Sampled | None:
+    """Return the records in which links are looked for; they depend on the file alone."""
+    if decisions.opened is None:
+        return None
+    source = open_records(decisions.opened.path, documents.codebook_of(decisions))
+    plain = [name for name in decisions.names if not is_nested(source.schema.field(name).type)]
+    return sampled(source, plain, [])
+
+
+def proposals(decisions: Decisions, sample: Sampled | None) -> Proposed | None:
+    """Return what is proposed for linked variables with the current roles, as sentences; None without a file."""
+    if decisions.opened is None or sample is None:
+        return None
+    usual = {"missing": "error", "notes": ()}
+    drafts = [
+        {**usual, **draft, "role": role} for draft, role in zip(decisions.opened.drafts, decisions.roles, strict=True)
+    ]
+    perturbed = [decisions.names[j] for j in decisions.perturbed]
+    carried = [d["name"] for d in drafts if not d["role"] and looks_carried(d["name"])]
+    return proposed(sample, drafts, perturbed, (), carried)
+
+
+def linked_card(decisions: Decisions, found: Proposed | None) -> Tag | None:
+    """Return a card with the proposals, and a button that does what can be done here; None if there are none."""
+    if found is None or not found.sentences:
+        return None
+    roles = zip(decisions.roles, found.drafts, strict=True)
+    dropped = [j for j, (role, draft) in enumerate(roles) if draft["role"] == "drop" != role]
+    parts: list[Any] = [tags.li(text) for text in found.sentences[:MAX_SAID]]
+    more = len(found.sentences) - MAX_SAID
+    parts += [tags.li(f"and {more:,} more: postrand init lists them")] if more > 0 else []
+    drop = joint = None
+    if dropped:
+        names = ", ".join(cut(decisions.names[j]) for j in dropped[:MAX_SAID])
+        words = f"Do not release {names}" + f" and {len(dropped) - MAX_SAID} more" * (len(dropped) > MAX_SAID)
+        drop = tags.div(button(words, "drop", ",".join(map(str, dropped))), class_="row")
+    if found.joint:
+        words = "The workbench has one block for each variable. For a joint block, take plan.toml from the last screen "
+        joint = tags.p(words + "and name its variables together in one [[blocks]].", class_="soft")
+    return tags.div(tags.h3("Linked variables"), tags.ul(*parts), drop, joint, class_="card")

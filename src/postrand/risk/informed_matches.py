@@ -1,0 +1,65 @@
+"""The links of an informed attacker that a release is expected to leave right, by draws that every level shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.mechanism import Mechanism
+from postrand.risk.attack import link
+from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
+from postrand.risk.expected import SURE, Summary, information
+from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons
+from postrand.risk.law import KeyLaw, releases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InformedMatches:
+    """Hold an unperturbed file, all of whose persons an attacker links who knows their keys and that they are in it."""
+
+    keys: KeyCodes
+    cells: CellTable
+
+    @classmethod
+    def of(cls, keys: KeyCodes) -> InformedMatches:
+        """Return the attack on a file with these true keys."""
+        return cls(keys, table(keys))
+
+    def unperturbed(self) -> Summary:
+        """Return the summary of the file as it is: of each class of equal keys one link is right, on average."""
+        chance = 1 / self.cells.counts
+        risk, law = float(chance.size), KeyLaw.of(None, self.keys.names, self.keys.shape)
+        upper = risk + SURE * math.sqrt(float((1 - chance).sum()))
+        return risk, 0.0, upper, information(law, self.cells), 1.0
+
+    def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
+        """Return the summary of a release: the mean of the right links over draws of whole releases.
+
+        In large files the targets are a random sample of the persons, whose error is in the standard error.
+        """
+        mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
+        n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        targets = self._targets(comparisons(law, n), draws, seed)
+        people = table(self.keys.take(targets))
+        totals, spread = np.empty(draws), 0.0
+        for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws))):
+            right = link(self.keys, drawn, law, targets=targets, people=people).correct
+            totals[d] = n * right.mean()
+            spread += float(right.var()) / draws
+        mean, between = float(totals.mean()), float(totals.var(ddof=1))
+        sampled = n * (n - targets.size) * spread / targets.size
+        one = math.sqrt(between + mean + sampled)  # who is linked adds at most a Poisson variance
+        stay = law.diagonal(self.cells.codes)
+        unchanged = float((stay * self.cells.counts).sum() / n)
+        error = math.sqrt(between / draws + sampled)
+        return mean, error, mean + SURE * one, information(law, self.cells), unchanged
+
+    def _targets(self, each: int, draws: int, seed: int) -> IntArray:
+        """Return all persons, or so many at random that the comparisons of all draws stay within bounds."""
+        n = self.keys.records
+        if self.cells.counts.size * each * draws <= WORK:
+            return np.arange(n)
+        most = min(max(FEWEST_TARGETS, WORK // (each * draws)), n)
+        return np.sort(np.random.default_rng([seed, 21]).choice(n, most, replace=False))

@@ -1,0 +1,14 @@
+"""Under which frequencies the worth of a release is computed: the same release is worth more or less under others."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Basis = Literal["equal", "plan", "file"]
+
+BASES: dict[Basis, str] = {
+    "equal": "if every combination were equally frequent",
+    "plan": "with the frequencies that the plan assumes",
+    "file": "with this file's own frequencies",
+}
+"""The words of each basis, which stand beside every worth that a command prints."""

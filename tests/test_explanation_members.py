@@ -1,0 +1,31 @@
+"""A claim on one record, and what it means for the members of a household: against every released pair."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from postrand.mechanism.matrix import randomised_response
+from postrand.workflow.explanation import members_in_words
+
+
+@pytest.mark.parametrize("members", [2, 4])
+def test_members_add_up_as_the_worst_released_household_does(members):
+    """The largest ratio over all released households of two true values that every member shares is e^(k ε)."""
+    matrix = randomised_response(3, 1.0).array
+    ratios = [
+        math.prod(matrix[0, y] for y in released) / math.prod(matrix[1, y] for y in released)
+        for released in itertools.product(range(3), repeat=members)
+    ]
+    worst = math.log(max(ratios))
+    assert worst == pytest.approx(members, abs=1e-6)
+    text = members_in_words(1.0, "hid")
+    assert f"{members} members have epsilon = {worst:.4g}" in text
+    right = math.ceil(np.exp(worst) / (1 + np.exp(worst)) * 1000) / 10  # of two values, rounded up
+    assert f"{right:.1f}" in text or f"{math.ceil(right)}" in text
+
+
+def test_without_households_the_claim_is_said_to_be_of_one_record():
+    assert members_in_words(2.0, None).startswith("These claims are for one record. ")
+    assert "does not hold for all members" in members_in_words(math.inf, "hid")

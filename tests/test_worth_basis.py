@@ -1,0 +1,94 @@
+"""Worth is printed with the frequencies under which it was computed, and not at all of a handful of records."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.support.worth_basis import BASES
+
+PLAN = """\
+[source]
+file = "s.parquet"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 3.0
+[design]
+prior = "{prior}"
+[[blocks]]
+variables = ["sex"]
+[blocks.privacy]
+model = "differential"
+epsilon = 1.5
+[[blocks]]
+variables = ["area"]
+[blocks.privacy]
+model = "differential"
+epsilon = 1.5
+"""
+BOOK = """\
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["f", "m"]
+[[variables]]
+name = "area"
+role = "key"
+categories = ["a", "b", "c"]
+"""
+
+
+def call(*words):
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def place(folder, records, prior="uniform"):
+    random = np.random.default_rng(0)
+    shares = {"sex": (["f", "m"], [0.9, 0.1]), "area": (["a", "b", "c"], [0.8, 0.1, 0.1])}
+    held = {name: random.choice(values, records, p=p) for name, (values, p) in shares.items()}
+    pq.write_table(pa.table(held), folder / "s.parquet")
+    (folder / "codebook.toml").write_text(BOOK)
+    (folder / "plan.toml").write_text(PLAN.format(prior=prior))
+    return folder / "plan.toml"
+
+
+@pytest.mark.parametrize(("prior", "basis"), [("uniform", "equal"), ("file", "plan")])
+def test_design_names_the_frequencies_that_it_assumes(tmp_path, prior, basis):
+    code, text = call("design", "--plan", place(tmp_path, 500, prior))
+    assert code == 0
+    assert f"for the table of sex, {BASES[basis]}" in text
+    assert f"in the middle, {BASES[basis]}" in text
+
+
+def test_explain_compare_and_advise_compute_with_the_file_and_say_so(tmp_path):
+    plan = place(tmp_path, 500)
+    assert f"in the worst case, {BASES['file']};" in call("explain", plan)[1]
+    again = tmp_path / "again.toml"
+    again.write_text(plan.read_text())
+    assert f"Worth, in unperturbed records, {BASES['file']}" in call("compare", plan, again)[1]
+    made = call("advise", tmp_path / "s.parquet", "--keys", "sex,area", "--out", tmp_path / "advice")[1]
+    assert f"in the middle, {BASES['file']}" in made
+    assert "More epsilon for plan 1: tables of two variables would be worth" in made
+    assert BASES["equal"] in made
+    told = json.loads(CliRunner().invoke(main, ["design", "--plan", str(plan), "--json"]).stdout)
+    assert told["two_way"][0]["basis"] == "equal"
+
+
+def test_of_two_records_no_worth_is_told(tmp_path):
+    plan = place(tmp_path, 2)
+    for words in (("design", "--plan", plan), ("explain", plan), ("compare", plan, plan)):
+        code, text = call(*words)
+        assert code == 0, text
+        assert "not told: the file has fewer than 10 records" in text
+        assert "as precise as one from" not in text
+    book = ("--codebook", tmp_path / "codebook.toml")
+    code, text = call("advise", tmp_path / "s.parquet", *book, "--out", tmp_path / "advice")
+    assert code != 0
+    assert "the file has fewer than 10 records" in text
+    assert not (tmp_path / "advice").exists()
