@@ -258,14 +258,15 @@ def _entry(data: Mapping[str, Any]) -> Entry:
     record = levels.pop("record")
     units = {unit: level["epsilon"] for unit, level in levels.items()}
     _checked([record["epsilon"], record["rho"], record["delta"], *units.values()])
-    lists = {name: tuple(data[name]) for name in ("perturbed", "ranked", "clear")}
-    names = ("content", "mechanism", "release", "at", "population", "kind", "disjoint", "exception", "manifest")
-    texts = {name: data[name] for name in names}
-    if not all(isinstance(text, str) for text in [*texts.values(), *(n for held in lists.values() for n in held)]):
+    lists = ("perturbed", "ranked", "clear")
+    texts = ("content", "mechanism", "release", "at", "population", "kind", "disjoint", "exception", "manifest")
+    held = [data[name] for name in texts] + [one for name in lists for one in data[name]]
+    if not all(isinstance(text, str) for text in held):
         raise TypeError
-    if texts["kind"] not in KINDS:
+    if data["kind"] not in KINDS:
         raise ValueError
-    return Entry(epsilon=record["epsilon"], delta=record["delta"], rho=record["rho"], units=units, **lists, **texts)
+    fields: dict[str, Any] = {name: data[name] for name in texts} | {name: tuple(data[name]) for name in lists}
+    return Entry(epsilon=record["epsilon"], delta=record["delta"], rho=record["rho"], units=units, **fields)
 
 
 def _checked(numbers: Sequence[Any]) -> None:
