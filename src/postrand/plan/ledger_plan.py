@@ -11,7 +11,7 @@ from postrand.certification.series import KINDS
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.support.inputs import finite, has_controls
 
-_NAMES = ("file", "population", "kind", "limit", "disjoint", "reason", "allow_infinite")
+NAMES = ("file", "population", "kind", "limit", "disjoint", "reason", "allow_infinite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ def ledger_of(section: Any, folder: Path, where: str) -> LedgerPlan | None:
 
 def _problems(section: Mapping[str, Any], where: str) -> Any:
     for name in section:
-        if name not in _NAMES:
-            hint = nearest(shown(name), _NAMES)
-            yield sentence(f"unknown option {shown(name, repr)}{hint}", where=where, wanted=", ".join(_NAMES))
+        if name not in NAMES:
+            hint = nearest(shown(name), NAMES)
+            yield sentence(f"unknown option {shown(name, repr)}{hint}", where=where, wanted=", ".join(NAMES))
     for name in ("file", "population", "reason", "allow_infinite"):
         text = section.get(name)
         if (text is None and name != "file" and name != "population") or (isinstance(text, str) and _is_name(text)):
