@@ -97,6 +97,7 @@ class Ledger:
         if not os.path.lexists(self.path):
             return Book()
         with self._opened("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
             return self._parsed(file)
 
     def entries(self) -> tuple[Entry, ...]:
@@ -153,12 +154,12 @@ class Ledger:
 
     def _append(self, file: IO[str], text: str) -> None:
         """Write lines at the end and flush them to the disk; where the disk refuses, the file is as it was."""
-        size = os.fstat(file.fileno()).st_size
+        size, rest = os.fstat(file.fileno()).st_size, text.encode()
         try:
-            file.write(text)
-            file.flush()
+            while rest:  # past the buffer of ``file``, which would be written again when it is closed
+                rest = rest[os.write(file.fileno(), rest) :]
             os.fsync(file.fileno())
-        except OSError:
+        except BaseException:
             os.ftruncate(file.fileno(), size)
             raise
         _flush_folder(self.path.parent)
