@@ -1,17 +1,21 @@
 """What a curator is told at the command line: columns that wait for a decision, and next steps that can be typed."""
 
+import asyncio
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from shiny import reactive
 
 from postrand import estimate
 from postrand.app import computations, documents, linked_view, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.app.plans import open_plan
+from postrand.app.tabs import Tab
 from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.mechanism import Mechanism
@@ -157,3 +161,55 @@ def test_the_workbench_adds_completed_copies_to_its_plan(survey):
     assert open_plan(survey.parent / "plan.toml", survey.parent).completed == 5
     assert 'value="5"' in str(release_views.protect_form(added))
     assert act(added, "completed", "", "false").completed is None
+
+
+PYTHON = re.compile(
+    r"\bpr\.|\b[a-z_]+='|\b[a-z]+_[a-z_]+:|key_variables|dictionary<|object has no|estimate\.(table|mean)|\('"
+)
+"""What only somebody who writes Python would understand."""
+
+
+def test_errors_of_commands_speak_of_what_was_typed(survey):
+    folder = survey.parent
+    call("init", survey, "--out", folder, "--keys", "sex,area,work", "--drop", "*", "--perturb", "blocks")
+    made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--seed", "1")
+    assert made.exit_code == 0, made.output
+    ask = ("estimate", folder / "out")
+    columns = (survey, "--columns", "pay", "--out", folder / "p")
+    for words, said in (
+        ((*ask, "--mean", "sex"), "Next: ask for a table, which takes any categories"),
+        ((*ask, "--table", "nope"), "no column 'nope' in the data; wanted sex, area, work"),
+        ((*ask, "--table", "sex,sex"), "got sex, sex"),
+        ((*ask, "--table", "sex", "--weights", "area"), "the column of weights is perturbed in this release"),
+        ((*ask, "--regression", "sex"), "Next: write for example income ~ sex + region"),
+        ((*ask, "--regression", "work ~ area", "--family", "logistic"), ""),
+        (("assess", survey, "--keys", "sex", "--weight", "area"), "got text. Next: name a column of numbers"),
+        (("assess", survey, "--keys", "sex", "--model", "x"), "independence, two-way, three-way, search"),
+        (("anatomise", survey, "--keys", "nope", "--k", "3", "--out", folder / "p"), "key variables: no column 'nope'"),
+        (("permute", *columns, "--blocks", "-5"), "--blocks: not a number of neighbours in rank; got -5"),
+        (("average", *columns, "--band", "0"), "--band: not a number of neighbours in rank; got 0"),
+        (("tune", survey, "--keys", "sex", "--limit", "tau2 <= 1"), "wanted one of sampling fraction and weight"),
+    ):
+        result = call(*words)
+        assert said in result.output, result.output
+        assert not PYTHON.search(result.output), result.output
+        assert said == "" or result.exit_code > 0
+
+
+def test_the_workbench_takes_a_decision_back(survey):
+    async def work():
+        opened = computations.open_file(survey)
+        tab = Tab("0" * 16, survey.parent / "tab")
+        tab.decisions.set(open_decisions(opened, dict.fromkeys(opened.names, "drop")))
+        for action, key, value in (("role", "1", "key"), ("find", "", "s"), *(("fraction", "", x) for x in "123")):
+            tab.change(action, key, value)
+        assert (tab.now.roles[1], tab.now.fraction) == ("key", 0.03)
+        tab.undo()  # the three of one box are one step, and a search is none
+        assert (tab.now.roles[1], tab.now.fraction) == ("key", None)
+        tab.undo()
+        assert tab.now.roles[1] == "drop"
+        tab.undo()
+        assert tab.now.problem == "there is no decision to undo"
+
+    with reactive.isolate():
+        asyncio.run(work())

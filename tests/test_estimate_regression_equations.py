@@ -375,7 +375,7 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     frame, _, _ = sample(rng, 60)
     with pytest.raises(EstimationError, match="no single stable root") as refused:
         regression("t ~ a + x", frame, Mechanism({"a": randomised_response(3, 0.3)}, BOOK), "multinomial")
-    for way in ("merge categories", "fewer perturbed covariates", "higher ε", "method='likelihood'"):
+    for way in ("merge categories", "fewer perturbed covariates", "higher ε", "the method 'likelihood'"):
         assert way in str(refused.value)
     # U(θ) = 1 − 3.5 t + 3.5 t² − t³, t = e^θ, has stable roots at t = 1/2 and 2.
     one = np.zeros(1, dtype=np.intp)

@@ -66,8 +66,10 @@ def page() -> Tag:
         role="alert",
         hidden="hidden",
     )
+    undo = tags.button("Undo the last decision", type="button", data_act="undo", data_key="", class_="button small")
     footer = tags.footer(
-        "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any."
+        tags.div(undo),
+        "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any.",
     )
     return tags.html(head, tags.body(header, tags.main(lost, ui.output_ui("problem"), *sections), footer), lang="en")
 

@@ -24,7 +24,7 @@ from postrand.app import (
     views,
     widgets,
 )
-from postrand.app.decisions import Decisions, act
+from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
@@ -71,8 +71,10 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
+        elif action == "undo":
+            here.undo()
         else:
-            here.decisions.set(act(here.now, action, key, value))
+            here.change(action, key, value)
 
     @reactive.effect
     @reactive.event(input.file)

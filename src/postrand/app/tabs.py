@@ -16,13 +16,14 @@ from shiny import reactive
 
 from postrand.app import computations
 from postrand.app.computations import Watch
-from postrand.app.decisions import Decisions, open_decisions
+from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.plans import open_plan
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import moved, suffix_of
 
 MAX_TABS = 20
+MAX_PAST = 200
 MAX_KEPT = 200
 
 
@@ -51,6 +52,8 @@ class Tab:
         self.watch: reactive.Value[Watch | None] = reactive.Value(None)
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
+        self.past: list[Decisions] = []
+        self._step: tuple[str, str] | None = None
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
@@ -127,6 +130,7 @@ class Tab:
                 self.opening.set(found)
             else:
                 self.counted.clear()
+                self.past.clear()
                 self.decisions.set(found)
                 self.opening.set("")
                 self.made.set(None)
@@ -152,6 +156,24 @@ class Tab:
             else:
                 self.made.set((found, decisions))
             await reactive.flush()
+
+    def change(self, action: str, key: str, value: str) -> None:
+        """Make one decision; where it changes the release, the state before it can be had again."""
+        before = self.now
+        after = act(before, action, key, value)
+        if (after.shaping, after.fraction) != (before.shaping, before.fraction):
+            if self._step != (action, key) or not self.past:  # a level that moves is one step
+                self.past = [*self.past[-MAX_PAST:], before]
+            self._step = (action, key)
+        self.decisions.set(after)
+
+    def undo(self) -> None:
+        """Go back to the decisions before the last change of the release."""
+        if self.past:
+            self.decisions.set(dataclasses.replace(self.past.pop(), problem=""))
+        else:
+            self.decisions.set(dataclasses.replace(self.now, problem="there is no decision to undo"))
+        self._step = None
 
     def stop(self) -> None:
         """Ask the run to stop, if there is one."""

@@ -32,6 +32,10 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 
         if (band is None) == (blocks is None):
             raise UsageError(sentence("give exactly one of --band and --blocks"))
+        for option, many in (("--band", band), ("--blocks", blocks)):
+            if many is not None and many < 1:
+                what = "not a number of neighbours in rank"
+                raise UsageError(sentence(what, where=option, got=many, wanted="2 or more", fix=f"try {option} 10"))
         law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
         return function(columns=names(columns), law=law, **arguments)
 

@@ -79,7 +79,7 @@ def anatomise(
     (2, 2, True, {'illness': 1})
     """
     if not is_names(key_variables):
-        raise UsageError(sentence("expected a list of names", where="key_variables", got=shown(key_variables, repr)))
+        raise UsageError(sentence("expected a list of names", where="key variables", got=shown(key_variables, repr)))
     others = [name for name in table.column_names if name not in key_variables]
     raise_all(UsageError, _problems(table, key_variables, others, k))
     positions = np.column_stack([_positions(table[name], name) for name in key_variables])
@@ -189,16 +189,16 @@ def _problems(table: pa.Table, keys: Sequence[str], others: Sequence[str], k: in
     problems = [
         sentence(
             f"no column {name!r}{nearest(name, table.column_names)}",
-            where="key_variables",
+            where="key variables",
             wanted=", ".join(table.column_names),
         )
         for name in keys
         if name not in table.column_names
     ]
     twice = sorted({name for name in keys if keys.count(name) > 1})
-    problems += [sentence(f"column {name!r} is named twice", where="key_variables") for name in twice]
+    problems += [sentence(f"column {name!r} is named twice", where="key variables") for name in twice]
     if not keys or not others:
-        problems.append(sentence("both key variables and other variables are needed", where="key_variables"))
+        problems.append(sentence("both key variables and other variables are needed", where="key variables"))
     if CLASS_COLUMN in table.column_names:
         problems.append(sentence(f"a column is already named {CLASS_COLUMN!r}", fix="rename it"))
     if not is_whole(k, 2):

@@ -18,6 +18,7 @@ from postrand.completion.diagnostics_relations import compare_relations
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.files import write_frames
 from postrand.completion.frames import Copies
+from postrand.completion.predictive import LEVEL
 from postrand.completion.related import Related, moves_of, relate, related_copy, separated
 from postrand.completion.related_pairs import acting_pairs
 from postrand.completion.totals import NO_TOTALS, Given, Totals, of_mixture, read_totals
@@ -185,7 +186,7 @@ def complete(
     related, seen = relate(found, columns, codes), Seen(found.evidence)
     told, moved = _examined(found, modelled, anchor, related, seen)
     done = Completed(frame, mechanism, modelled, found, told, moved, wanted, related, anchor)
-    return _compared(_together(done, seen), seen)
+    return _costed(_settled(done, seen))
 
 
 def _examined(
@@ -217,16 +218,44 @@ def _together(done: Completed, seen: Seen) -> Completed:
     return again
 
 
+def _settled(plain: Completed, seen: Seen) -> Completed:
+    """Return the copies with what their relations to unperturbed columns are found to be, moved for pairs or not.
+
+    A move for one pair changes what others have in common with the column, and may spoil it: where the moved copies
+    contradict the release, and those that are not moved do not, these are taken.
+    """
+    done = _compared(_together(plain, seen), seen)
+    if done.related is None or not done.related.acting or not _contradicted(done):
+        return done
+    without = _compared(plain, seen)
+    return done if _contradicted(without) else without
+
+
+def _contradicted(done: Completed) -> bool:
+    relations = done.diagnostics.relations
+    return relations is not None and bool(relations.failed(LEVEL))
+
+
 def _compared(done: Completed, seen: Seen) -> Completed:
-    """Return the copies with what their relations to unperturbed columns and their totals are found to be."""
-    found, totals, related, spent, relations = done.fit, done.totals, done.related, None, None
-    if related is not None:
-        relations = compare_relations(related, seen, done.copies, done.codes)
-    if totals or totals.met:
-        without = partial(codes_of, found, done.anchors, NO_TOTALS, related)
-        spent = cost(found, totals, without, done.codes)
-    told = dataclasses.replace(done.diagnostics, totals=spent, relations=relations)
-    again = dataclasses.replace(done, diagnostics=told)
+    """Return the copies with what their relations to unperturbed columns are found to be."""
+    if done.related is None:
+        return done
+    relations = compare_relations(done.related, seen, done.copies, done.codes)
+    return _told(done, dataclasses.replace(done.diagnostics, relations=relations))
+
+
+def _costed(done: Completed) -> Completed:
+    """Return the copies with what their totals are found to cost."""
+    found, totals = done.fit, done.totals
+    if not totals and not totals.met:
+        return done
+    without = partial(codes_of, found, done.anchors, NO_TOTALS, done.related)
+    spent = cost(found, totals, without, done.codes)
+    return _told(done, dataclasses.replace(done.diagnostics, totals=spent))
+
+
+def _told(done: Completed, diagnostics: Diagnostics) -> Completed:
+    again = dataclasses.replace(done, diagnostics=diagnostics)
     again._kept.update(done._kept)
     return again
 

@@ -16,6 +16,7 @@ from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, 
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
+from postrand.support.showing import few
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -247,7 +248,12 @@ def _known(names: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
         return list(names)
     raise_all(UsageError, [sentence(f"column {n!r} is requested twice") for n in repeated(wanted)])
     raise_all(
-        DataError, [sentence(f"no column {n!r} in the data{nearest(n, names)}") for n in wanted if n not in names]
+        DataError,
+        [
+            sentence(f"no column {n!r} in the data{nearest(n, names)}", wanted=few([*names]))
+            for n in wanted
+            if n not in names
+        ],
     )
     return list(wanted)
 

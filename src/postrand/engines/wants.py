@@ -22,6 +22,7 @@ from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
 from postrand.errors import DataError, PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.support.randomness import record_keys
+from postrand.support.showing import few
 
 
 class Piece:
@@ -295,7 +296,12 @@ def check_inputs(source: Source, columns: Sequence[str], record_key: str | None)
         )
     known = source.schema.names
     raise_all(
-        DataError, [sentence(f"no column {n!r} in the data{nearest(n, known)}") for n in columns if n not in known]
+        DataError,
+        [
+            sentence(f"no column {n!r} in the data{nearest(n, known)}", wanted=few([*known]))
+            for n in columns
+            if n not in known
+        ],
     )
 
 

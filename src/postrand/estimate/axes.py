@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 from postrand.errors import EstimationError, SpecificationError, sentence
 
 Array = NDArray[np.float64]
+MERGE = (
+    "merge categories that the perturbation makes alike; in Python, estimate.identified names the groups that can be "
+    "estimated"
+)
+"""The next step where frequencies are not identified."""
 Operator = Array | None
 """A matrix of shape (L, K) acting along an axis of length K; None is the identity."""
 
@@ -131,7 +136,7 @@ class Axis:
                     "the release does not identify every frequency",
                     where="*".join(self.names),
                     got="a singular or nearly singular transition matrix",
-                    fix="ask estimate.identified(...) for the groups of categories that can be estimated",
+                    fix=MERGE,
                 )
             ) from error
         project = self.projection

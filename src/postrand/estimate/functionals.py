@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
-from postrand.estimate.axes import Array, Axis, Layout, Transition, apply, apply_maps, single
+from postrand.estimate.axes import MERGE, Array, Axis, Layout, Transition, apply, apply_maps, single
 from postrand.estimate.by_model import Fitted, alone, answers, by_model, said_of, wants_model
 from postrand.estimate.intervals import Moments
 from postrand.estimate.offer import METHOD as BY_METHOD
@@ -78,7 +78,7 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
                 f"{name!r} is not identified by the release",
                 where=", ".join(counted.layout.variables),
                 got="the functional is outside the range of the transition matrix",
-                fix="ask estimate.identified(...) for the groups of categories that can be estimated",
+                fix=MERGE,
             )
             for name, b in solved.items()
             if b is None

@@ -150,8 +150,8 @@ def operator_of(axis: Axis, function: Array | None) -> Operator:
                 "the release does not identify this statistic of every group",
                 where="*".join(axis.names),
                 got="a singular or nearly singular transition matrix",
-                fix="leave the variable out of 'by', or ask estimate.identified(...) which groups of categories the "
-                "release distinguishes",
+                fix="do not group by this variable; in Python, estimate.identified names the groups of categories that "
+                "the release distinguishes",
             )
         )
     return np.ascontiguousarray(b.T)
@@ -352,7 +352,7 @@ def _scores(variable: Variable) -> Array:
             sentence(
                 "the categories are not numbers",
                 where=f"variable {variable.name!r}",
-                fix="use estimate.table or estimate.quantities, which take any categories",
+                fix="ask for a table, which takes any categories",
             )
         )
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

@@ -350,7 +350,7 @@ def _check_running(problem: Problem, state: State) -> None:
             raise EstimationError(
                 sentence(
                     "the likelihood is unbounded: the residual deviation converges to zero",
-                    fix="use method='equations': a response with few values is not normally distributed",
+                    fix="use the method 'equations': a response with few values is not normally distributed",
                 )
             )
         return

@@ -208,14 +208,9 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
         parsed = Formula(formula)
         left, right = [str(term) for term in parsed.lhs], parsed.rhs
     except (FormulaicError, AttributeError, SyntaxError) as error:
-        raise UsageError(
-            sentence(
-                "the formula cannot be read",
-                got=repr(formula),
-                wanted="response ~ covariates",
-                fix=_plain(str(error)) or "see the docs",
-            )
-        ) from None
+        why = "" if isinstance(error, AttributeError) else _plain(str(error))  # the first is of a formula without "~"
+        what, fix = "the formula cannot be read", why or "write for example income ~ sex + region"
+        raise UsageError(sentence(what, got=repr(formula), wanted="response ~ covariates", fix=fix)) from None
     response = left[0] if left else ""
     needed = sorted(str(n) for n in right.required_variables)
     if len(left) != 1 or set(parsed.lhs.required_variables) != {response} or response in needed:

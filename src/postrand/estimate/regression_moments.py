@@ -161,7 +161,7 @@ def check_identified(data: Data, factor: Factor, functions: Array, outcomes: Arr
             sentence(
                 "the regression is not identified: it needs categories that a singular transition matrix merges",
                 where="*".join(data.axes[factor.axis].names),
-                fix="merge these categories (see estimate.identified), or leave the variable out",
+                fix="merge these categories, or leave the variable out",
             )
         )
 

@@ -106,7 +106,9 @@ def regression(
         asked = {"formula": formula, "family": family, "weights": weights, "strata": strata}
         return regression_by_model(_regression, frame, mechanism, model, **asked)
     if method == "likelihood" and strata is not None:
-        raise UsageError(sentence("strata are only for method='equations'", fix="leave out the strata or the method"))
+        raise UsageError(
+            sentence("strata are only for the method 'equations'", fix="leave out the strata or the method")
+        )
     data = read(formula, frame, mechanism, family, weights, groups, strata)
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":

@@ -251,8 +251,10 @@ def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, .
     axis together, without those that are not asked.
     """
     names = tuple(variables)
-    if isinstance(variables, str) or not names or len(set(names)) != len(names):
-        raise UsageError(sentence("name each variable of the table only once", got=variables, wanted="a list of names"))
+    named = names and not isinstance(variables, str) and all(isinstance(name, str) for name in names)
+    if not named or len(set(names)) != len(names):
+        got = ", ".join(names) if named else repr(variables)
+        raise UsageError(sentence("name each variable of the table only once", got=got, wanted="a list of names"))
     together = tuple(name for name in names if name in mechanism.partly)
     homes = {
         name: together if name in together else mechanism[name].variables

@@ -210,7 +210,7 @@ def numeric(column: pa.ChunkedArray, name: str) -> FloatArray:
     try:
         values: FloatArray = to_floats(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            sentence("the column contains a value that is not a number", where=f"variable {name!r}", got=column.type)
-        ) from None
+        kind = value_type(column.type)
+        what, got = "the column contains a value that is not a number", "text" if is_text(kind) else kind
+        raise DataError(sentence(what, where=f"variable {name!r}", got=got, fix="name a column of numbers")) from None
     return values

@@ -87,7 +87,7 @@ def margins_of(model: Model, names: Sequence[str]) -> Margins:
     if isinstance(model, str):
         if model not in ORDERS:
             hint = nearest(model, ORDERS)
-            raise UsageError(sentence(f"unknown model {model!r}{hint}", wanted=f"{', '.join(ORDERS)}, or margins"))
+            raise UsageError(sentence(f"unknown model {model!r}{hint}", wanted=f"{', '.join(ORDERS)}, search"))
         return tuple(itertools.combinations(everything, min(ORDERS[model], len(names))))
     if not isinstance(model, Sequence):
         raise UsageError(sentence("the model is not a list of margins", got=type(model).__name__))

@@ -106,9 +106,11 @@ class PlanComparison:
                 if any(found):
                     yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
         for _, of in kinds:
-            names = dict.fromkeys(one.name for plan in self.plans for one in of(plan))
-            for name in names:
-                held = [next((t for t in of(plan) if t.name == name), None) for plan in self.plans]
+            names: dict[frozenset[str], str] = {}  # plans order the variables of one table differently
+            for one in (one for plan in self.plans for one in of(plan)):
+                names.setdefault(frozenset(one.variables), one.name)
+            for table, name in names.items():
+                held = [next((t for t in of(plan) if {*t.variables} == table), None) for plan in self.plans]
                 yield (f"  {name}", *(NONE if t is None else worth_cell(t) for t in held))
 
 

@@ -106,7 +106,7 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
     if len(shown) < 3 or not math.isfinite(epsilon):
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
-    return data, "" if "not_compared" in data else f"{text}\n  computed as {BASES['equal'][3:]}"
+    return data, "" if "not_compared" in data else f"{text}\n  computed as {BASES['equal']}"
 
 
 def way_rows(mechanism: Mechanism) -> list[dict[str, object]]:
