@@ -11,6 +11,7 @@ from typing import Any
 from postrand import formats
 from postrand.app import designing, goals
 from postrand.app.decisions import Decisions, Opened, open_decisions
+from postrand.codebook.survey_design import survey_to_dict
 from postrand.codebook.variable import variable_to_dict
 from postrand.engines.database import open_records
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
@@ -18,7 +19,7 @@ from postrand.plan import Plan, load_plan
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims", "policy")
+_KEPT = ("engine", "metadata", "claims", "policy", "ledger")
 _FORMS = ("format", "shuffle", "as_is", "completed")
 _PARTS = (
     "source",
@@ -34,6 +35,7 @@ _PARTS = (
     "file",
     "policy",
     "unit",
+    "ledger",
 )
 
 
@@ -48,8 +50,9 @@ def open_plan(path: Path, folder: Path) -> Decisions:
         If the plan or its file cannot be read.
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
-    if plan.policy is not None:  # whose file is named from the plan's folder
-        data["policy"] = {"file": str((path.parent / data["policy"]["file"]).resolve())}
+    for name in ("policy", "ledger"):  # whose files are named from the plan's folder
+        if name in data:
+            data[name] = {**data[name], "file": str((path.parent / data[name]["file"]).resolve())}
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))
@@ -89,6 +92,7 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
     kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
+    kept["survey"] = {} if plan.codebook.survey is None else survey_to_dict(plan.codebook.survey)
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:
         level = {goals.DELTA: repr(plan.file.delta)}

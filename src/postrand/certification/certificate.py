@@ -14,6 +14,7 @@ from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.limits import Facts as Facts  # a certificate holds one, and is read with it
 from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
+from postrand.certification.series import Series
 from postrand.certification.units import unit_levels
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
@@ -62,7 +63,8 @@ class Certificate:
     put what it says into today's words (:mod:`postrand.support.wordings`).
 
     ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`. ``units`` are the
-    levels of persons and households: see :func:`postrand.certification.units.unit_levels`.
+    levels of persons and households: see :func:`postrand.certification.units.unit_levels`. ``series`` says which
+    release of a population it is, and the total so far, by the curator's ledger.
     """
 
     mechanism_digest: str
@@ -77,6 +79,7 @@ class Certificate:
     split: tuple[dict[str, Any], ...] = ()
     file: FileLevel | None = None
     units: Mapping[str, Any] = field(default_factory=dict)
+    series: Series | None = None
 
     def __repr__(self) -> str:
         lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
@@ -89,7 +92,8 @@ class Certificate:
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
         file = () if self.file is None else wordings.file_level(self.file.to_dict())
-        return (*claims, *ranked, *wordings.unit_levels(self.units), *file)
+        series = () if self.series is None else wordings.series(self.series.to_dict())
+        return (*claims, *ranked, *wordings.unit_levels(self.units), *file, *series)
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -125,6 +129,7 @@ class Certificate:
             "facts": self.facts.to_dict(),
             **({} if self.file is None else {"file": self.file.to_dict()}),
             **({"units": dict(self.units)} if self.units else {}),
+            **({} if self.series is None else {"series": self.series.to_dict()}),
         }
 
     def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:

@@ -26,6 +26,7 @@ from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, units_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
+from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.policy import columns_of, policy_of, unknown_columns
 from postrand.plan.split_plan import split_from
 from postrand.plan.unit_plan import unit_from
@@ -54,6 +55,7 @@ _SECTIONS = (
     "release",
     "metadata",
     "policy",
+    "ledger",
 )
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon", "chosen_with")
@@ -139,6 +141,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         check.problems += format_problems(codebook, whole, origin, in_split, f"{where} [release]")
     if codebook is not None and release is not None and release.completed is not None:
         check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
+    ledger = check.attempt(ledger_of, data.get("ledger"), folder, f"{where} [ledger]")
     policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]")
     if policy is not None and codebook is not None:
         check.problems += unknown_columns(policy, columns_of(codebook), f"{where} [policy]")
@@ -162,6 +165,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         policy,
         chosen_with,
         unit,
+        ledger,
     )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
