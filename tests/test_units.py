@@ -487,7 +487,7 @@ def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
     """It has no form for them, and saving the plan would leave them out."""
     planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
     (tmp_path / "made").mkdir()
-    with pytest.raises(UsageError, match="the workbench has no form for all of this plan: .*unit"):
+    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*unit"):
         open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
 
 
