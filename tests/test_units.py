@@ -27,12 +27,21 @@ from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_level import failing
 from postrand.certification.units import unit_epsilon, unit_levels
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.households import renumbering
 from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary
-from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
+from postrand.errors import (
+    DataError,
+    DesignError,
+    EstimationError,
+    PrivacyError,
+    ReleaseError,
+    SpecificationError,
+    UsageError,
+)
 from postrand.mechanism import Block, Mechanism, SharedDrawsWarning, Split, Units
 from postrand.mechanism.margins import Table, impossible
 from postrand.mechanism.matrix import TransitionMatrix
@@ -470,6 +479,31 @@ def test_estimates_and_risks_warn_and_joint_models_are_refused(made):
     assert estimate.proportions(frame, "sex", law).value.sum() == pytest.approx(1.0)  # drawn for each record
     with pytest.raises(SpecificationError, match="a joint model takes draws as independent"):
         pr.complete(release, copies=2)
+
+
+def test_clusters_that_hold_households_give_the_error_of_shared_draws(made):
+    """500 releases with the household as primary sampling unit: no warning, and the error of the estimates."""
+    release, _ = made
+    assert (
+        estimate.proportions(release.frame(), "tenure", release.mechanism, design=SurveyDesign(psu="hid")) is not None
+    )
+    rng, law_of_region = np.random.default_rng(8), randomised_response(2, 1.0)
+    law = Mechanism([Block(("region",), law_of_region, unit="household")], units=HOUSE)
+    sizes, stay, found, errors = rng.integers(1, 7, 300), law_of_region.array[0, 0], [], []
+    house = np.repeat(np.arange(300), sizes)
+    for _ in range(500):
+        true = rng.random(300) < 0.3
+        drawn = np.where(rng.random(300) < stay, true, ~true).astype(np.int8)[house]
+        table = pa.table({"hid": house, "region": pa.DictionaryArray.from_arrays(drawn, ["a", "b"])})
+        shares = estimate.proportions(table, "region", law, design=SurveyDesign(psu="hid"))
+        found.append(shares.value[0])
+        errors.append(shares.standard_error[0])
+    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.1)  # ± 3.2 % at 500 releases
+    with pytest.raises(EstimationError, match="is not divided into sampling and perturbation"):
+        shares.standard_error_of("perturbation")
+    half = table.append_column("half", pa.array(np.arange(len(house)) % 2))
+    with pytest.warns(SharedDrawsWarning):  # these units divide households
+        estimate.proportions(half, "region", law, design=SurveyDesign(psu="half", lonely="adjust"))
 
 
 def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_refused(tmp_path):
