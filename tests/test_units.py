@@ -482,23 +482,21 @@ def test_estimates_and_risks_warn_and_joint_models_are_refused(made):
 
 
 def test_clusters_that_hold_households_give_the_error_of_shared_draws(made):
-    """500 releases with the household as primary sampling unit: no warning, and the error of the estimates."""
-    release, _ = made
-    assert (
-        estimate.proportions(release.frame(), "tenure", release.mechanism, design=SurveyDesign(psu="hid")) is not None
-    )
+    """200 releases with the household as primary sampling unit: no warning, and the error of the estimates."""
+    release, of_household = made[0], SurveyDesign(psu="hid")
+    assert estimate.proportions(release.frame(), "tenure", release.mechanism, design=of_household).value.shape == (3,)
     rng, law_of_region = np.random.default_rng(8), randomised_response(2, 1.0)
     law = Mechanism([Block(("region",), law_of_region, unit="household")], units=HOUSE)
     sizes, stay, found, errors = rng.integers(1, 7, 300), law_of_region.array[0, 0], [], []
     house = np.repeat(np.arange(300), sizes)
-    for _ in range(500):
+    for _ in range(200):
         true = rng.random(300) < 0.3
         drawn = np.where(rng.random(300) < stay, true, ~true).astype(np.int8)[house]
         table = pa.table({"hid": house, "region": pa.DictionaryArray.from_arrays(drawn, ["a", "b"])})
-        shares = estimate.proportions(table, "region", law, design=SurveyDesign(psu="hid"))
+        shares = estimate.proportions(table, "region", law, design=of_household)
         found.append(shares.value[0])
         errors.append(shares.standard_error[0])
-    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.1)  # ± 3.2 % at 500 releases
+    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.2)  # ± 5 % at 200 releases
     with pytest.raises(EstimationError, match="is not divided into sampling and perturbation"):
         shares.standard_error_of("perturbation")
     half = table.append_column("half", pa.array(np.arange(len(house)) % 2))
